@@ -170,7 +170,7 @@ impl Elsewhere {
         next
     }
 
-    /// Adjusts to nodes that joined or left. All nodes must be told again about the pollers here. Messages of the
+    /// Adjusts to nodes that joined or left. All nodes must be notified again about the pollers here. Messages of the
     /// remaining nodes stay valid, because they may not have noticed the change and then do not repeat them. Returns
     /// the lists that have no more pollers at other nodes.
     pub(crate) fn nodes_have_changed(&self, others: &[String]) -> Vec<ListKey> {

@@ -67,7 +67,7 @@ pub(crate) struct Returned {
     pub(crate) what: Back,
 }
 
-/// How to return a task.
+/// Way to return a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Back {
     /// Record in the history that the task was returned.

@@ -34,8 +34,8 @@ impl TaskLists {
     /// Handles another node's offer of a task. Returns true if a poller waits for it here.
     pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
         let list = ListKey::from(&offer.list);
-        // After this refusal, the other node makes no offers until it is told that a poller waits. Forgetting that it
-        // knows makes the next poller tell it.
+        // After this refusal, the other node makes no offers until it is notified of a poller. Forgetting that it knows
+        // makes the next poller notify it.
         let knew = self.elsewhere.untell(&list, node);
         let Some(poller) = self.matching.reserve(&list) else { return false };
         if knew {

@@ -243,6 +243,10 @@ impl Drop for Polling {
 
 impl Pollers {
     /// Enforces SWF's limit on the number of pollers of a list, for polls with SWF's protocol.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`].
     pub fn must_have_room(
         &self,
         quotas: Option<&Quotas>,
@@ -258,6 +262,10 @@ impl Pollers {
     }
 
     /// Records that a poll of a list is under way, until the returned value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::QuotaExceeded`] if the maximum number of lists of its domain are polled.
     pub(crate) fn polling(self: &Arc<Self>, list: &ListKey, taker: &Taker) -> Result<Polling, Refusal> {
         // The service itself calls functions, and its own list does not count against the quota.
         let max = self.shares.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);

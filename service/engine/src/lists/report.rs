@@ -70,7 +70,7 @@ pub struct ListReport {
     pub next: Vec<TaskReport>,
 }
 
-/// Some lists of a domain.
+/// A page of the lists of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportPage {
     /// The lists by name, with the deciders' list before the runners' list of the same name.
@@ -84,6 +84,10 @@ pub struct ReportPage {
 impl TaskLists {
     /// Returns the lists of a domain after the given one, as this node knows them: lists that have tasks or pollers,
     /// and those that had some recently.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn report(
         &self,
         domain: &str,
@@ -105,6 +109,10 @@ impl TaskLists {
 
     /// Returns the deciders' and the runners' list of this name. Reading the list's rows in the store starts, unless
     /// they were already read.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], a fault for an invalid name, or an error of the store.
     pub async fn report_of(self: &Arc<Self>, domain: &str, name: &str) -> Result<Vec<ListReport>, Refusal> {
         self.registry.must_know(domain).await?;
         history::admit::check_name("taskList", name)?;

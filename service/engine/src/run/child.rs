@@ -1,4 +1,4 @@
-//! Starting children, which their parents ask for as an effect.
+//! Starts children, which are effects of their parents.
 
 use history::{EffectResult, OutboundAction, OutboundEffect, Transition};
 
@@ -7,7 +7,7 @@ use crate::run::request::{EffectOutcome, EffectSource};
 use crate::run::worker::RunWorker;
 
 impl RunWorker<'_> {
-    /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
+    /// Starts a child once. Its run id is always the same, and a run that exists or has existed is not started again.
     pub(crate) async fn run_child_start(
         &mut self,
         source: &EffectSource,
@@ -30,7 +30,7 @@ impl RunWorker<'_> {
                 if !is_free && self.state.must_look_into(before) {
                     continue;
                 }
-                // It may have come and gone, and another run have followed it.
+                // The child may have closed, and another run may have followed it.
                 if shop.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
                     return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));
                 }

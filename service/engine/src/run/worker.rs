@@ -1,4 +1,4 @@
-//! The one way into a run: whoever works on it admits the requests that wait for it together, commits once, and answers.
+//! A run's worker: admits the waiting requests of a run together, commits once, and answers them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::run::runs::WorksOnRuns;
 use crate::run::workshop::Workshop;
 use crate::{Admitted, Refusal};
 
-/// Who works on a run: owns what is known of it for as long. The only one, until it is done.
+/// The worker of a run. It owns the run's state in memory while it works, and is the only worker of the run.
 pub(crate) struct RunWorker<'a> {
     pub(crate) shop: &'a Arc<Workshop>,
     pub(crate) key: &'a HeadKey,
     pub(crate) state: &'a mut CachedRun,
 }
 
-/// A request of a batch that changes events, with the answer that it gets once they are durable.
+/// A request of a batch that changes events, with the answer to send once the events are durable.
 enum Pending {
     Tell {
         run_id: Option<Uuid>,
@@ -76,12 +76,12 @@ impl WorksOnRuns for Workshop {
 }
 
 impl RunWorker<'_> {
-    /// Loads the run unless it is known. `Ok(None)`: there is none.
+    /// Loads the run unless it is in memory. Returns `None` if there is no run.
     pub(crate) async fn loaded(&mut self) -> Result<Option<&StoredRun>, Refusal> {
         self.shop.reader.loaded(self.key, self.state).await
     }
 
-    /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
+    /// Returns the size of the state if it stays in memory. A closed run is read rarely, and then from the store.
     fn keep(&mut self) -> Option<usize> {
         let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
         let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
@@ -115,15 +115,16 @@ impl RunWorker<'_> {
         if self.state.known().is_some_and(StoredRun::has_successor)
             && let Err(refusal) = Box::pin(self.go_on()).await
         {
-            // The due index brings it back.
+            // The due index wakes the run again.
             let workflow_id = &self.key.workflow_id;
             tracing::warn!(%refusal, %workflow_id, "the run that goes on could not begin yet");
         }
     }
 
-    /// Does what is not admitted together with other requests.
+    /// Handles a request that is not admitted together with others.
     async fn run_alone(&mut self, request: RunRequest) {
-        // Each in a box: whoever works on a run has room for what most requests need, which is none of these.
+        // Each future is boxed, so that the worker only reserves space for the frequent requests, which come in
+        // batches.
         match request {
             RunRequest::Start { start, reply } => drop(reply.send(Box::pin(self.run_start(&start, None)).await)),
             RunRequest::TakeRiders { run_id, kind, taker, reply } => {
@@ -149,7 +150,7 @@ impl RunWorker<'_> {
             RunRequest::Beat { run_id, task, details, reply } => {
                 drop(reply.send(Box::pin(self.run_beat(run_id, task, details)).await));
             }
-            // These are admitted together. Whoever came here with one hears that its outcome is not known.
+            // These requests are part of batches. If one arrives here, dropping its reply reports an unknown outcome.
             RunRequest::Tell { .. } | RunRequest::Take { .. } | RunRequest::Look { .. } => {}
         }
     }
@@ -164,7 +165,7 @@ impl RunWorker<'_> {
         let now = shop.clock.now();
         let is_held = |run: &Run| run.started.run_id == run_id && held(run, task).is_ok();
         if self.state.known().is_some_and(|loaded| !is_held(loaded.run())) {
-            // Another node may have started it.
+            // Another node may have started the activity.
             self.state.forget();
         }
         let loaded = self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))?;
@@ -180,7 +181,7 @@ impl RunWorker<'_> {
         Ok(cancel_requested)
     }
 
-    /// Admits what is pending and commits it.
+    /// Admits the pending requests and commits them.
     async fn run_pending(&mut self, pending: &mut Vec<Pending>) {
         if pending.is_empty() {
             return;
@@ -200,7 +201,7 @@ impl RunWorker<'_> {
         }
     }
 
-    /// One attempt; false when another is needed.
+    /// Makes one attempt. Returns false if another is needed.
     async fn try_pending(&mut self, pending: &mut Vec<Pending>, attempt: &mut u32) -> Result<bool, Refusal> {
         let (shop, key) = (self.shop, self.key);
         let before = self.state.was_known();
@@ -222,7 +223,7 @@ impl RunWorker<'_> {
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(run));
         let (beats, outbox) = (loaded.beats.clone(), loaded.body.links.outbox.clone());
         let mut transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
-        // Behind the look at this run, and before the commit.
+        // Runs after this run was loaded and before the commit.
         let sources = pending.iter().filter_map(|request| match request {
             Pending::Effect { source, .. } => Some(source),
             Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
@@ -257,13 +258,13 @@ impl RunWorker<'_> {
         Ok(true)
     }
 
-    /// Time has done nothing: only remembers when to look again, where the store has it earlier.
+    /// Handles a wake without new events: only stores the time of the next wake if the store has an earlier one.
     async fn look_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
         let Some(loaded) = self.state.known() else {
             return Ok(Some(()));
         };
         let stored = loaded.head.due.map(Timestamp::from_millis);
-        // By a clock that was ahead.
+        // The stored time is too late if it was computed with a clock that was ahead.
         let due = || commit::due(loaded.run(), &loaded.body.links, &loaded.beats, loaded.body.offers, now);
         let is_late =
             |stored: Timestamp| due().is_some_and(|due| stored.since(due) > history::limits::DEADLINE_LATE_MIN);
@@ -302,15 +303,16 @@ impl RunWorker<'_> {
     }
 }
 
-/// What there is to say to the requests of a batch.
+/// Summary of a batch of requests.
 struct BatchSaid {
-    /// Whether somebody has the run looked at.
+    /// True if a request wakes the run.
     looks: bool,
-    /// Whether anybody hears a no that depends on the run's state.
+    /// True if a request is refused for a reason that depends on the run's state.
     says_no: bool,
 }
 
-/// Admits requests, each on what those before it left. `owed` says of every effect whether its source owes it.
+/// Admits requests in order, each with the state that the previous ones left. `owed` has for each effect whether its
+/// source still owes it.
 fn admit(
     key: &HeadKey,
     pending: &mut [Pending],
@@ -344,7 +346,7 @@ fn admit(
             }
             Pending::Look { .. } => {
                 said.looks = true;
-                // Nothing to refuse: what is not due yet stays as it is.
+                // A refusal means that nothing is due yet.
                 drop(transition.admit(&Command::FireDeadlines { heartbeats: beats.to_vec() }, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }
@@ -353,7 +355,7 @@ fn admit(
     said
 }
 
-/// There is no run.
+/// Answers a request to a workflow id that has no run.
 fn find_nothing(key: &HeadKey, request: Pending) {
     match request {
         Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
@@ -403,13 +405,13 @@ fn admit_told(
     };
     let warnings = transition.take_warnings();
     let reflects = match command {
-        // Its own decisions are news that the decider knows.
+        // The decider knows of the events that its own decisions cause.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
             if seen <= turn.started_event_id =>
         {
             Some(transition.run().version)
         }
-        // There is news that it has not seen: no version of the run is like this.
+        // There are events that the decider has not seen, so no version of the run has exactly the state that it knows.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => {
             Some(turn.started_event_id)
         }
@@ -427,7 +429,7 @@ fn admit_told(
 mod tests {
     use super::*;
 
-    /// The room of what it takes to work on a run, without anything to work on.
+    /// Returns the size of the future, without a run to work on.
     fn room<F>(_: impl Fn(&'static mut RunWorker<'static>, Vec<RunRequest>) -> F) -> usize {
         size_of::<F>()
     }

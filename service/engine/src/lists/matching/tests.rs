@@ -29,13 +29,13 @@ fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
     matching.withdraw(&list(), Uuid::from_u128(2), 2);
-    // What is not there is no matter.
+    // Tasks that are not on the list are ignored.
     matching.withdraw(&list(), Uuid::from_u128(1), 7);
     matching.withdraw(&ListKey { name: "other".into(), ..list() }, Uuid::from_u128(1), 2);
     assert_eq!(matching.waiting(&list()), (2, false));
     assert_eq!([next(&matching), next(&matching)], [Some(task(1, 2)), Some(task(3, 2))]);
     assert!(next(&matching).is_none());
-    // It may come again.
+    // A withdrawn task can be offered again.
     assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Waits));
     matching.withdraw(&list(), Uuid::from_u128(2), 2);
     assert!(matching.depths().is_empty(), "an idle list takes no room");

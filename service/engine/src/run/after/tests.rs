@@ -1,5 +1,5 @@
-//! What follows from what, a line a case. What follows from every commit, that riders are seen to, is left out of most
-//! lines, and so is what is in flight.
+//! Tests what follows from commits, one case a line. Most lines leave out what follows from every commit (riders) and
+//! the tasks in flight.
 
 use history::{
     Command, ContinueAsNew, Decision, Duration, ScheduleActivity, Scheduled, Start, StartChild, StartTimer, Transition,
@@ -25,13 +25,13 @@ fn start() -> Start {
     Start::new("w", "t", "l")
 }
 
-/// A run of a schedule.
+/// Returns the start of a scheduled run.
 fn scheduled() -> Start {
     let schedule = Scheduled { schedule_id: "s".to_owned(), action: 1, nominal_time: now() };
     Start { schedule: Some(schedule), ..start() }
 }
 
-/// The run as it is after one more commit.
+/// Returns the run after one more commit.
 fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> StoredRun {
     let mut transition = match base {
         Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
@@ -46,20 +46,20 @@ fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> Stor
     commit::prepare(draft, &LIMITS, |head| head.body.len()).next
 }
 
-/// A run with these commits.
+/// Returns a run with these commits.
 fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
     let begun = commit(None, start, &[]);
     commits.iter().fold(begun, |base, commands| commit(Some(&base), start, commands))
 }
 
-/// A poller who waits for a task of the list.
+/// Returns a poller that waits for a task of the list.
 fn reserved(list: &ListKey, scheduled_event_id: EventId) -> Reserved {
     let lists = Matching::new(WaitingBounds::default());
     let PollResult::Wait(_waiting) = lists.poll(list, &Taker::default()) else { panic!("nothing is offered") };
     Reserved { list: list.clone(), poller: lists.reserve(list).unwrap(), scheduled_event_id, start: 0 }
 }
 
-/// What follows from one more commit; a poller waits for `matched`.
+/// Returns what follows from one more commit if a poller waits for `matched`.
 fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Option<EventId>) -> Vec<String> {
     let known = before.map(|before| backlog::waiting(&key(), before.run())).unwrap_or_default();
     let waiting = backlog::waiting(&key(), next.run()).into_iter();
@@ -76,14 +76,14 @@ fn line(after: Vec<String>) -> String {
     told.join(", ")
 }
 
-/// What follows from `commands` on a run with these commits.
+/// Returns what follows from `commands` on a run with these commits.
 fn follows(start: &Start, commits: &[&[Command]], commands: &[Command]) -> String {
     let before = run(start, commits);
     let next = commit(Some(&before), start, commands);
     line(all_that_follows(Some(&before), &next, None))
 }
 
-/// What follows from a look at a run with these commits, of which nobody has anything in memory.
+/// Returns what follows from a wake of a run with these commits of which nothing is in memory.
 fn found(start: &Start, commits: &[&[Command]]) -> String {
     let loaded = run(start, commits);
     let (outbox, round) = (&loaded.body.links.outbox, loaded.body.links.outbox.round());
