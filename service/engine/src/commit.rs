@@ -77,7 +77,7 @@ impl StoredRun {
 
     /// Returns true if another run continues this one. That run may not have started yet.
     pub(crate) fn has_successor(&self) -> bool {
-        goes_on(self.run(), &self.body.links)
+        is_continued(self.run(), &self.body.links)
     }
 
     /// Moves the run's obligations and its knowledge of requests to a new run of its workflow id.
@@ -291,8 +291,8 @@ impl<'a> Packer<'a> {
 }
 
 fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Row {
-    let standing = run.condition();
-    let status = standing.word();
+    let condition = run.condition();
+    let status = condition.word();
     match before {
         // Nothing else in the row changes while the run is open.
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
@@ -302,7 +302,7 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
             Row {
                 workflow_type: run.started.workflow_type.as_str().into(),
                 status: status.into(),
-                flagged: standing.is_flagged(),
+                flagged: condition.is_flagged(),
                 started_at: run.started.at.as_millis(),
                 closed_at: run.closed_at.map(Timestamp::as_millis),
                 tags: run.started.tags.clone(),
@@ -320,11 +320,11 @@ const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 /// run.
 fn is_needed(run: &Run, links: &Links) -> bool {
     let is_of_parent = |seen: &history::SeenOrigin| run.started.parent.as_ref() == Some(&seen.origin);
-    goes_on(run, links) || !links.seen.iter().all(is_of_parent)
+    is_continued(run, links) || !links.seen.iter().all(is_of_parent)
 }
 
 /// Returns true if another run continues this one. That run may not have started yet.
-fn goes_on(run: &Run, links: &Links) -> bool {
+fn is_continued(run: &Run, links: &Links) -> bool {
     run.has_successor() || links.reset.is_some()
 }
 
@@ -354,7 +354,7 @@ const OFFER_AFTER: [history::Duration; 5] = [
 pub(crate) const LATE_OFFERS: u32 = 3;
 
 /// Time after which a run is woken to start its successor.
-const GO_ON_AFTER: history::Duration = history::Duration::from_secs(30);
+const SUCCESSOR_AFTER: history::Duration = history::Duration::from_secs(30);
 
 /// Returns when a run must be woken.
 pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, now: Timestamp) -> Option<Timestamp> {
@@ -364,7 +364,7 @@ pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, no
         history::TaskRef::Activity(task) => task.activity.not_before().is_some_and(|at| at > now),
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
-    let goes_on = goes_on(run, links).then(|| now.plus(GO_ON_AFTER));
+    let successor = is_continued(run, links).then(|| now.plus(SUCCESSOR_AFTER));
     // If the node fails, the nodes that take over its runs find tasks on their way, because they look this far ahead
     // (`sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
@@ -373,7 +373,7 @@ pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, no
         since.map(|since| since.plus(OFFER_SOON_MAX)).filter(|at| *at > now)
     });
     let changes = run.next_change(beats, &links.outbox, now).into_iter();
-    changes.chain(offer).chain(goes_on).chain(sent).min()
+    changes.chain(offer).chain(successor).chain(sent).min()
 }
 
 #[cfg(test)]
@@ -431,7 +431,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_commit_with_more_events_than_a_head_takes_puts_them_beside_it_and_the_next_makes_chunks_of_them() {
+    fn events_beyond_the_head_go_to_packs_and_then_to_chunks() {
         let first = commit(None, &[], 1).next;
         let marker = |index: usize| RecordMarker { name: format!("m{index}{}", "n".repeat(200)), details: None }.into();
         let Prepared { next: full, parts } = commit(Some(&first), &turn(2, (0..300).map(marker).collect()), 2);
@@ -455,7 +455,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_said_of_tries_leaves_a_head_that_is_more_than_it_should_be() {
+    fn long_notes_about_attempts_leave_a_large_head() {
         let policy = RetryPolicy::default();
         let activity = |index: usize| {
             let (activity_id, activity_type) = (format!("a{index:04}"), "charge".to_owned());

@@ -130,7 +130,7 @@ impl OnList {
         }
     }
 
-    fn only_asks(&self) -> bool {
+    fn is_riders(&self) -> bool {
         self.task().is_none()
     }
 
@@ -212,8 +212,8 @@ impl Poller {
     }
 
     /// Returns true if other pollers are served first, even if they have waited less.
-    fn stands_by(&self) -> bool {
-        matches!(&self.answer, PollAnswer::Slots(_, _, stands_by) if stands_by.load(Relaxed))
+    fn is_standby(&self) -> bool {
+        matches!(&self.answer, PollAnswer::Slots(_, _, is_standby) if is_standby.load(Relaxed))
     }
 
     /// Returns the number of tasks that it waits for.
@@ -232,7 +232,7 @@ impl Poller {
     }
 
     /// Stops waiting for this poll. Returns true if the poller still waits for another.
-    fn goes_on_without(&mut self, poll: PollId) -> bool {
+    fn stop_waiting_for(&mut self, poll: PollId) -> bool {
         match &mut self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => self.taker.poll != Some(poll),
             PollAnswer::Slots(_, slots, _) => {

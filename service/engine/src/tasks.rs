@@ -466,16 +466,16 @@ mod tests {
     use super::*;
 
     /// Returns the size of a poll's future, without polling.
-    fn room<F>(_: impl Fn(&'static Tasks, &'static mut PollUnderWay) -> F) -> usize {
+    fn size<F>(_: impl Fn(&'static Tasks, &'static mut PollUnderWay) -> F) -> usize {
         size_of::<F>()
     }
 
     #[test]
-    fn a_poll_that_waits_takes_little_room() {
-        let room = room(Tasks::poll);
+    fn a_waiting_poll_takes_little_memory() {
+        let size = size(Tasks::poll);
         assert!(
-            room <= 384,
-            "{room} bytes are taken for each poll that waits; what is over before it waits needs none"
+            size <= 384,
+            "{size} bytes are taken for each poll that waits; what is over before it waits needs none"
         );
     }
 }

@@ -78,7 +78,7 @@ impl Gathered {
     }
 
     /// Adds the stored events with these ids, oldest first. Returns the id that follows the last one added.
-    fn take_on(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
+    fn take_oldest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut next = ids.start;
         for event in codec::events_from(stored, next) {
             if self.is_full() || next >= ids.end {
@@ -94,7 +94,7 @@ impl Gathered {
     }
 
     /// Adds the stored events with these ids, newest first. Returns the id of the last one added, the oldest.
-    fn take_back(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
+    fn take_newest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut oldest = ids.end;
         let there: Vec<&[u8]> = codec::stored(stored).filter(|(id, _)| ids.contains(id)).map(|(_, it)| it).collect();
         for event in there.into_iter().rev().filter_map(|stored| codec::events(stored).next()) {
@@ -178,7 +178,7 @@ impl RunReader {
             };
             let mut loaded = Box::pin(self.open_head(key, head)).await?;
             loaded.beats = self.read_beats(key, loaded.run()).await?;
-            state.is(loaded);
+            state.replace(loaded);
         }
         Ok(state.known())
     }
@@ -257,7 +257,7 @@ impl RunReader {
         while next < ids.end && !read.is_full() {
             let wanted = next;
             for stored in self.stored_from(source, wanted, READ_BYTES.min(read.room.bytes)).await? {
-                next = read.take_on(&stored, next..ids.end)?;
+                next = read.take_oldest(&stored, next..ids.end)?;
             }
             if next == wanted && !read.is_full() {
                 return Err(self.missing(source, &format!("event {wanted}")).await);
@@ -288,7 +288,7 @@ impl RunReader {
             // The first chunk that ends with this event or a later one contains the event.
             let stored = self.stored_from(source, newest, 1).await?;
             if let Some(stored) = stored.first() {
-                before = read.take_back(stored, ids.start..before)?;
+                before = read.take_newest(stored, ids.start..before)?;
             }
             if before > newest && !read.is_full() {
                 return Err(self.missing(source, &format!("event {newest}")).await);

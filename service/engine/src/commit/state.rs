@@ -18,7 +18,7 @@ impl CachedRun {
     }
 
     /// Replaces the state with one that was just read or written.
-    pub(crate) fn is(&mut self, loaded: StoredRun) {
+    pub(crate) fn replace(&mut self, loaded: StoredRun) {
         self.0 = Some(Box::new(loaded));
     }
 
@@ -32,7 +32,7 @@ impl CachedRun {
     /// returns true: the request must be judged again with the store's state. Returns false if the refusal already
     /// rests on the store's state.
     #[must_use]
-    pub(crate) fn must_look_into(&mut self, before: WasKnown) -> bool {
+    pub(crate) fn invalidate_if_served_from_cache(&mut self, before: WasCached) -> bool {
         if before.0 {
             self.forget();
         }
@@ -40,17 +40,17 @@ impl CachedRun {
     }
 
     /// Returns a record of whether the state is in memory at this moment and so may be outdated.
-    pub(crate) fn was_known(&self) -> WasKnown {
-        WasKnown(self.0.is_some())
+    pub(crate) fn was_cached(&self) -> WasCached {
+        WasCached(self.0.is_some())
     }
 }
 
 /// True if a request was judged with state that was already in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WasKnown(bool);
+pub(crate) struct WasCached(bool);
 
-impl WasKnown {
-    pub(crate) fn is_so(self) -> bool {
+impl WasCached {
+    pub(crate) fn get(self) -> bool {
         self.0
     }
 }
@@ -61,12 +61,12 @@ mod tests {
     use crate::commit::tests::commit;
 
     #[test]
-    fn a_no_that_rests_on_what_was_in_memory_is_looked_into_and_one_that_rests_on_the_store_is_not() {
+    fn only_cached_state_is_invalidated_by_a_refusal() {
         let mut state = CachedRun::default();
-        let before = state.was_known();
-        state.is(commit(None, &[], 1).next);
-        assert!(!state.must_look_into(before) && state.known().is_some());
-        let before = state.was_known();
-        assert!(state.must_look_into(before) && state.known().is_none());
+        let before = state.was_cached();
+        state.replace(commit(None, &[], 1).next);
+        assert!(!state.invalidate_if_served_from_cache(before) && state.known().is_some());
+        let before = state.was_cached();
+        assert!(state.invalidate_if_served_from_cache(before) && state.known().is_none());
     }
 }

@@ -109,7 +109,7 @@ impl Backlog {
 
     /// Returns true if the caller is to read the rows of a list: no other task reads them, and they were not read
     /// within `again_after`.
-    pub(crate) fn begins(&self, list: &ListKey, again_after: Option<Duration>) -> bool {
+    pub(crate) fn begin_reading(&self, list: &ListKey, again_after: Option<Duration>) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
         let is_known = reading.done_at.is_some_and(|at| again_after.is_none_or(|after| at.elapsed() < after));
@@ -122,7 +122,7 @@ impl Backlog {
 
     /// Records that the rows of a list were read; `are_known` is true if they reached memory. Returns true if they must
     /// be read again at once.
-    pub(crate) fn ends(&self, list: &ListKey, are_known: bool) -> bool {
+    pub(crate) fn end_reading(&self, list: &ListKey, are_known: bool) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
         let again = std::mem::take(&mut reading.again);
@@ -209,7 +209,7 @@ pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Op
 
 /// Returns true if a task waits after a commit that did not wait before it, or waited on another list, with another
 /// priority, or held back.
-pub(crate) fn waits_anew(before: &Run, after: &Run) -> bool {
+pub(crate) fn has_new_waiting_task(before: &Run, after: &Run) -> bool {
     // Merges two sequences in the same order: the turn, then activities as they were scheduled. There can be a
     // thousand.
     let place = |task: &TaskRef<'_>| match task {
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_list_has_rows_of_its_own() {
+    fn each_list_has_separate_rows() {
         let mut domains = BTreeSet::new();
         for side in [Side::Decider, Side::Activity] {
             for (domain, name) in [("a", "bc"), ("ab", "c"), ("abc", ""), ("a", "b")] {
@@ -251,26 +251,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_rows_of_a_list_are_read_once_until_there_may_be_others() {
+    async fn rows_are_read_once_until_there_may_be_others() {
         let (backlog, list) = (
             Backlog::new(WaitingBounds::default()),
             ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() },
         );
         let hour = Some(READ_AGAIN_AFTER);
-        assert!(backlog.begins(&list, hour));
-        assert!(!backlog.begins(&list, hour), "somebody reads them");
-        assert!(!backlog.ends(&list, true));
-        assert!(!backlog.begins(&list, hour), "they are known");
+        assert!(backlog.begin_reading(&list, hour));
+        assert!(!backlog.begin_reading(&list, hour), "they are being read");
+        assert!(!backlog.end_reading(&list, true));
+        assert!(!backlog.begin_reading(&list, hour), "they are known");
         tokio::time::advance(READ_AGAIN_AFTER).await;
-        assert!(!backlog.begins(&list, None), "nobody else writes");
-        assert!(backlog.begins(&list, hour));
+        assert!(!backlog.begin_reading(&list, None), "no other node writes");
+        assert!(backlog.begin_reading(&list, hour));
         backlog.forget_all();
-        assert!(!backlog.begins(&list, hour), "whoever reads them goes on");
-        assert!(backlog.ends(&list, true), "and begins anew");
-        assert!(!backlog.ends(&list, true));
+        assert!(!backlog.begin_reading(&list, hour), "the reader continues");
+        assert!(backlog.end_reading(&list, true), "and must start over");
+        assert!(!backlog.end_reading(&list, true));
         backlog.forget(&list);
-        assert!(backlog.begins(&list, None));
-        assert!(!backlog.ends(&list, false));
-        assert!(backlog.begins(&list, None), "what was read found no room");
+        assert!(backlog.begin_reading(&list, None));
+        assert!(!backlog.end_reading(&list, false));
+        assert!(backlog.begin_reading(&list, None), "there was no space for the rows read");
     }
 }

@@ -19,30 +19,30 @@ pub(crate) struct WaitsAt {
     pub(crate) node: String,
     /// Number of messages from the node that pollers wait there. If a message arrives while an offer is under way, it
     /// is newer than the offer's refusal and stays valid.
-    said: u64,
+    reports: u64,
     /// If the node did not answer an offer: the time until which it gets no others.
-    rests_until: Option<Instant>,
+    no_offers_until: Option<Instant>,
 }
 
 /// Time without offers for a node that did not answer one. Ours: the node is asked again while the other nodes consider
 /// it alive, because it does not know that its answer was lost and will not repeat that pollers wait there.
-pub(crate) const REST: Duration = Duration::from_millis(500);
+pub(crate) const OFFER_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
-struct ToldNodes {
+struct NodeMemory {
     /// Nodes with waiting pollers, by list, as far as this node knows.
     waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
     /// Nodes that know that pollers wait here, by list.
-    knowing: HashMap<ListKey, HashSet<String>>,
+    notified: HashMap<ListKey, HashSet<String>>,
     /// Lists whose tasks are being offered.
-    busy: HashSet<ListKey>,
+    offered: HashSet<ListKey>,
 }
 
 /// The pollers of other nodes that this node knows, and the nodes that know of its pollers. Disposable.
 #[derive(Default)]
 pub(crate) struct Elsewhere {
     peers: OnceLock<Arc<dyn Peers>>,
-    told: Mutex<ToldNodes>,
+    memory: Mutex<NodeMemory>,
 }
 
 impl Elsewhere {
@@ -58,8 +58,8 @@ impl Elsewhere {
 
     /// Returns a node where pollers wait on a list, as far as this node knows, and a different one each time.
     pub(crate) fn next_waiting_at(&self, list: &ListKey) -> Option<String> {
-        let mut told = self.lock();
-        let nodes = told.waiting_at.get_mut(list)?;
+        let mut memory = self.lock();
+        let nodes = memory.waiting_at.get_mut(list)?;
         nodes.rotate_left(1.min(nodes.len()));
         nodes.back().map(|it| it.node.clone())
     }
@@ -71,8 +71,8 @@ impl Elsewhere {
 
     /// Returns the nodes with pollers waiting on a list, as far as this node knows.
     pub(crate) fn waiting_at(&self, list: &ListKey) -> Vec<String> {
-        let told = self.lock();
-        let nodes = told.waiting_at.get(list).into_iter().flatten();
+        let memory = self.lock();
+        let nodes = memory.waiting_at.get(list).into_iter().flatten();
         nodes.map(|it| it.node.clone()).collect()
     }
 
@@ -82,70 +82,70 @@ impl Elsewhere {
     }
 
     /// Stops offering tasks to a node for a while, because it did not answer an offer.
-    pub(crate) fn rest(&self, list: &ListKey, node: &str) {
-        let mut told = self.lock();
-        let known = told.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
+    pub(crate) fn suspend_offers(&self, list: &ListKey, node: &str) {
+        let mut memory = self.lock();
+        let known = memory.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
         if let Some(known) = known {
-            known.rests_until = Some(Instant::now() + REST);
+            known.no_offers_until = Some(Instant::now() + OFFER_PAUSE);
         }
     }
 
     /// Removes a node that refused an offer, unless it has reported since then that pollers wait there.
-    pub(crate) fn took_none(&self, list: &ListKey, at: &WaitsAt) {
-        self.forget_where(list, |known| known.node == at.node && known.said == at.said);
+    pub(crate) fn remove_after_refusal(&self, list: &ListKey, at: &WaitsAt) {
+        self.forget_where(list, |known| known.node == at.node && known.reports == at.reports);
     }
 
     fn forget_where(&self, list: &ListKey, is_it: impl Fn(&WaitsAt) -> bool) {
-        let mut told = self.lock();
-        if let Some(nodes) = told.waiting_at.get_mut(list) {
+        let mut memory = self.lock();
+        if let Some(nodes) = memory.waiting_at.get_mut(list) {
             nodes.retain(|known| !is_it(known));
             if nodes.is_empty() {
-                told.waiting_at.remove(list);
+                memory.waiting_at.remove(list);
             }
         }
     }
 
-    /// Returns the other nodes that do not know that pollers wait here, and marks them as knowing it.
-    pub(crate) fn untold(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
-        let mut told = self.lock();
-        let known = told.knowing.entry(list.clone()).or_default();
+    /// Returns the other nodes that do not know that pollers wait here, and marks them as notified.
+    pub(crate) fn take_unnotified(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
+        let mut memory = self.lock();
+        let known = memory.notified.entry(list.clone()).or_default();
         others.into_iter().filter(|node| known.insert(node.clone())).collect()
     }
 
     /// Records that a node does not know any more that pollers wait here. Returns true if it knew.
-    pub(crate) fn untell(&self, list: &ListKey, node: &str) -> bool {
-        let mut told = self.lock();
-        let Some(known) = told.knowing.get_mut(list) else { return false };
+    pub(crate) fn forget_notified(&self, list: &ListKey, node: &str) -> bool {
+        let mut memory = self.lock();
+        let Some(known) = memory.notified.get_mut(list) else { return false };
         let knew = known.remove(node);
         if known.is_empty() {
-            told.knowing.remove(list);
+            memory.notified.remove(list);
         }
         knew
     }
 
     /// Records that a node knows that pollers wait here.
-    pub(crate) fn knows(&self, list: &ListKey, node: &str) {
-        self.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
+    pub(crate) fn mark_notified(&self, list: &ListKey, node: &str) {
+        self.lock().notified.entry(list.clone()).or_default().insert(node.to_owned());
     }
 
     /// Records another node's message that pollers wait there.
-    pub(crate) fn hear(&self, list: &ListKey, node: String) {
-        let mut told = self.lock();
-        let nodes = told.waiting_at.entry(list.clone()).or_default();
+    pub(crate) fn record_waiting(&self, list: &ListKey, node: String) {
+        let mut memory = self.lock();
+        let nodes = memory.waiting_at.entry(list.clone()).or_default();
         match nodes.iter_mut().find(|it| it.node == node) {
             Some(known) => {
-                known.said += 1;
-                known.rests_until = None;
+                known.reports += 1;
+                known.no_offers_until = None;
             }
-            None => nodes.push_back(WaitsAt { node, said: 1, rests_until: None }),
+            None => nodes.push_back(WaitsAt { node, reports: 1, no_offers_until: None }),
         }
     }
 
     /// Returns true if the caller is to offer tasks of a list to other nodes, until [`next_offer`](Self::next_offer)
     /// returns `None`.
-    pub(crate) fn begins_to_offer(&self, list: &ListKey) -> bool {
-        let mut told = self.lock();
-        told.waiting_at.contains_key(list) && told.busy.insert(list.clone())
+    pub(crate) fn begin_offering(&self, list: &ListKey) -> bool {
+        let mut memory = self.lock();
+        memory.waiting_at.contains_key(list) && memory.offered.insert(list.clone())
     }
 
     /// Returns a task and the node to offer it to, taking the nodes in turn. Returns `None` if there is no task or no
@@ -155,17 +155,17 @@ impl Elsewhere {
         list: &ListKey,
         pop: impl FnOnce() -> Option<WaitingTask>,
     ) -> Option<(WaitsAt, WaitingTask)> {
-        let mut told = self.lock();
-        let next = told.waiting_at.get_mut(list).and_then(|nodes| {
+        let mut memory = self.lock();
+        let next = memory.waiting_at.get_mut(list).and_then(|nodes| {
             let now = Instant::now();
-            let at = nodes.iter().position(|at| at.rests_until.is_none_or(|until| until <= now))?;
+            let at = nodes.iter().position(|at| at.no_offers_until.is_none_or(|until| until <= now))?;
             let task = pop()?;
             let at = nodes.remove(at)?;
             nodes.push_back(at.clone());
             Some((at, task))
         });
         if next.is_none() {
-            told.busy.remove(list);
+            memory.offered.remove(list);
         }
         next
     }
@@ -173,10 +173,10 @@ impl Elsewhere {
     /// Adjusts to nodes that joined or left. All nodes must be notified again about the pollers here. Messages of the
     /// remaining nodes stay valid, because they may not have noticed the change and then do not repeat them. Returns
     /// the lists that have no more pollers at other nodes.
-    pub(crate) fn nodes_have_changed(&self, others: &[String]) -> Vec<ListKey> {
-        let (mut told, mut gone) = (self.lock(), Vec::new());
-        told.knowing.clear();
-        told.waiting_at.retain(|list, nodes| {
+    pub(crate) fn adjust_to_nodes(&self, others: &[String]) -> Vec<ListKey> {
+        let (mut memory, mut gone) = (self.lock(), Vec::new());
+        memory.notified.clear();
+        memory.waiting_at.retain(|list, nodes| {
             nodes.retain(|it| others.contains(&it.node));
             if nodes.is_empty() {
                 gone.push(list.clone());
@@ -186,8 +186,8 @@ impl Elsewhere {
         gone
     }
 
-    fn lock(&self) -> MutexGuard<'_, ToldNodes> {
-        self.told.lock().expect("no code panics while it holds this lock")
+    fn lock(&self) -> MutexGuard<'_, NodeMemory> {
+        self.memory.lock().expect("no code panics while it holds this lock")
     }
 }
 

@@ -183,7 +183,7 @@ mod tests {
     }
 
     /// Returns how a grant is returned after `happens`.
-    fn comes_back(what: Granted, happens: impl FnOnce(Grant)) -> Option<Back> {
+    fn returned_by(what: Granted, happens: impl FnOnce(Grant)) -> Option<Back> {
         let basket = Arc::<Basket>::default();
         happens(Grant {
             back: Some(Arc::clone(&basket) as _),
@@ -204,18 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_dropped_goes_back_and_one_that_is_delivered_does_not() {
-        assert_eq!(comes_back(turn(), Grant::delivered), None);
+    fn a_dropped_task_is_returned_and_a_delivered_one_is_not() {
+        assert_eq!(returned_by(turn(), Grant::delivered), None);
         let back = Back::Record(Command::ReturnTurn { turn: TURN, poll: Some(PollId(7)) });
-        assert_eq!(comes_back(turn(), drop), Some(back));
+        assert_eq!(returned_by(turn(), drop), Some(back));
     }
 
     #[test]
-    fn what_is_not_recorded_goes_back_to_those_who_asked() {
+    fn an_unrecorded_task_is_returned_to_its_riders() {
         let [last_event_id, previous_started_event_id, version] = [3, 0, 3];
         let asks = Granted::Queries { task: 5, last_event_id, version, previous_started_event_id };
-        assert_eq!(comes_back(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
+        assert_eq!(returned_by(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
         let judges = Granted::Speculation { task: 6, last_event_id, previous_started_event_id, shown: Vec::new() };
-        assert_eq!(comes_back(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));
+        assert_eq!(returned_by(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));
     }
 }

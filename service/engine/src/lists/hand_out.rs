@@ -163,12 +163,12 @@ impl TaskLists {
     pub(crate) async fn keep_telling(&self) {
         loop {
             tokio::time::sleep(NOTICES_EVERY).await;
-            self.tell_unpolled();
+            self.report_unpolled();
             self.notices.tell_left_out();
         }
     }
 
-    fn tell_unpolled(&self) {
+    fn report_unpolled(&self) {
         let unpolled_since = |list: &ListKey| self.pollers.unpolled_list(list).map(|it| it.since);
         for list in self.unpolled.take_polled(unpolled_since) {
             self.notices.polled_again(&list.named());
@@ -180,7 +180,7 @@ impl TaskLists {
             let unpolled_since = unpolled_since(&list);
             WaitingList { list, tasks, waits_since, unpolled_since }
         });
-        for (it, since) in self.unpolled.take_left(lists.collect(), self.clock.now()) {
+        for (it, since) in self.unpolled.take_unreported(lists.collect(), self.clock.now()) {
             self.notices.unpolled(&it.list.named(), it.tasks, since);
         }
     }

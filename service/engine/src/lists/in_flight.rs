@@ -35,7 +35,7 @@ struct ListFlow {
 }
 
 impl ListFlow {
-    fn turn_to(&mut self, minute: u64) {
+    fn advance_to(&mut self, minute: u64) {
         // If the clock goes backwards, the current minute stays the same.
         if minute > self.minute {
             self.before = if minute == self.minute + 1 { self.now } else { 0 };
@@ -46,7 +46,7 @@ impl ListFlow {
     /// Returns about how many tasks were handed out in the last 60 seconds. The previous minute counts in proportion to
     /// its part of them.
     fn lately(&mut self, at: Timestamp) -> u64 {
-        self.turn_to(at.as_millis() / MINUTE);
+        self.advance_to(at.as_millis() / MINUTE);
         self.now + self.before * (MINUTE - at.as_millis() % MINUTE) / MINUTE
     }
 }
@@ -83,7 +83,7 @@ impl InFlight {
             flows.held -= forgotten.held.len();
         }
         let Some(flow) = flows.lists.get_mut(list) else { return };
-        flow.turn_to(at.as_millis() / MINUTE);
+        flow.advance_to(at.as_millis() / MINUTE);
         flow.now += 1;
         if flows.held < TASKS_MAX && flow.held.insert(task) {
             flows.held += 1;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_that_of_the_last_minute_and_is_forgotten_after_another() {
+    fn the_rate_covers_the_last_minute_only() {
         let flights = InFlight::default();
         for number in 0..60 {
             flights.begin(&list("a"), task(number), at(number));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lists_and_tasks_are_known_than_there_is_room_for() {
+    fn lists_and_tasks_are_bounded() {
         let flights = InFlight::default();
         for number in 0..=LISTS_MAX {
             flights.begin(&list(&number.to_string()), task(1), at(0));
@@ -172,6 +172,6 @@ mod tests {
             flights.begin(&list("1"), task(number), at(0));
         }
         assert_eq!(flights.lock().held, TASKS_MAX);
-        assert_eq!(flights.of(&list("1"), at(0)).1, TASKS_MAX as u64 + 1, "the pace goes on");
+        assert_eq!(flights.of(&list("1"), at(0)).1, TASKS_MAX as u64 + 1, "the rate still counts");
     }
 }

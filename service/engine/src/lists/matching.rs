@@ -86,13 +86,13 @@ pub(crate) struct WaitingSlots {
     pub(crate) granted: UnboundedReceiver<IntoSlot>,
     /// True if no other poller waited on the list when these slots began to wait.
     pub(crate) are_first: bool,
-    stands_by: Arc<AtomicBool>,
+    is_standby: Arc<AtomicBool>,
 }
 
 impl WaitingSlots {
     /// Gives the slots the same rank as other pollers from now on.
-    pub(crate) fn are_ready(&self) {
-        self.stands_by.store(false, Relaxed);
+    pub(crate) fn end_standby(&self) {
+        self.is_standby.store(false, Relaxed);
     }
 
     /// Takes the slots off their list and returns the free ones. The others are reserved: their results still arrive in
@@ -185,7 +185,7 @@ impl Matching {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
         // Waiting tasks go first: if there are any, each waiting poller is about to get one of them.
-        let poller = if list.tasks.len() == list.asking { list.next_poller() } else { None };
+        let poller = if list.tasks.len() == list.riders { list.next_poller() } else { None };
         if list.is_idle() {
             lists.remove(key);
         }
@@ -199,7 +199,7 @@ impl Matching {
         let poller = match kind {
             RiderKind::Query if !list.tasks.is_empty() => None,
             // Callers of updates wait for them. Tasks that wait on the list need a poller with other abilities.
-            RiderKind::Query | RiderKind::Update => list.next_poller_who(|taker| taker.takes(kind)),
+            RiderKind::Query | RiderKind::Update => list.next_poller_that(|taker| taker.takes(kind)),
         };
         if list.is_idle() {
             lists.remove(key);
@@ -218,7 +218,7 @@ impl Matching {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
         // Riders reach pollers of other nodes in another way.
-        let task = list.pop_task(|task| !task.only_asks());
+        let task = list.pop_task(|task| !task.is_riders());
         if self.is_to_refill(list) {
             self.starving.notify_one();
         }
@@ -279,7 +279,7 @@ impl Matching {
             }
             return Offered::Poller(Box::new(poller), task);
         }
-        list.asking += usize::from(task.only_asks());
+        list.riders += usize::from(task.is_riders());
         list.came += 1;
         let place = (Reverse(task.priority()), list.came);
         list.known.insert(task.known(), place);
@@ -330,13 +330,13 @@ impl Matching {
         key: &ListKey,
         taker: &Taker,
         slots: &mut Vec<u32>,
-        stands_by: bool,
+        is_standby: bool,
     ) -> SlotsPolled {
         let mut lists = self.lock();
         // If there was no space for the list, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let has_tasks = |list: &TaskList| list.overflowed || !list.tasks.is_empty();
-        if stands_by && lists.get(key).map_or(overflowed, has_tasks) {
+        if is_standby && lists.get(key).map_or(overflowed, has_tasks) {
             return SlotsPolled::Tasks(Vec::new());
         }
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
@@ -360,11 +360,11 @@ impl Matching {
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, granted) = unbounded_channel();
         let (room, are_first) = (slots.len(), !list.pollers.iter().any(Poller::is_waiting));
-        let stands_by = Arc::new(AtomicBool::new(stands_by));
-        let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&stands_by));
+        let is_standby = Arc::new(AtomicBool::new(is_standby));
+        let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&is_standby));
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
         let (matching, list) = (Arc::clone(self), key.clone());
-        SlotsPolled::Wait(WaitingSlots { matching, list, id, room, granted, are_first, stands_by })
+        SlotsPolled::Wait(WaitingSlots { matching, list, id, room, granted, are_first, is_standby })
     }
 
     /// Puts back a poller that was reserved or was given a task without success. It waits in front of the others. If a
@@ -398,7 +398,7 @@ impl Matching {
     /// Ends the wait of this poll if it waits here.
     pub(crate) fn drop_poller(&self, poll: PollId) {
         for list in self.lock().values_mut() {
-            list.pollers.retain_mut(|poller| poller.goes_on_without(poll));
+            list.pollers.retain_mut(|poller| poller.stop_waiting_for(poll));
         }
     }
 
@@ -406,23 +406,23 @@ impl Matching {
     pub(crate) fn waiting(&self, key: &ListKey) -> (usize, bool) {
         let lists = self.lock();
         let has_others = lists.len() >= self.bounds.lists_max;
-        lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.asking, list.overflowed))
+        lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.riders, list.overflowed))
     }
 
-    /// Returns the lists of a domain that have tasks, among the first `looked_at_max` lists.
-    pub(crate) fn lists_with_tasks(&self, domain: &str, looked_at_max: usize) -> Vec<ListKey> {
+    /// Returns the lists of a domain that have tasks, among the first `examined_max` lists.
+    pub(crate) fn lists_with_tasks(&self, domain: &str, examined_max: usize) -> Vec<ListKey> {
         let lists = self.lock();
-        let looked_at = lists.iter().take(looked_at_max);
-        let waiting = looked_at.filter(|(key, list)| &*key.domain == domain && !list.tasks.is_empty());
+        let examined = lists.iter().take(examined_max);
+        let waiting = examined.filter(|(key, list)| &*key.domain == domain && !list.tasks.is_empty());
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Adds the lists of a domain that are among the first `looked_at_max` lists. Returns true if there are more lists.
-    pub(crate) fn add_lists(&self, domain: &str, looked_at_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
+    /// Adds the lists of a domain that are among the first `examined_max` lists. Returns true if there are more lists.
+    pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let lists = self.lock();
-        let looked_at = lists.iter().take(looked_at_max).filter(|(key, _)| &*key.domain == domain);
-        to.extend(looked_at.map(|(key, _)| (Arc::clone(&key.name), key.side)));
-        lists.len() > looked_at_max
+        let examined = lists.iter().take(examined_max).filter(|(key, _)| &*key.domain == domain);
+        to.extend(examined.map(|(key, _)| (Arc::clone(&key.name), key.side)));
+        lists.len() > examined_max
     }
 
     /// Returns when the oldest waiting task of a list began to wait. Only the first task of each of the highest

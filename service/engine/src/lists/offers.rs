@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::lists::ListKey;
-use crate::lists::elsewhere::REST;
+use crate::lists::elsewhere::OFFER_PAUSE;
 use crate::lists::hand_out::TaskLists;
 use crate::{ListName, Offer};
 
@@ -13,12 +13,12 @@ impl TaskLists {
     pub(crate) fn seek_waiting(self: &Arc<Self>, list: &ListKey) {
         self.seek(list);
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
-        for node in self.elsewhere.untold(list, self.nodes.others()) {
+        for node in self.elsewhere.take_unnotified(list, self.nodes.others()) {
             let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
             self.background.spawn_until_stopped(async move {
                 if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
                     tracing::debug!(error, node, "a node could not be told that somebody waits here");
-                    lists.elsewhere.untell(&list, &node);
+                    lists.elsewhere.forget_notified(&list, &node);
                 }
             });
         }
@@ -27,7 +27,7 @@ impl TaskLists {
     /// Handles another node's message that a poller waits there.
     pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
         let list = ListKey::from(list);
-        self.elsewhere.hear(&list, node);
+        self.elsewhere.record_waiting(&list, node);
         self.offer_elsewhere(&list);
     }
 
@@ -36,10 +36,10 @@ impl TaskLists {
         let list = ListKey::from(&offer.list);
         // After this refusal, the other node makes no offers until it is notified of a poller. Forgetting that it knows
         // makes the next poller notify it.
-        let knew = self.elsewhere.untell(&list, node);
+        let knew = self.elsewhere.forget_notified(&list, node);
         let Some(poller) = self.matching.reserve(&list) else { return false };
         if knew {
-            self.elsewhere.knows(&list, node);
+            self.elsewhere.mark_notified(&list, node);
         }
         let (lists, task) = (Arc::clone(self), offer.task());
         self.background.spawn(async move { lists.hand_over(list, poller, task.into()).await });
@@ -49,7 +49,7 @@ impl TaskLists {
     /// Offers waiting tasks to nodes with waiting pollers, until there are no more of either.
     pub(crate) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
         let Some(peers) = self.elsewhere.peers() else { return };
-        if !self.elsewhere.begins_to_offer(list) {
+        if !self.elsewhere.begin_offering(list) {
             return;
         }
         let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
@@ -59,17 +59,17 @@ impl TaskLists {
                 match peers.offer(&at.node, &Offer::of(&list, &task)).await {
                     Ok(true) => {}
                     Ok(false) => {
-                        lists.elsewhere.took_none(&list, &at);
+                        lists.elsewhere.remove_after_refusal(&list, &at);
                         lists.pollers.saw(&list, lists.clock.now());
                         lists.offer(&list, task);
                     }
                     Err(error) => {
                         tracing::debug!(error, node = at.node, "a task could not be offered to a node");
-                        lists.elsewhere.rest(&list, &at.node);
+                        lists.elsewhere.suspend_offers(&list, &at.node);
                         lists.pollers.saw(&list, lists.clock.now());
                         lists.offer(&list, task);
                         let (again, list) = (Arc::clone(&lists), list.clone());
-                        lists.background.after(REST, move || again.offer_elsewhere(&list));
+                        lists.background.after(OFFER_PAUSE, move || again.offer_elsewhere(&list));
                     }
                 }
             }
@@ -79,7 +79,7 @@ impl TaskLists {
     /// Tells all nodes about the pollers that wait here, after nodes have joined or left.
     pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
         let now = self.clock.now();
-        for list in self.elsewhere.nodes_have_changed(&self.nodes.others()) {
+        for list in self.elsewhere.adjust_to_nodes(&self.nodes.others()) {
             self.pollers.saw(&list, now);
         }
         for (list, _, pollers, _) in self.matching.depths() {

@@ -20,7 +20,7 @@ const REMEMBERED: usize = 10_000;
 
 /// Maximum numbers of lists that [`Pollers::unpolled_lists`] examines and returns. Ours: it runs for each poll that
 /// ends without a task and must not cost more than the poll.
-const LOOKED_AT_MAX: usize = 1_000;
+const LISTS_EXAMINED_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
 /// Maximum number of remembered pollers; the most recent are kept. About 300 bytes each.
@@ -135,7 +135,7 @@ impl Pollers {
         memory.saw(list, now);
     }
 
-    fn comes(&self, poller: &PollerName, now: Timestamp) {
+    fn begin_polling(&self, poller: &PollerName, now: Timestamp) {
         let mut memory = self.lock();
         if let Some(times) = memory.pollers.get_mut(poller) {
             if times.polls == 0 && times.last.plus(POLLER_KEPT_FOR) < now {
@@ -147,7 +147,7 @@ impl Pollers {
         }
     }
 
-    fn leaves(&self, poller: &PollerName, now: Timestamp) {
+    fn end_polling(&self, poller: &PollerName, now: Timestamp) {
         if let Some(times) = self.lock().pollers.peek_mut(poller) {
             (times.last, times.polls) = (now, times.polls.saturating_sub(1));
         }
@@ -178,14 +178,14 @@ impl Pollers {
         found
     }
 
-    /// Adds the lists of a domain that are polled or are remembered as polled, among the first `looked_at_max` lists.
+    /// Adds the lists of a domain that are polled or are remembered as polled, among the first `examined_max` lists.
     /// Returns true if there are more lists.
-    pub(crate) fn add_lists(&self, domain: &str, looked_at_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
+    pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let memory = self.lock();
         let lists = memory.polling.keys().chain(memory.seen.iter().map(|(list, _)| list));
-        let of_domain = lists.take(looked_at_max).filter(|list| &*list.domain == domain);
+        let of_domain = lists.take(examined_max).filter(|list| &*list.domain == domain);
         to.extend(of_domain.map(|list| (Arc::clone(&list.name), list.side)));
-        memory.polling.len() + memory.seen.len() > looked_at_max
+        memory.polling.len() + memory.seen.len() > examined_max
     }
 
     /// Returns the number of polls of a list under way.
@@ -236,7 +236,7 @@ pub(crate) struct Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         let now = self.pollers.clock.now();
-        self.pollers.leaves(&self.poller, now);
+        self.pollers.end_polling(&self.poller, now);
         self.pollers.end(&self.poller.list, now);
     }
 }
@@ -272,7 +272,7 @@ impl Pollers {
         if self.begin(list, max) {
             let (identity, by) = (taker.identity.clone(), taker.by.clone());
             let poller = PollerName { list: list.clone(), identity, by };
-            self.comes(&poller, self.clock.now());
+            self.begin_polling(&poller, self.clock.now());
             Ok(Polling { pollers: Arc::clone(self), poller })
         } else {
             let max = max.unwrap_or_default();
@@ -314,7 +314,7 @@ impl Pollers {
     /// Returns lists of a domain that have waiting tasks at this node and no poller. If there are very many lists, only
     /// some of them are returned.
     pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
-        let waiting = self.lists.lists_with_tasks(domain, LOOKED_AT_MAX);
+        let waiting = self.lists.lists_with_tasks(domain, LISTS_EXAMINED_MAX);
         let others = waiting.iter().filter(|list| &*list.name != LAMBDA_LIST);
         let mut unpolled: Vec<Unpolled> = others.filter_map(|list| self.unpolled_list(list)).take(NAMED_MAX).collect();
         unpolled.sort_by(|one, other| (&one.task_list, one.is_decider).cmp(&(&other.task_list, other.is_decider)));
@@ -355,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_unpolled_from_the_end_of_its_last_poll_or_from_the_start_of_the_service() {
+    fn a_list_is_unpolled_since_its_last_poll_or_the_start() {
         let pollers = pollers(at(7));
         assert_eq!(pollers.unpolled_since(&list("a")), Some(at(7)));
         assert!(pollers.begin(&list("a"), None));
         assert!(pollers.begin(&list("a"), None));
         assert_eq!(pollers.unpolled_since(&list("a")), None);
         pollers.end(&list("a"), at(8));
-        assert_eq!(pollers.unpolled_since(&list("a")), None, "one of two polls goes on");
+        assert_eq!(pollers.unpolled_since(&list("a")), None, "one of two polls is still under way");
         pollers.end(&list("a"), at(9));
         assert_eq!(pollers.unpolled_since(&list("a")), Some(at(9)));
         assert_eq!(pollers.unpolled_since(&list("b")), Some(at(7)));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_that_is_forgotten_no_earlier_time_is_said_than_may_be_true() {
+    fn a_forgotten_list_never_gets_too_early_a_time() {
         let pollers = pollers(at(0));
         for number in 0..=REMEMBERED {
             pollers.saw(&list(&number.to_string()), at(100 + number as u64));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_pollers_are_remembered_and_those_whose_polls_came_last() {
+    fn the_most_recent_pollers_are_remembered() {
         let pollers = pollers(at(0));
         let taker = |number: usize| Taker { identity: Some(number.to_string()), ..Taker::default() };
         for number in 0..=POLLERS_REMEMBERED {
@@ -401,18 +401,18 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() {
+    fn examined_lists_are_bounded_and_more_are_reported() {
         let pollers = pollers(at(0));
         let polled = pollers.polling(&list("polled"), &Taker::default()).unwrap();
         for name in ["a", "b"] {
             pollers.saw(&list(name), at(1));
         }
-        let look = |looked_at_max| {
+        let examine = |examined_max| {
             let mut found = BTreeSet::new();
-            let has_more = pollers.add_lists("d", looked_at_max, &mut found);
+            let has_more = pollers.add_lists("d", examined_max, &mut found);
             (found.len(), has_more)
         };
-        assert_eq!([look(1), look(2), look(3), look(4)], [(1, true), (2, true), (3, false), (3, false)]);
+        assert_eq!([examine(1), examine(2), examine(3), examine(4)], [(1, true), (2, true), (3, false), (3, false)]);
         drop(polled);
     }
 }

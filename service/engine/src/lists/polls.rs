@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_try_of_every_poll_of_every_list_has_an_id_of_its_own() {
+    fn each_attempt_of_a_poll_has_a_separate_id() {
         let mut ids = std::collections::HashSet::new();
         for side in [Side::Decider, Side::Activity] {
             for name in ["a", "ab"] {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_is_repeated_names_all_its_earlier_tries() {
+    fn a_repeated_poll_has_the_ids_of_earlier_attempts() {
         let list = list(Side::Decider, "a");
         let poll = |id: Option<&str>, attempt| Poll { poll_id: id.map(str::to_owned), attempt, ..Poll::default() };
         let (first, earlier) = taker(&list, &poll(Some("p"), None)).unwrap();

@@ -24,7 +24,7 @@ const ROWS_AT_ONCE: usize = 100;
 const AT_ONCE: usize = 64;
 
 /// Pause after a failed read of the store.
-const TROUBLE_WAIT: Duration = Duration::from_secs(1);
+const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 impl TaskLists {
     /// Writes a row for a run on each list where it waits. Returns true if all rows are in the store.
@@ -92,7 +92,7 @@ impl TaskLists {
     /// Starts reading the rows of a list, unless this node has already read them.
     pub(crate) fn seek(self: &Arc<Self>, list: &ListKey) {
         let again_after = self.nodes.is_shared().then_some(READ_AGAIN_AFTER);
-        if self.backlog.begins(list, again_after) {
+        if self.backlog.begin_reading(list, again_after) {
             let (lists, list) = (Arc::clone(self), list.clone());
             let read = move || Box::pin(Arc::clone(&lists).read_rows(list.clone())) as _;
             self.background.keep("reading what waits on a list", read);
@@ -130,7 +130,7 @@ impl TaskLists {
             let domains = loop {
                 match lists.registry.domains().await {
                     Ok(domains) => break domains,
-                    Err(_) => tokio::time::sleep(TROUBLE_WAIT).await,
+                    Err(_) => tokio::time::sleep(RETRY_WAIT).await,
                 }
             };
             for domain in domains {
@@ -155,7 +155,7 @@ impl TaskLists {
         loop {
             self.read_rows_once(&list).await;
             // If there was no space for the list in memory, its rows count as unread.
-            if !self.backlog.ends(&list, self.matching.has_room_for_list(&list)) {
+            if !self.backlog.end_reading(&list, self.matching.has_room_for_list(&list)) {
                 return;
             }
         }
@@ -171,7 +171,7 @@ impl TaskLists {
                 Ok(read) => read,
                 Err(error) => {
                     tracing::warn!(%error, "what waits on a list could not be read");
-                    tokio::time::sleep(TROUBLE_WAIT).await;
+                    tokio::time::sleep(RETRY_WAIT).await;
                     continue;
                 }
             };
@@ -181,7 +181,7 @@ impl TaskLists {
                     if !self.has_room(list).await {
                         return;
                     }
-                    have_room = self.bring_all_back(list, rows).await;
+                    have_room = self.restore_all(list, rows).await;
                 }
             }
             page = read.next;
@@ -208,21 +208,21 @@ impl TaskLists {
     }
 
     /// Puts the waiting tasks of these runs on a list. Returns true if there was space for all of them.
-    async fn bring_all_back(self: &Arc<Self>, list: &ListKey, rows: &[Listed]) -> bool {
-        let brought = rows.iter().map(async |row| {
+    async fn restore_all(self: &Arc<Self>, list: &ListKey, rows: &[Listed]) -> bool {
+        let restored = rows.iter().map(async |row| {
             let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
-            self.bring_back(list, &key).await.unwrap_or_else(|refusal| {
+            self.restore_tasks(list, &key).await.unwrap_or_else(|refusal| {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
                 self.agenda.look_again(&key, self.clock.now());
                 true
             })
         });
-        join_all(brought).await.into_iter().all(|has_room| has_room)
+        join_all(restored).await.into_iter().all(|has_room| has_room)
     }
 
     /// Puts the waiting tasks of a run on a list. Returns true if there was space for them. If no task waits, drops the
     /// run's row.
-    async fn bring_back(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
+    async fn restore_tasks(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
         if let Some(has_room) = self.put_waiting(list, key).await? {
             return Ok(has_room);
         }

@@ -14,10 +14,10 @@ use crate::lists::{ListKey, Side, WaitingTask};
 
 /// Maximum number of lists examined in each memory of a node. Ours: each memory's maximum, not counting lists that are
 /// polled.
-const LOOKED_AT_MAX: usize = 20_000;
+const LISTS_EXAMINED_MAX: usize = 20_000;
 
 /// Maximum number of tasks listed individually for one list. Ours: a screen or two.
-const TASKS_TOLD_MAX: usize = 100;
+const TASKS_LISTED_MAX: usize = 100;
 
 /// A task that waits in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,15 +96,15 @@ impl TaskLists {
     ) -> Result<ReportPage, Refusal> {
         self.registry.must_know(domain).await?;
         let mut names = BTreeSet::new();
-        let matching_has_more = self.matching.add_lists(domain, LOOKED_AT_MAX, &mut names);
-        let pollers_has_more = self.pollers.add_lists(domain, LOOKED_AT_MAX, &mut names);
+        let matching_has_more = self.matching.add_lists(domain, LISTS_EXAMINED_MAX, &mut names);
+        let pollers_has_more = self.pollers.add_lists(domain, LISTS_EXAMINED_MAX, &mut names);
         self.in_flight.add_lists(domain, self.clock.now(), &mut names);
         let after = after.map(|(name, is_decider)| (name, Side::of(is_decider)));
         let mut rest = names.range((after.map_or(Unbounded, Excluded), Unbounded));
         let page: BTreeSet<_> = rest.by_ref().take(limit).cloned().collect();
         let has_next = rest.next().is_some();
         let is_truncated = matching_has_more || pollers_has_more;
-        Ok(ReportPage { lists: self.look_at(domain, &page), has_next, is_truncated })
+        Ok(ReportPage { lists: self.report_lists(domain, &page), has_next, is_truncated })
     }
 
     /// Returns the deciders' and the runners' list of this name. Reading the list's rows in the store starts, unless
@@ -121,17 +121,17 @@ impl TaskLists {
         for (name, side) in &names {
             self.seek(&ListKey { domain: domain.into(), side: *side, name: Arc::clone(name) });
         }
-        let mut reports = self.look_at(domain, &names);
+        let mut reports = self.report_lists(domain, &names);
         for report in &mut reports {
             let side = Side::of(report.is_decider);
             let list = ListKey { domain: domain.into(), side, name: Arc::clone(&report.name) };
-            report.next = self.matching.next(&list, TASKS_TOLD_MAX).into_iter().map(TaskReport::from).collect();
+            report.next = self.matching.next(&list, TASKS_LISTED_MAX).into_iter().map(TaskReport::from).collect();
         }
         Ok(reports)
     }
 
     /// Reports lists. Each list is locked separately, so two reports may be of different moments.
-    fn look_at(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
+    fn report_lists(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
         let (domain, now): (Arc<str>, _) = (domain.into(), self.clock.now());
         let mut pollers = self.pollers.of_lists(&domain, names);
         let report = |(name, side): &(Arc<str>, Side)| {

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundred_thousand_lists_are_told_in_less_than_a_megabyte_and_all_are_counted() {
+    fn metrics_of_100000_lists_stay_below_one_megabyte() {
         let list = |domain: &str, number: usize| ListKey {
             domain: domain.into(),
             side: if number.is_multiple_of(2) { Side::Decider } else { Side::Activity },
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_of_one_domain_leave_room_for_those_of_others() {
+    fn lists_of_one_domain_leave_series_for_other_domains() {
         let of = |domain: &str, number: usize| {
             let list = ListKey { domain: domain.into(), side: Side::Decider, name: number.to_string().into() };
             (list, 1_000 - number, 0, None)

@@ -106,7 +106,7 @@ pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
 /// Returns what follows from a wake, apart from its commit: everything of the run that may have been forgotten. Tasks
 /// that are already on their list stay there. `before` and `round` are those of the outbox when the wake began: effects
 /// that became ready since are already being delivered.
-pub(crate) fn of_look(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
+pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
     let offered = waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now));
@@ -141,7 +141,7 @@ fn deliver(effects: Vec<Effect>, round: u32, after: &mut Vec<After>) {
 fn withdraw_ended(key: &HeadKey, before: &Run, next: &Run, after: &mut Vec<After>) {
     let is_same = before.started.run_id == next.started.run_id;
     for task in before.waiting_tasks() {
-        let (side, name, scheduled_event_id, goes_on) = match task {
+        let (side, name, scheduled_event_id, continues) = match task {
             TaskRef::Turn(task) => {
                 let id = task.scheduled_event_id;
                 let waits = next.turn_task.as_ref().is_some_and(|task| task.scheduled_event_id == id);
@@ -153,7 +153,7 @@ fn withdraw_ended(key: &HeadKey, before: &Run, next: &Run, after: &mut Vec<After
                 (Side::Activity, task.activity.task_list.as_str(), id, next.activities.contains_key(&id))
             }
         };
-        if !(is_same && goes_on) {
+        if !(is_same && continues) {
             let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
             after.push(After::Withdraw { list, run_id: before.started.run_id, scheduled_event_id });
         }
@@ -179,7 +179,7 @@ fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
 }
 
 /// Describes the start of a task that waited before or was created by the same commit.
-fn begins(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
+fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
     let (since, at) = match side {
         Side::Decider => {
             let task = before.and_then(|before| before.turn_task.as_ref());
@@ -196,7 +196,7 @@ fn begins(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: Event
 }
 
 /// Describes the end of a task in flight.
-fn ends(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> Hold {
+fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> Hold {
     let next = next.and_then(|next| next.activities.get(&scheduled_event_id)).map(|it| it.attempt());
     let activity = run.activities.get(&scheduled_event_id);
     let failed = activity.filter(|activity| next.is_some_and(|next| activity.attempt() < next));
@@ -205,7 +205,7 @@ fn ends(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> 
 
 /// Adds the tasks that are no longer in flight and those that were started.
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
-    let mut tell = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
+    let mut add_changes = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);
         for (side, name, scheduled_event_id) in held(run) {
             if !other.is_some_and(|other| is_held(other, side, scheduled_event_id)) {
@@ -217,9 +217,9 @@ fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mu
         }
     };
     if let Some(before) = before {
-        tell(before, Some(next), ends);
+        add_changes(before, Some(next), hold_ended);
     }
-    tell(next, before, begins);
+    add_changes(next, before, hold_begun);
 }
 
 #[cfg(test)]

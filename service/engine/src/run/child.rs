@@ -11,23 +11,23 @@ impl RunWorker<'_> {
     pub(crate) async fn run_child_start(
         &mut self,
         source: &EffectSource,
-        errand: &OutboundEffect,
+        outbound: &OutboundEffect,
     ) -> Result<EffectOutcome, Refusal> {
         let (shop, key) = (self.shop, self.key);
-        let (OutboundAction::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else {
+        let (OutboundAction::Start(start), Some(run_id)) = (&outbound.task, outbound.run_id) else {
             return Ok(EffectOutcome::Moot);
         };
         let mut attempt = 0;
         loop {
-            let before = self.state.was_known();
+            let before = self.state.was_cached();
             let now = shop.clock.now();
             if let Some(existing) = self.loaded().await? {
-                let result = Transition::of(existing.run().clone()).apply_effect(errand, now);
+                let result = Transition::of(existing.run().clone()).apply_effect(outbound, now);
                 let is_free = result == EffectResult::Closed;
                 if let EffectResult::Done { .. } = result {
                     return Ok(EffectOutcome::Settled(result));
                 }
-                if !is_free && self.state.must_look_into(before) {
+                if !is_free && self.state.invalidate_if_served_from_cache(before) {
                     continue;
                 }
                 // The child may have closed, and another run may have followed it.

@@ -14,14 +14,14 @@ use crate::run::start::start_of;
 use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasImported, WasReset};
 
 /// Maximum number of times that a deletion checks whether the runs' effects are delivered.
-const LOOKS_MAX: u32 = 10;
+const CHECKS_MAX: u32 = 10;
 
 /// Number of the check after which the deletion begins another round of deliveries itself. It does so once, because a
 /// new round ends the deliveries of the previous one.
-const LOOK_WITH_ROUND: u32 = 4;
+const CHECK_WITH_ROUND: u32 = 4;
 
 /// Pause between such checks.
-const LOOK_WAIT: Duration = Duration::from_millis(50);
+const CHECK_WAIT: Duration = Duration::from_millis(50);
 
 /// Commands of callers to runs.
 pub struct Commands {
@@ -116,17 +116,17 @@ impl Commands {
     pub async fn delete(&self, at: &RunRef, deletion: &Deletion) -> Result<u64, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = at.key();
-        for look in 0..LOOKS_MAX {
+        for check in 0..CHECKS_MAX {
             let (run_id, deletion) = (at.run_id, deletion.clone());
             if let Some(count) = self.runs.ask(&key, |reply| RunRequest::Delete { run_id, deletion, reply }).await? {
                 return Ok(count);
             }
-            if look == LOOK_WITH_ROUND {
+            if check == CHECK_WITH_ROUND {
                 self.runs.look(&key).await?;
             }
-            tokio::time::sleep(LOOK_WAIT).await;
+            tokio::time::sleep(CHECK_WAIT).await;
         }
         let why = "the run has yet to tell others what it owes them".to_owned();
-        Err(Refusal::Unavailable { why, retry_after: Some(LOOK_WAIT * LOOKS_MAX) })
+        Err(Refusal::Unavailable { why, retry_after: Some(CHECK_WAIT * CHECKS_MAX) })
     }
 }

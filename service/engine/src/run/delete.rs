@@ -27,7 +27,7 @@ impl RunWorker<'_> {
         loop {
             // Nothing is deleted because of a cached state.
             self.state.forget();
-            self.go_on().await?;
+            self.start_successor().await?;
             let current = self.loaded().await?.map(|loaded| loaded.run().clone());
             let current_id = current.as_ref().map(|run| run.started.run_id);
             if let Some(run_id) = run_id.filter(|run_id| Some(*run_id) != current_id) {
@@ -50,7 +50,7 @@ impl RunWorker<'_> {
                 let terminate = Command::Terminate { reason, details: None, identity, key: None, child_policy: None };
                 // If something else closed the run meanwhile, the next iteration handles that.
                 let author = Author::named(deletion.by.clone());
-                self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                self.run_command(run, Some((&terminate, &author)), &mut attempt).await?;
                 continue;
             }
             if self.state.known().is_some_and(|loaded| !loaded.body.links.outbox.is_empty()) {

@@ -33,10 +33,10 @@ pub(crate) fn is_settled(command: &Command, transition: &Transition) -> bool {
 }
 
 /// Applies an effect to a run if its source still owes it.
-pub(crate) fn undergo(
+pub(crate) fn apply_owed_effect(
     owed: Option<Result<bool, Refusal>>,
     transition: &mut Transition,
-    errand: &OutboundEffect,
+    outbound: &OutboundEffect,
     now: Timestamp,
 ) -> Result<EffectOutcome, Refusal> {
     if !owed.unwrap_or(Ok(false))? {
@@ -45,12 +45,12 @@ pub(crate) fn undergo(
     // A run that cannot remember the effect must not apply it, because it might be delivered twice. The other run
     // delivers it again later.
     let seen = &transition.links().seen;
-    let is_new = errand.origin().is_some_and(|origin| seen.find(origin).is_none());
+    let is_new = outbound.origin().is_some_and(|origin| seen.find(origin).is_none());
     if is_new && !seen.has_space() {
         let why = "it has taken so much of others lately that it cannot remember more".to_owned();
         return Err(Refusal::Unavailable { why, retry_after: None });
     }
-    Ok(EffectOutcome::Settled(transition.apply_effect(errand, now)))
+    Ok(EffectOutcome::Settled(transition.apply_effect(outbound, now)))
 }
 
 /// Returns true if a child can never be started: the rules refuse its start, or its state alone is too large for the
@@ -172,13 +172,13 @@ impl Effects {
         let run_id = started.run_id;
         let source = read::RunEvents { key, run_id, tail, tail_first };
         let asked = self.reader.read_one(&source, effect.event_id).await?;
-        let errand = asked.as_ref().and_then(|event| effect.outbound(started, event));
+        let outbound = asked.as_ref().and_then(|event| effect.outbound(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {}", effect.event_id, effect.kind.word());
-        let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
-        let target = HeadKey::new(&*key.domain, &*errand.workflow_id);
+        let outbound = Box::new(outbound.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
+        let target = HeadKey::new(&*key.domain, &*outbound.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
         // A moot effect is already settled, or another node delivers it.
-        let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, errand, reply }).await;
+        let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, outbound, reply }).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);
         }

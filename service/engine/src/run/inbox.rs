@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::run::request::Reply;
 
-    fn look() -> RunRequest {
+    fn wake() -> RunRequest {
         RunRequest::Look { reply: None }
     }
 
@@ -139,42 +139,42 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_first_does_the_work_and_the_others_find_them_at_it() {
+    fn only_the_first_caller_runs_the_worker() {
         let inbox = Inbox::default();
-        assert_eq!([inbox.put(look()), inbox.put(look())], [true, false]);
+        assert_eq!([inbox.put(wake()), inbox.put(wake())], [true, false]);
         let mut shift = inbox.begin();
         assert_eq!(shift.next().map(|batch| batch.len()), Some(2));
-        assert!(!inbox.put(look()), "it came while the two were worked on");
+        assert!(!inbox.put(wake()), "a worker handles the first two");
         assert_eq!(shift.next().map(|batch| batch.len()), Some(1));
         assert!(shift.next().is_none());
         shift.end();
-        assert!(inbox.put(look()), "nobody is at it any more");
+        assert!(inbox.put(wake()), "there is no worker any more");
     }
 
     #[test]
-    fn whoever_comes_between_the_last_look_and_the_end_of_a_shift_works_and_is_not_forgotten() {
+    fn a_request_after_the_last_batch_starts_a_new_worker() {
         let inbox = Inbox::default();
-        assert!(inbox.put(look()));
+        assert!(inbox.put(wake()));
         let mut shift = inbox.begin();
         assert!(shift.next().is_some() && shift.next().is_none());
-        assert!(inbox.put(look()));
+        assert!(inbox.put(wake()));
         shift.end();
-        assert!(!inbox.put(look()), "the one who came works");
+        assert!(!inbox.put(wake()), "that caller runs the worker");
         assert_eq!(inbox.begin().next().map(|batch| batch.len()), Some(2));
     }
 
     #[test]
-    fn a_shift_that_is_ended_early_leaves_nobody_waiting_and_the_inbox_free() {
+    fn a_shift_dropped_early_clears_the_inbox() {
         let inbox = Inbox::default();
         let (reply, mut answer) = oneshot::channel();
         assert!(inbox.put(signal(1, reply)));
         drop(inbox.begin());
         assert!(answer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
-        assert!(inbox.put(look()));
+        assert!(inbox.put(wake()));
     }
 
     #[test]
-    fn requests_are_folded_until_a_commit_is_full_and_one_that_is_larger_goes_alone() {
+    fn requests_are_batched_up_to_the_size_of_a_commit() {
         let batches = |sizes: &[usize]| {
             let inbox = Inbox::default();
             for bytes in sizes {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_whose_caller_goes_away_goes_on() {
+    async fn work_continues_after_its_caller_is_dropped() {
         let (done, is_done) = oneshot::channel();
         let mut work = RunWork::new(&Background::new(), async move {
             tokio::task::yield_now().await;

@@ -40,7 +40,7 @@ pub(crate) enum RunRequest {
     /// Hands out the waiting riders if possible.
     SeeToRiders { reply: Reply<()> },
     /// Applies an effect of another run.
-    Effect { source: EffectSource, errand: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
+    Effect { source: EffectSource, outbound: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
     /// Wakes the run: fires its deadlines and offers its waiting tasks.
     Look { reply: Option<Reply<()>> },
     /// Records a heartbeat. The answer is true if the activity should stop.
@@ -109,7 +109,7 @@ impl RunRequest {
                 | Command::SettleEffect { .. }
                 | Command::RetryEffects => 0,
             },
-            Self::Effect { errand, .. } => match &errand.task {
+            Self::Effect { outbound, .. } => match &outbound.task {
                 OutboundAction::Admit(Command::TakeSignal { input, .. }) => payload(input),
                 OutboundAction::Admit(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
                 OutboundAction::Admit(_) | OutboundAction::Start(_) => 0,

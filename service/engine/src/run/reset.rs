@@ -24,7 +24,7 @@ impl RunWorker<'_> {
         loop {
             // Nothing is refused because of a cached state.
             self.state.forget();
-            self.go_on().await?;
+            self.start_successor().await?;
             let current = self.loaded().await?.cloned();
             let current = current.ok_or_else(|| Refusal::unknown_workflow(key))?;
             if let Some(repeated) = shop.was_reset(key, &current, reset.key).await? {
@@ -47,7 +47,7 @@ impl RunWorker<'_> {
             if self.write(transition, last_event_id, waiting_turn, &mut attempt).await?.is_none() {
                 continue;
             }
-            if let Err(refusal) = self.go_on().await {
+            if let Err(refusal) = self.start_successor().await {
                 // The reset is recorded, and the due index wakes the run again.
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "the run that goes on could not begin yet");
             }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_that_begin_the_same_branch_write_the_same_parts() {
+    fn nodes_that_start_the_same_branch_write_the_same_parts() {
         for signals in [3, 200] {
             let transition = branch(signals);
             let one = laid_out(transition.clone(), at(10_000), 1);

@@ -97,7 +97,7 @@ impl RunWorker<'_> {
             self.state.forget();
         }
         loop {
-            let before = self.state.was_known();
+            let before = self.state.was_cached();
             let Some(loaded) = self.loaded().await? else {
                 return Err(Refusal::unknown_workflow(key));
             };
@@ -122,7 +122,7 @@ impl RunWorker<'_> {
             let standing = match judged {
                 Err(refusal) => {
                     let is_for_good = matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state());
-                    if !is_for_good && self.state.must_look_into(before) {
+                    if !is_for_good && self.state.invalidate_if_served_from_cache(before) {
                         continue;
                     }
                     return Err(refusal);

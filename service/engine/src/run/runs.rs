@@ -25,7 +25,7 @@ use crate::{Admitted, Refusal};
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
 /// Handles the requests of runs.
-pub(crate) trait WorksOnRuns: Send + Sync {
+pub(crate) trait RunExecutor: Send + Sync {
     /// Handles the requests in a run's inbox until it is empty.
     fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
@@ -37,7 +37,7 @@ pub(crate) struct Runs {
     nodes: Arc<Nodes>,
     cache: Cache,
     background: Arc<Background>,
-    worker: OnceLock<Weak<dyn WorksOnRuns>>,
+    worker: OnceLock<Weak<dyn RunExecutor>>,
 }
 
 impl Runs {
@@ -52,7 +52,7 @@ impl Runs {
     }
 
     /// Sets the worker of runs. Only the first call has an effect.
-    pub(crate) fn are_worked_on_by(&self, worker: Weak<dyn WorksOnRuns>) {
+    pub(crate) fn are_worked_on_by(&self, worker: Weak<dyn RunExecutor>) {
         drop(self.worker.set(worker));
     }
 
@@ -177,14 +177,14 @@ mod tests {
     use crate::base::records::Records;
 
     #[tokio::test]
-    async fn whoever_asks_where_nobody_works_on_runs_hears_that_the_outcome_is_not_known_and_can_ask_again() {
+    async fn without_an_executor_the_outcome_is_unknown() {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
         let reader = Arc::new(RunReader::new(Arc::clone(&store)));
         let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1, Arc::new(crate::SystemClock)));
         let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
         for _ in 0..2 {
-            let heard = runs.look(&HeadKey::new("d", "w")).await;
-            assert!(matches!(heard, Err(Refusal::OutcomeUnknown { .. })), "{heard:?}");
+            let answer = runs.look(&HeadKey::new("d", "w")).await;
+            assert!(matches!(answer, Err(Refusal::OutcomeUnknown { .. })), "{answer:?}");
         }
     }
 }

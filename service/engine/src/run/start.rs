@@ -50,8 +50,8 @@ impl RunWorker<'_> {
         // A run that replaces an open one needs no additional capacity in its domain or on the disk.
         let (mut room, mut replaces) = (None, false);
         loop {
-            let before = self.state.was_known();
-            Box::pin(self.go_on()).await?;
+            let before = self.state.was_cached();
+            Box::pin(self.start_successor()).await?;
             let now = shop.clock.now();
             let run_id = shop.ids.run_id(now);
             let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
@@ -62,7 +62,7 @@ impl RunWorker<'_> {
                 Ok(Starting::Existing { .. }) => start.signal.is_none(),
                 Ok(Starting::New | Starting::Repeated { .. } | Starting::TerminateFirst) => false,
             };
-            if needs_proof && self.state.must_look_into(before) {
+            if needs_proof && self.state.invalidate_if_served_from_cache(before) {
                 continue;
             }
             match (starting?, existing) {
@@ -71,7 +71,8 @@ impl RunWorker<'_> {
                 }
                 (Starting::Existing { run_id }, Some(run)) => {
                     let told = signal_of(start);
-                    if told.is_none() || self.run_told(run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
+                    if told.is_none()
+                        || self.run_command(run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
                     {
                         return Ok(Started { run_id, repeated: false, existing: true });
                     }
@@ -86,7 +87,7 @@ impl RunWorker<'_> {
                         child_policy: None,
                     };
                     // If something else closed the run meanwhile, the next iteration handles that.
-                    self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                    self.run_command(run, Some((&terminate, &author)), &mut attempt).await?;
                     replaces = true;
                     continue;
                 }
@@ -118,7 +119,7 @@ impl RunWorker<'_> {
 
     /// Starts the successor of a run that has continued as new, is retried or was reset, if it has not started yet. The
     /// workflow id counts as open until then: every request to the run starts the successor first.
-    pub(crate) async fn go_on(&mut self) -> Result<(), Refusal> {
+    pub(crate) async fn start_successor(&mut self) -> Result<(), Refusal> {
         let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         loop {
@@ -157,7 +158,7 @@ impl RunWorker<'_> {
     }
 
     /// Admits a command to a run and commits it. Returns false if another attempt with the store's state is needed.
-    pub(crate) async fn run_told(
+    pub(crate) async fn run_command(
         &mut self,
         run: Run,
         told: Option<(&Command, &Author)>,

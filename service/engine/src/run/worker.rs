@@ -18,9 +18,9 @@ use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::riders::answer::standings;
 use crate::run::after;
 use crate::run::cell::RunCell;
-use crate::run::effects::{is_settled, undergo};
+use crate::run::effects::{apply_owed_effect, is_settled};
 use crate::run::request::{EffectOutcome, EffectSource, Reply, RunRequest};
-use crate::run::runs::WorksOnRuns;
+use crate::run::runs::RunExecutor;
 use crate::run::workshop::Workshop;
 use crate::{Admitted, Refusal};
 
@@ -49,7 +49,7 @@ enum Pending {
     },
     Effect {
         source: EffectSource,
-        errand: Box<OutboundEffect>,
+        outbound: Box<OutboundEffect>,
         reply: Reply<EffectOutcome>,
         answer: Option<Result<EffectOutcome, Refusal>>,
     },
@@ -58,7 +58,7 @@ enum Pending {
     },
 }
 
-impl WorksOnRuns for Workshop {
+impl RunExecutor for Workshop {
     fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut state = cell.state.lock().await;
@@ -101,8 +101,10 @@ impl RunWorker<'_> {
                 RunRequest::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
                 }
-                RunRequest::Effect { source, errand, reply } if !matches!(errand.task, OutboundAction::Start(_)) => {
-                    pending.push(Pending::Effect { source, errand, reply, answer: None });
+                RunRequest::Effect { source, outbound, reply }
+                    if !matches!(outbound.task, OutboundAction::Start(_)) =>
+                {
+                    pending.push(Pending::Effect { source, outbound, reply, answer: None });
                 }
                 RunRequest::Look { reply } => pending.push(Pending::Look { reply }),
                 alone => {
@@ -113,7 +115,7 @@ impl RunWorker<'_> {
         }
         self.run_pending(&mut pending).await;
         if self.state.known().is_some_and(StoredRun::has_successor)
-            && let Err(refusal) = Box::pin(self.go_on()).await
+            && let Err(refusal) = Box::pin(self.start_successor()).await
         {
             // The due index wakes the run again.
             let workflow_id = &self.key.workflow_id;
@@ -137,8 +139,8 @@ impl RunWorker<'_> {
                 drop(reply.send(Box::pin(self.run_pose(run_id, query)).await));
             }
             RunRequest::SeeToRiders { reply } => drop(reply.send(Box::pin(self.run_see_to_riders()).await)),
-            RunRequest::Effect { source, errand, reply } => {
-                drop(reply.send(Box::pin(self.run_child_start(&source, &errand)).await));
+            RunRequest::Effect { source, outbound, reply } => {
+                drop(reply.send(Box::pin(self.run_child_start(&source, &outbound)).await));
             }
             RunRequest::Delete { run_id, deletion, reply } => {
                 drop(reply.send(Box::pin(self.run_delete(run_id, &deletion)).await));
@@ -204,19 +206,19 @@ impl RunWorker<'_> {
     /// Makes one attempt. Returns false if another is needed.
     async fn try_pending(&mut self, pending: &mut Vec<Pending>, attempt: &mut u32) -> Result<bool, Refusal> {
         let (shop, key) = (self.shop, self.key);
-        let before = self.state.was_known();
+        let before = self.state.was_cached();
         let now = shop.clock.now();
         let Some(loaded) = self.loaded().await? else {
             for request in pending.drain(..) {
-                find_nothing(key, request);
+                answer_without_run(key, request);
             }
             return Ok(true);
         };
-        if !before.is_so() {
+        if !before.get() {
             shop.carry_out(key, loaded, after::of_loading(key, loaded));
         }
         if loaded.has_successor() {
-            Box::pin(self.go_on()).await?;
+            Box::pin(self.start_successor()).await?;
             return Ok(false);
         }
         let run = loaded.run();
@@ -235,15 +237,15 @@ impl RunWorker<'_> {
             Pending::Take { .. } | Pending::Effect { .. } | Pending::Look { .. } => None,
         });
         shop.marks.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
-        let BatchSaid { looks, says_no } = admit(key, pending, &mut transition, owed, &beats, now);
-        if says_no && self.state.must_look_into(before) {
+        let BatchSummary { looks, refuses } = admit(key, pending, &mut transition, owed, &beats, now);
+        if refuses && self.state.invalidate_if_served_from_cache(before) {
             return Ok(false);
         }
         let round = transition.links().outbox.round();
         let written = if transition.is_changed() {
             self.write(transition, last_event_id, waiting_turn, attempt).await?
         } else if looks {
-            Box::pin(self.look_without_events(now, attempt)).await?
+            Box::pin(self.wake_without_events(now, attempt)).await?
         } else {
             Some(())
         };
@@ -253,13 +255,13 @@ impl RunWorker<'_> {
         self.answer(pending);
         if let Some(loaded) = self.state.known().filter(|_| looks) {
             let now = shop.clock.now();
-            shop.carry_out(key, loaded, after::of_look(key, loaded, &outbox, round, now));
+            shop.carry_out(key, loaded, after::of_wake(key, loaded, &outbox, round, now));
         }
         Ok(true)
     }
 
     /// Handles a wake without new events: only stores the time of the next wake if the store has an earlier one.
-    async fn look_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
+    async fn wake_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
         let Some(loaded) = self.state.known() else {
             return Ok(Some(()));
         };
@@ -304,11 +306,11 @@ impl RunWorker<'_> {
 }
 
 /// Summary of a batch of requests.
-struct BatchSaid {
+struct BatchSummary {
     /// True if a request wakes the run.
     looks: bool,
     /// True if a request is refused for a reason that depends on the run's state.
-    says_no: bool,
+    refuses: bool,
 }
 
 /// Admits requests in order, each with the state that the previous ones left. `owed` has for each effect whether its
@@ -320,43 +322,43 @@ fn admit(
     owed: Vec<Result<bool, Refusal>>,
     beats: &[Heartbeat],
     now: Timestamp,
-) -> BatchSaid {
-    let mut said = BatchSaid { looks: false, says_no: false };
+) -> BatchSummary {
+    let mut summary = BatchSummary { looks: false, refuses: false };
     let mut owed = owed.into_iter();
     for request in pending {
         match request {
             Pending::Tell { run_id, command, author, answer, .. } => {
-                said.says_no |= is_settled(command, transition);
-                let told = admit_told(key, transition, *run_id, (command, author), now);
-                said.says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
-                said.says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
+                summary.refuses |= is_settled(command, transition);
+                let told = admit_command(key, transition, *run_id, (command, author), now);
+                summary.refuses |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
+                summary.refuses |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
                 *answer = Some(told);
             }
             Pending::Take { task, list, taker, taken, .. } => {
                 let is_same = transition.run().started.run_id == task.run_id;
                 let which = (task.scheduled_event_id, task.lost);
                 *taken = is_same.then(|| start_task(transition, which, list, taker, now)).flatten();
-                said.says_no |= taken.is_none();
+                summary.refuses |= taken.is_none();
             }
-            Pending::Effect { errand, answer, .. } => {
-                let taken = undergo(owed.next(), transition, errand, now);
-                said.says_no |=
+            Pending::Effect { outbound, answer, .. } => {
+                let taken = apply_owed_effect(owed.next(), transition, outbound, now);
+                summary.refuses |=
                     matches!(taken, Ok(EffectOutcome::Settled(EffectResult::Unknown | EffectResult::Closed)));
                 *answer = Some(taken);
             }
             Pending::Look { .. } => {
-                said.looks = true;
+                summary.looks = true;
                 // A refusal means that nothing is due yet.
                 drop(transition.admit(&Command::FireDeadlines { heartbeats: beats.to_vec() }, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }
         }
     }
-    said
+    summary
 }
 
 /// Answers a request to a workflow id that has no run.
-fn find_nothing(key: &HeadKey, request: Pending) {
+fn answer_without_run(key: &HeadKey, request: Pending) {
     match request {
         Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
         Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
@@ -385,7 +387,7 @@ fn must_be_current(key: &HeadKey, run: &Run, run_id: Option<Uuid>) -> Result<(),
     }
 }
 
-fn admit_told(
+fn admit_command(
     key: &HeadKey,
     transition: &mut Transition,
     run_id: Option<Uuid>,
@@ -430,13 +432,13 @@ mod tests {
     use super::*;
 
     /// Returns the size of the future, without a run to work on.
-    fn room<F>(_: impl Fn(&'static mut RunWorker<'static>, Vec<RunRequest>) -> F) -> usize {
+    fn size<F>(_: impl Fn(&'static mut RunWorker<'static>, Vec<RunRequest>) -> F) -> usize {
         size_of::<F>()
     }
 
     #[test]
-    fn whoever_works_on_a_run_takes_little_room() {
-        let room = room(RunWorker::run_batch);
-        assert!(room <= 4 * 1_024, "{room} bytes are taken for each batch; what few requests need goes into a box");
+    fn a_worker_takes_little_memory() {
+        let size = size(RunWorker::run_batch);
+        assert!(size <= 4 * 1_024, "{size} bytes are taken for each batch; what few requests need goes into a box");
     }
 }

@@ -26,15 +26,15 @@ const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
 const RACE_WAIT: Duration = Duration::from_millis(5);
 
 /// Outcome of a commit.
-enum Landed {
+enum CommitOutcome {
     /// The store has exactly this commit.
-    Yes,
+    Applied,
     /// The store has this newer state, which includes the commit or follows a run that does.
-    AndMore(Box<StoredRun>),
+    AppliedThenSuperseded(Box<StoredRun>),
     /// The commit is not in the store and never will be, because another commit was written.
-    No,
+    Conflict,
     /// The commit is not in the store, and neither is another. It can be tried again.
-    Later,
+    NotApplied,
 }
 
 impl RunWorker<'_> {
@@ -69,19 +69,19 @@ impl RunWorker<'_> {
             (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
             (None, None) => Expect::Absent,
         };
-        match shop.commit_surely(key, expect, &next.head, &parts, op, attempt).await {
-            Ok(Landed::No) => {
+        match shop.commit_until_known(key, expect, &next.head, &parts, op, attempt).await {
+            Ok(CommitOutcome::Conflict) => {
                 shop.lists.unreserve(made.reserved, None);
                 self.state.forget();
                 shop.lost_race(key, recorded, attempt).await.map(|()| None)
             }
-            Ok(Landed::Later) => {
+            Ok(CommitOutcome::NotApplied) => {
                 shop.lists.unreserve(made.reserved, None);
                 self.state.forget();
                 Ok(None)
             }
-            Ok(landed) => {
-                if let Landed::AndMore(found) = landed {
+            Ok(outcome) => {
+                if let CommitOutcome::AppliedThenSuperseded(found) = outcome {
                     if found.head.run != next.head.run {
                         // The run is over, and with it the tasks of this commit.
                         shop.lists.unreserve(std::mem::take(&mut made.reserved), None);
@@ -101,7 +101,7 @@ impl RunWorker<'_> {
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
                 let follows = after::of_commit(key, base, &next, made, shop.clock.now());
                 shop.carry_out(key, &next, follows);
-                self.state.is(next);
+                self.state.replace(next);
                 Ok(Some(()))
             }
             Err(refusal) => {
@@ -137,11 +137,11 @@ impl Workshop {
         let (run, links, events) = transition.into_all();
         let offers = match base {
             Some(base) if only_looks => Box::pin(self.offers_after(key, base, now)).await,
-            Some(base) if are_all_matched && !backlog::waits_anew(base.run(), &run) => base.body.offers,
+            Some(base) if are_all_matched && !backlog::has_new_waiting_task(base.run(), &run) => base.body.offers,
             _ => 0,
         };
         let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
-        let due = self.lazily(base, commit::due(&run, &links, beats, offers, now), now);
+        let due = self.due_to_store(base, commit::due(&run, &links, beats, offers, now), now);
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
         let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));
@@ -169,7 +169,7 @@ impl Workshop {
 
     /// Commits until the store has reported an outcome. If an outcome was unknown, the very same commit is tried again:
     /// because of its version it can be written at most once, so that a delayed write does not record anything twice.
-    async fn commit_surely(
+    async fn commit_until_known(
         &self,
         key: &HeadKey,
         expect: Expect<'_>,
@@ -177,17 +177,17 @@ impl Workshop {
         parts: &[(PartKey, Bytes)],
         op: u64,
         attempt: &mut u32,
-    ) -> Result<Landed, Refusal> {
+    ) -> Result<CommitOutcome, Refusal> {
         let mut doubt: Option<String> = None;
         loop {
             let wait = match self.store.commit(key, expect.clone(), head, parts).await {
-                Ok(Cas::Won) => return Ok(Landed::Yes),
-                Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(Landed::No),
+                Ok(Cas::Won) => return Ok(CommitOutcome::Applied),
+                Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(CommitOutcome::Conflict),
                 // The winner may be an earlier attempt of this commit or a retry by a client library, and other nodes
                 // may have built on it.
                 Ok(Cas::Lost(_)) => match Box::pin(self.find_op(key, op)).await {
-                    Ok(Some(found)) => return Ok(Landed::AndMore(Box::new(found))),
-                    Ok(None) => return Ok(Landed::No),
+                    Ok(Some(found)) => return Ok(CommitOutcome::AppliedThenSuperseded(Box::new(found))),
+                    Ok(None) => return Ok(CommitOutcome::Conflict),
                     Err(refusal) => {
                         doubt.get_or_insert_with(|| refusal.to_string());
                         None
@@ -213,7 +213,7 @@ impl Workshop {
             *attempt += 1;
             if doubt.is_none() {
                 // No write is under way, so it is better to start over from the store's current state.
-                return Ok(Landed::Later);
+                return Ok(CommitOutcome::NotApplied);
             }
         }
     }
@@ -226,7 +226,7 @@ impl Workshop {
     }
 
     /// Keeps the stored due time if changing it has a cost and it is still a lower bound.
-    fn lazily(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    fn due_to_store(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
         match (stored, need) {
             (Some(stored), Some(need)) if !self.limits.due_moves_are_cheap && now < stored && stored <= need => {

@@ -121,14 +121,14 @@ impl Tasks {
         }
         let mut command = command;
         if let Command::CompleteTurn { answer, .. } = &mut command {
-            answer.decision_context = self.surroundings_of(token, &answer.decisions).await?;
+            answer.decision_context = self.decision_context_of(token, &answer.decisions).await?;
         }
         let key = token.key();
         match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
             Ok(warnings) => Ok(warnings),
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
-                Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                Err(refusal_of_its_run(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
             }
         }
     }
@@ -154,20 +154,20 @@ impl Tasks {
     }
 
     /// Returns what is known about the names in these decisions.
-    async fn surroundings_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<DecisionContext, Refusal> {
+    async fn decision_context_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<DecisionContext, Refusal> {
         let domain = &token.domain;
         let has_functions = self.lists.lambda.get().is_some();
-        let mut around = DecisionContext { has_functions, ..DecisionContext::default() };
+        let mut context = DecisionContext { has_functions, ..DecisionContext::default() };
         for decision in decisions {
             match decision {
                 // Functions have no types.
                 Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {}
                 Decision::ScheduleActivity(it) => {
-                    self.look_up(domain, &it.activity_type, &mut around.activity_types).await?;
+                    self.look_up(domain, &it.activity_type, &mut context.activity_types).await?;
                 }
                 Decision::StartChild(it) => {
-                    self.look_up(domain, &it.workflow_type, &mut around.workflow_types).await?;
-                    around.child_capacities.push(Box::pin(self.open_runs.room_for_child(domain)).await?);
+                    self.look_up(domain, &it.workflow_type, &mut context.workflow_types).await?;
+                    context.child_capacities.push(Box::pin(self.open_runs.room_for_child(domain)).await?);
                 }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {
@@ -178,7 +178,7 @@ impl Tasks {
                             Box::pin(self.lookup.describe(&at)).await?.run.started.workflow_type.clone()
                         }
                     };
-                    self.look_up(domain, &full, &mut around.workflow_types).await?;
+                    self.look_up(domain, &full, &mut context.workflow_types).await?;
                 }
                 Decision::CancelActivity(_)
                 | Decision::StartTimer(_)
@@ -191,7 +191,7 @@ impl Tasks {
                 | Decision::CancelWorkflow(_) => {}
             }
         }
-        Ok(around)
+        Ok(context)
     }
 
     /// Adds the registration of a type, once for all decisions with this type.
@@ -240,7 +240,7 @@ impl Tasks {
         let key = token.key();
         match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(_) => Ok(()),
-            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+            Err(refusal) => Err(self.refusal_of_its_task(&key, token, refusal).await),
         }
     }
 
@@ -256,19 +256,19 @@ impl Tasks {
         let (run_id, task) = (token.run_id, token.task);
         match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),
-            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+            Err(refusal) => Err(self.refusal_of_its_task(&key, token, refusal).await),
         }
     }
 
-    async fn as_its_run_says_to_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
+    async fn refusal_of_its_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
         let judge = |run: &Run| held(run, token.task).err();
-        as_its_run_says(&self.reader, key, token.run_id, refusal, Fault::ActivityClosed, judge).await
+        refusal_of_its_run(&self.reader, key, token.run_id, refusal, Fault::ActivityClosed, judge).await
     }
 }
 
 /// Returns the refusal of an answer with a valid token if the workflow id now has another run or none. It is the
 /// refusal of the token's own run while that run is kept, so that a successor does not change it.
-pub(super) async fn as_its_run_says(
+pub(super) async fn refusal_of_its_run(
     reader: &RunReader,
     key: &HeadKey,
     run_id: Uuid,

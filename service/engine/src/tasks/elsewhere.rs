@@ -5,7 +5,7 @@ use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};
 
 use crate::nodes::messages::Passed;
 use crate::tasks::Tasks;
-use crate::tasks::answers::as_its_run_says;
+use crate::tasks::answers::refusal_of_its_run;
 use crate::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken};
 
 impl Tasks {
@@ -63,7 +63,7 @@ impl Tasks {
                     Ok(_) => Err(Fault::TurnLost.into()),
                     Err(refusal) => {
                         let judge = |run: &Run| must_hold(run, turn).err();
-                        Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                        Err(refusal_of_its_run(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
                     }
                 }
             }

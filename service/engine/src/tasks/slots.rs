@@ -253,15 +253,15 @@ impl Slots {
     }
 
     /// Returns waiting tasks. If there are none, the slots begin to wait.
-    fn poll(&mut self, stands_by: bool) -> Vec<(u32, OnList)> {
-        let standing_by = if stands_by { self.free.clone() } else { Vec::new() };
-        match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, stands_by) {
+    fn poll(&mut self, is_standby: bool) -> Vec<(u32, OnList)> {
+        let standby_slots = if is_standby { self.free.clone() } else { Vec::new() };
+        match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, is_standby) {
             SlotsPolled::Tasks(tasks) => tasks,
             SlotsPolled::Wait(waiting) => {
                 if self.deadline > Instant::now() {
                     self.lists.seek_waiting(&self.list);
                 }
-                (self.free, self.waits) = (standing_by, waiting.room);
+                (self.free, self.waits) = (standby_slots, waiting.room);
                 self.waiting = Some(waiting);
                 Vec::new()
             }
@@ -279,7 +279,7 @@ impl Slots {
             }
         }
         if let Some(waiting) = &self.waiting {
-            waiting.are_ready();
+            waiting.end_standby();
             self.free.clear();
         }
         if !self.earlier.is_empty() {
@@ -441,13 +441,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_comes_with_others_while_the_largest_still_fits() {
+    fn a_task_is_added_while_the_largest_one_still_fits() {
         let most = EXCHANGE_BYTES_MAX - TASK_BYTES_MAX;
         assert!(has_room(0) && has_room(most) && !has_room(most + 1));
     }
 
     #[test]
-    fn slots_are_filled_from_the_first_on_and_none_is_there_twice() {
+    fn slots_are_filled_in_order_without_duplicates() {
         assert_eq!(in_order(vec![3, 0, 7]).unwrap(), [7, 3, 0]);
         assert!(in_order(Vec::new()).unwrap().is_empty());
         let many = |count: u32| in_order((0..count).collect());

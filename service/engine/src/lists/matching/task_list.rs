@@ -14,7 +14,7 @@ use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
 /// Number of priorities of a list that are examined to find the oldest task. Ours: few lists have more than three, and
 /// the list is locked meanwhile.
-const PRIORITIES_LOOKED_AT: usize = 16;
+const PRIORITIES_EXAMINED: usize = 16;
 
 /// Position of a task on its list: higher priorities first, then the order of arrival.
 pub(super) type PlaceOnList = (Reverse<i32>, u64);
@@ -50,7 +50,7 @@ pub(super) struct TaskList {
     /// True if some tasks of this list wait only in the store.
     pub(super) overflowed: bool,
     /// Number of entries that are riders.
-    pub(super) asking: usize,
+    pub(super) riders: usize,
 }
 
 impl TaskList {
@@ -59,15 +59,15 @@ impl TaskList {
     }
 
     pub(super) fn next_poller(&mut self) -> Option<Poller> {
-        self.next_poller_who(|_| true)
+        self.next_poller_that(|_| true)
     }
 
     /// Takes the next poller that can handle a task.
     pub(super) fn next_poller_for(&mut self, task: &OnList) -> Option<Poller> {
-        if task.only_asks() { self.next_poller_who(|taker| task.is_for(taker)) } else { self.next_poller() }
+        if task.is_riders() { self.next_poller_that(|taker| task.is_for(taker)) } else { self.next_poller() }
     }
 
-    pub(super) fn next_poller_who(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
+    pub(super) fn next_poller_that(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
         // Removes pollers that are gone from the front. Others that are gone are removed when they reach it.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
@@ -75,7 +75,7 @@ impl TaskList {
         let pollers = self.pollers.iter().enumerate();
         let mut able = pollers.filter(|(_, poller)| poller.is_waiting() && can(&poller.taker)).peekable();
         let first = able.peek()?.0;
-        let at = able.find(|(_, poller)| !poller.stands_by()).map_or(first, |(at, _)| at);
+        let at = able.find(|(_, poller)| !poller.is_standby()).map_or(first, |(at, _)| at);
         let poller = self.pollers.get_mut(at)?;
         let slot = poller.next_slot();
         if slot.is_none() || poller.room() == 0 {
@@ -90,7 +90,7 @@ impl TaskList {
         let at = self.tasks.iter().find(|(_, kept)| can(&kept.task)).map(|(at, _)| *at)?;
         let task = self.tasks.remove(&at)?.task.clone();
         self.known.remove(&task.known());
-        self.asking -= usize::from(task.only_asks());
+        self.riders -= usize::from(task.is_riders());
         Some(task)
     }
 
@@ -102,18 +102,18 @@ impl TaskList {
             next = self.tasks.range((Excluded((place.0, u64::MAX)), Unbounded)).next();
             Some(kept)
         });
-        firsts.take(PRIORITIES_LOOKED_AT).filter_map(|kept| kept.task.task()?.since).min()
+        firsts.take(PRIORITIES_EXAMINED).filter_map(|kept| kept.task.task()?.since).min()
     }
 
     /// Replaces the waiting riders of a run by its turn, which carries them: a run has only one of them on a list.
     pub(super) fn convert(&mut self, turn: &OnList) -> bool {
-        let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.asking > 0) else { return false };
+        let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.riders > 0) else { return false };
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));
         let Some(place) = kinds.find_map(|asks| self.known.remove(&asks)) else { return false };
         let Some(Kept { task, .. }) = self.tasks.get_mut(&place) else { return false };
         *task = turn.clone();
         self.known.insert(turn.known(), place);
-        self.asking -= 1;
+        self.riders -= 1;
         true
     }
 }

@@ -9,11 +9,11 @@ use crate::base::notices::{NoticeKind, RunNotice, in_log, in_shell};
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> Option<RunNotice> {
     let run = made.run();
     let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::condition);
-    let standing = run.condition();
-    if before == Some(standing) {
+    let condition = run.condition();
+    if before == Some(condition) {
         return None;
     }
-    let (kind, why, advice) = match standing {
+    let (kind, why, advice) = match condition {
         RunCondition::Failing => (NoticeKind::Failing, why_failing(run, made.events()), None),
         RunCondition::Blocked => {
             let (why, advice) = why_blocked(run)?;
