@@ -315,9 +315,9 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
 /// Minimum time for which a closed run is kept while other runs may need it: longer than an outage of all nodes. Ours.
 const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 
-/// Returns true if other runs may need a closed run that has no undelivered effects: its successor has not started, or
-/// an effect that it has received may be delivered again. That its parent has closed can never be delivered to another
-/// run.
+/// Returns true if other runs may need a closed run that owes no effects: its successor has not started, or an effect
+/// that it received may be delivered again. The close of its parent does not count, because it can never be delivered
+/// to another run.
 fn is_needed(run: &Run, links: &Links) -> bool {
     let is_of_parent = |seen: &history::SeenOrigin| run.started.parent.as_ref() == Some(&seen.origin);
     is_continued(run, links) || !links.seen.iter().all(is_of_parent)
@@ -350,7 +350,7 @@ const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_days(1),
 ];
 
-/// Number of offers after which the waits are long. Before they are, the run's row is written to the backlog.
+/// Number of offers after which the waits are long. The run's row is written to the backlog before the first long wait.
 pub(crate) const LATE_OFFERS: u32 = 3;
 
 /// Time after which a run is woken to start its successor.

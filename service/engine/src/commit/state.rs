@@ -1,4 +1,4 @@
-//! The state of a run in memory, and the rule that no request is refused because of it.
+//! The state of a run in memory, and the rule that a refusal must rest on the store's state.
 
 use crate::commit::StoredRun;
 

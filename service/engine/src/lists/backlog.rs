@@ -32,7 +32,7 @@ pub(crate) const NO_RUN: RunId = [0; 16];
 /// which costs nothing on DynamoDB.
 const KEPT_FOR: history::Duration = history::Duration::from_days(14);
 
-/// Minimum remaining lifetime of a row. The next wake renews a row with less.
+/// Minimum remaining lifetime of a row. The next wake renews a row that has less.
 pub(crate) const FRESH_FOR: history::Duration = history::Duration::from_days(7);
 
 /// Maximum number of lists for which a node remembers that it has read their rows: about 200 bytes each.

@@ -99,8 +99,8 @@ impl TaskLists {
         }
     }
 
-    /// Handles nodes that joined or left, which can lose the tasks in their memory: reads the rows of every list with a
-    /// waiting poller now, and those of the other lists at their next poll.
+    /// Handles nodes that joined or left, because tasks in their memory may be lost: reads the rows of every list with
+    /// a waiting poller now, and those of the other lists at their next poll.
     pub(crate) fn seek_anew(self: &Arc<Self>) {
         self.backlog.forget_all();
         for (list, _, pollers, _) in self.matching.depths() {
@@ -234,8 +234,8 @@ impl TaskLists {
         Ok(true)
     }
 
-    /// Puts the tasks of a run that wait on a list according to the store there. Returns true if there was space for
-    /// them, and `None` if no task waits.
+    /// Puts a run's waiting tasks on a list, as the store has them. Returns true if there was space for all of them,
+    /// and `None` if no task of the run waits on the list.
     async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<Option<bool>, Refusal> {
         let loaded = self.store.load(key).await?.map(StoredRun::decode).transpose()?;
         let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();

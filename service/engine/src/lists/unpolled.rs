@@ -1,4 +1,4 @@
-//! Reports lists to operators that have waiting tasks and no pollers, and reports when they are polled again.
+//! Reports to operators which lists have waiting tasks and no pollers, and when those lists are polled again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};

@@ -178,7 +178,7 @@ fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
     is_held && run.is_open()
 }
 
-/// Describes the start of a task that waited before or was created by the same commit.
+/// Describes the start of a task, which waited before or was created by the same commit.
 fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
     let (since, at) = match side {
         Side::Decider => {

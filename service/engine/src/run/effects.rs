@@ -89,9 +89,9 @@ impl Effects {
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
-            // Must precede the check of what is owed. Then an effect that is settled in between is in `seen` or is not
-            // owed. In the other order, an effect could be found owed, be forgotten a moment later, and be applied
-            // again.
+            // This must happen before the check of what is owed. Then an effect that is settled in between is in `seen`
+            // or is not owed. In the other order, an effect could be found owed, be forgotten a moment later, and be
+            // applied again.
             self.forget_settled(&key.domain, transition).await;
         }
         join_all(sources.iter().map(async |source: &&EffectSource| self.is_owed(source).await)).await

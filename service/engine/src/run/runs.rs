@@ -25,7 +25,7 @@ use crate::{Admitted, Refusal};
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
 /// Handles the requests of runs.
-pub(crate) trait RunExecutor: Send + Sync {
+pub(crate) trait WorksOnRuns: Send + Sync {
     /// Handles the requests in a run's inbox until it is empty.
     fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
@@ -37,7 +37,7 @@ pub(crate) struct Runs {
     nodes: Arc<Nodes>,
     cache: Cache,
     background: Arc<Background>,
-    worker: OnceLock<Weak<dyn RunExecutor>>,
+    worker: OnceLock<Weak<dyn WorksOnRuns>>,
 }
 
 impl Runs {
@@ -52,7 +52,7 @@ impl Runs {
     }
 
     /// Sets the worker of runs. Only the first call has an effect.
-    pub(crate) fn are_worked_on_by(&self, worker: Weak<dyn RunExecutor>) {
+    pub(crate) fn are_worked_on_by(&self, worker: Weak<dyn WorksOnRuns>) {
         drop(self.worker.set(worker));
     }
 

@@ -20,7 +20,7 @@ use crate::run::after;
 use crate::run::cell::RunCell;
 use crate::run::effects::{apply_owed_effect, is_settled};
 use crate::run::request::{EffectOutcome, EffectSource, Reply, RunRequest};
-use crate::run::runs::RunExecutor;
+use crate::run::runs::WorksOnRuns;
 use crate::run::workshop::Workshop;
 use crate::{Admitted, Refusal};
 
@@ -58,7 +58,7 @@ enum Pending {
     },
 }
 
-impl RunExecutor for Workshop {
+impl WorksOnRuns for Workshop {
     fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut state = cell.state.lock().await;

@@ -68,7 +68,7 @@ impl TaskList {
     }
 
     pub(super) fn next_poller_that(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
-        // Removes pollers that are gone from the front. Others that are gone are removed when they reach it.
+        // Removes disconnected pollers from the front. Others are removed once they are in front.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
         }
