@@ -1,4 +1,4 @@
-//! Shaping one commit: which bytes go to the head, which to parts. No IO here.
+//! Layout of one commit: selects the bytes that go to the head and those that go to parts. No IO.
 
 pub(super) mod head;
 pub(super) mod read;
@@ -12,24 +12,24 @@ use self::head::Body;
 use crate::Refusal;
 use crate::base::agenda::OFFER_SOON_MAX;
 
-/// In a commit that would fill its head with payloads, those above this many bytes go to a pack.
+/// Maximum size of a payload in bytes that stays in its event when the payloads of a commit would fill the head.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
-/// A commit would fill its head with payloads when they are this many times what a head should hold. Ours: on DynamoDB each
-/// kilobyte of them is paid for once more when it goes on to a chunk.
+/// The payloads of a commit fill the head if they are this many times the head's soft limit. Ours: on DynamoDB, each
+/// kilobyte of them is paid for again when it moves to a chunk.
 const CROWDED_SOFTS: usize = 8;
 
-/// Events leave the head only when they make this part of what it should hold at most: a head that is full of pending
-/// activities would otherwise write a chunk with each commit.
+/// Events move out of the head only if they make up at least this fraction of its soft limit. Otherwise each commit of
+/// a head full of pending activities would write a chunk.
 const CHUNK_PART_MIN: usize = 4;
 
-/// What the service keeps in a head beside the state of its run, at most: the newest operations, what is said of tries while it
-/// is little, and where a tail is that has no room.
+/// Maximum size of what the service keeps in a head besides the state of its run: the newest operation ids, short notes
+/// about attempts, and the location of a tail that is not in the head.
 const HEAD_ROOM: usize = 4 * 1024;
 
 const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
 
-/// Whether a store can take what runs may grow to.
+/// Fails if the store's limits are too small for the largest run.
 pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     let lacks = |what: &str, found: usize, needed: usize| {
         let why = format!("the store takes {what} of at most {found} bytes, and a run may need {needed}");
@@ -44,28 +44,28 @@ pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// About how large the chunks are of what was copied from another run. Ours: a page of events is read from few of them.
+/// Approximate size of the chunks of events that were copied from another run. Ours: few chunks make a page of events.
 const COPIED_CHUNK: usize = 64 * 1024;
 
-/// Size at which a pack is full; what is larger has its own. Ours: a pack is read whole, and a reader who wants one payload of it holds
-/// no more than four of the largest.
+/// Size at which a pack is full; a larger payload has a separate pack. Ours: a pack is read whole, and to get one
+/// payload of it a reader holds at most four of the largest payloads.
 const PACK_BYTES: usize = 1024 * 1024;
 
-/// A run as it was last committed.
+/// A run as of its last commit.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredRun {
-    /// What the store has.
+    /// The head in the store.
     pub(crate) head: Head,
-    /// The decoded state, and what the engine remembers beside it.
+    /// Decoded state of the run, with what the engine stores in addition.
     pub(crate) body: Body,
-    /// The encoded events from `body.tail_first` on.
+    /// Encoded events from `body.tail_first` on.
     pub(crate) tail: Bytes,
-    /// The newest heartbeats of its activities.
+    /// Newest heartbeats of its activities.
     pub(crate) beats: Vec<Heartbeat>,
 }
 
 impl StoredRun {
-    /// Decodes a head. Heartbeats are not part of it; nor is a tail that has no room in it.
+    /// Decodes a head. The result has no heartbeats, and no tail if the tail is not in the head.
     pub(crate) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
         Ok(Self { head, body, tail, beats: Vec::new() })
@@ -75,18 +75,18 @@ impl StoredRun {
         &self.body.run
     }
 
-    /// Whether another run goes on for it, which may have yet to begin.
+    /// Returns true if another run continues this one. That run may not have started yet.
     pub(crate) fn has_successor(&self) -> bool {
-        goes_on(self.run(), &self.body.links)
+        is_continued(self.run(), &self.body.links)
     }
 
-    /// Has a new run of its workflow id take over what it owes and knows.
+    /// Moves the run's obligations and its knowledge of requests to a new run of its workflow id.
     pub(crate) fn hand_over(&self, to: &mut Transition, now: Timestamp) {
         let kept_until = replaced(self).expires_at.map_or(now, Timestamp::from_millis);
         to.take_over(self.run(), self.body.links.clone(), kept_until, now);
     }
 
-    /// About how much memory it takes.
+    /// Returns the approximate memory that the run takes.
     pub(crate) fn bytes(&self) -> usize {
         let run = &self.body.run;
         1_024
@@ -98,38 +98,38 @@ impl StoredRun {
     }
 }
 
-/// A commit, ready to be written.
+/// A commit that is ready to be written.
 pub(crate) struct Prepared {
     pub(crate) next: StoredRun,
     pub(crate) parts: Vec<(PartKey, Bytes)>,
 }
 
-/// What one commit is made of.
+/// Input of one commit.
 pub(crate) struct Draft<'a> {
-    /// What it builds on; `None` for the first run of a workflow id.
+    /// The run that the commit builds on; `None` for the first run of a workflow id.
     pub(crate) base: Option<&'a StoredRun>,
-    /// The state after it.
+    /// The state after the commit.
     pub(crate) run: Box<Run>,
-    /// What the run keeps of its dealings with others after it.
+    /// The run's links with other runs after the commit.
     pub(crate) links: Links,
-    /// The events that it adds.
+    /// The events that the commit adds.
     pub(crate) events: Vec<Event>,
-    /// How many of them are those of another run: the same whoever writes them.
+    /// Number of events that are copied from another run. They are the same for every node that writes them.
     pub(crate) copied: usize,
-    /// How often the waiting tasks have been offered again.
+    /// Number of times that the waiting tasks were offered again.
     pub(crate) offers: u32,
-    /// Its operation id.
+    /// Operation id of the commit.
     pub(crate) op: u64,
-    /// When somebody must look at the run again.
+    /// When the run must be woken.
     pub(crate) due: Option<Timestamp>,
 }
 
-/// Lays a commit out. `weigh` says what a head takes of [`Limits::head_soft`].
+/// Lays out a commit. `weigh` returns how much of [`Limits::head_soft`] a head takes.
 pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
-    // A new run begins with an empty tail, whatever the run before it left in the head.
+    // A new run begins with an empty tail. The tail in the head belongs to the previous run.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
-    // Read here because large payloads leave their events below.
+    // Read now, because large payloads leave their events below.
     let close_reason = CloseReason::find(&events).filter(|_| !run.is_open());
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut packer = Packer::new(op, limits);
@@ -139,7 +139,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    // Also those of the run before: whoever wrote to that and does not know what became of it, asks here.
+    // Includes the operations of the previous run: a node that committed to that run with unknown outcome looks for its
+    // operation id here.
     let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);
@@ -148,10 +149,10 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     }
     let (tail, tail_first) = same_run.map_or(first, |base| (base.tail.clone(), base.body.tail_first));
     let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()), close_reason);
-    // A run that owes something to others must not be forgotten.
+    // A run with undelivered effects must not expire.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
     let expires_at = expires_at.map(|at| if is_needed(&run, &links) { kept(&run, at) } else { at });
-    // What it knows of requests must outlive it.
+    // Records of requests must stay as long as they are needed to recognize repeated requests.
     let expires_at = expires_at.map(|at| run.known_until().map_or(at, |until| at.max(until)));
     let tail_in = Vec::new();
     let mut body = Body { run, ops, tail_first, offers, links, tail_in };
@@ -165,7 +166,7 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         expires_at: expires_at.map(Timestamp::as_millis),
     };
     let worth_moving = (limits.head_soft / CHUNK_PART_MIN).max(1);
-    // Not even looked at for most: it takes deflating to say.
+    // Most heads are not weighed, because that takes compressing them.
     let mut is_heavy =
         (tail.len() >= worth_moving || body.run.long_notes() >= worth_moving) && weigh(&head) > limits.head_soft;
     if is_heavy && body.run.long_notes() >= worth_moving {
@@ -178,14 +179,14 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     if let Some(base) = same_run
         && ((is_heavy && tail.len() >= worth_moving) || is_full)
     {
-        // Only what is committed goes to a chunk: it stays true whatever becomes of this commit.
+        // Only committed events go to the chunk, so it is correct even if this commit fails.
         parts.extend(chunks(codec::stored(&tail), limits.part_max));
         body.tail_first = base.run().last_event_id + 1;
         rest.clear();
         (head.body, tail_at) = head::encode(&body, &[&fresh]);
     }
     let tail = if head.body.len() > limits.head_hard {
-        // What is not committed yet goes where nobody else writes.
+        // Uncommitted events go to a pack, which no other commit writes.
         let tail = Bytes::from([&rest[..], &fresh].concat());
         body.tail_in = tail.chunks(limits.part_max).map(|piece| packer.put(piece)).collect();
         (head.body, _) = head::encode(&body, &[]);
@@ -199,8 +200,9 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     Prepared { next, parts }
 }
 
-/// Takes the first events of a run that branches off another: where they go, as a tail and the id of its first event, and what
-/// becomes of the rest. All of it follows from the events alone, so that whoever else writes this run writes the same parts.
+/// Takes the first events of a run that branches off another. Returns the new run's tail, the id of the tail's first
+/// event, and parts for what is not in the tail. The result depends only on the events, so that all nodes that write
+/// this run write the same parts.
 fn copy(
     events: &mut Vec<Event>,
     count: usize,
@@ -229,7 +231,7 @@ fn copy(
     ((Bytes::new(), last + 1), parts)
 }
 
-/// Stored events, each with its id, in chunks of at most `bytes_max`, or of one event.
+/// Divides stored events with their ids into chunks of at most `bytes_max`; a larger event has a separate chunk.
 fn chunks<'a>(events: impl Iterator<Item = (EventId, &'a [u8])>, bytes_max: usize) -> Vec<(PartKey, Bytes)> {
     let mut chunks: Vec<(EventId, Vec<u8>)> = Vec::new();
     for (id, bytes) in events {
@@ -256,7 +258,7 @@ impl<'a> Packer<'a> {
         Self { op, limits, packs: Vec::new() }
     }
 
-    /// Puts bytes into a pack, of which there are at most as many as a part holds.
+    /// Puts bytes into a pack, and begins another pack when one is full.
     fn put(&mut self, bytes: &[u8]) -> PackRef {
         let Self { op, limits, packs } = self;
         let pack_max = PACK_BYTES.min(limits.part_max);
@@ -289,18 +291,18 @@ impl<'a> Packer<'a> {
 }
 
 fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Row {
-    let standing = run.condition();
-    let status = standing.word();
+    let condition = run.condition();
+    let status = condition.word();
     match before {
-        // Everything else stays as it is while the run is open.
+        // Nothing else in the row changes while the run is open.
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
         _ => {
-            // Only the commit that closes the run has the reason; later ones keep it.
+            // Only the commit that closes the run has the reason. Later commits keep it.
             let told = close_reason.and_then(|it| RowReason::of(it.reason, it.details));
             Row {
                 workflow_type: run.started.workflow_type.as_str().into(),
                 status: status.into(),
-                flagged: standing.is_flagged(),
+                flagged: condition.is_flagged(),
                 started_at: run.started.at.as_millis(),
                 closed_at: run.closed_at.map(Timestamp::as_millis),
                 tags: run.started.tags.clone(),
@@ -310,18 +312,19 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
     }
 }
 
-/// How long a closed run is kept at least that others may have dealings with: longer than all nodes are down. Ours.
+/// Minimum time for which a closed run is kept while other runs may need it: longer than an outage of all nodes. Ours.
 const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 
-/// Whether others may have dealings with a closed run that owes nothing: one is about to go on for it, or somebody may bring
-/// once more what it has taken. That its parent has closed cannot be brought to another run.
+/// Returns true if other runs may need a closed run that owes no effects: its successor has not started, or an effect
+/// that it received may be delivered again. The close of its parent does not count, because it can never be delivered
+/// to another run.
 fn is_needed(run: &Run, links: &Links) -> bool {
     let is_of_parent = |seen: &history::SeenOrigin| run.started.parent.as_ref() == Some(&seen.origin);
-    goes_on(run, links) || !links.seen.iter().all(is_of_parent)
+    is_continued(run, links) || !links.seen.iter().all(is_of_parent)
 }
 
-/// Whether another run goes on for this one, which may have yet to begin.
-fn goes_on(run: &Run, links: &Links) -> bool {
+/// Returns true if another run continues this one. That run may not have started yet.
+fn is_continued(run: &Run, links: &Links) -> bool {
     run.has_successor() || links.reset.is_some()
 }
 
@@ -329,15 +332,16 @@ fn kept(run: &Run, at: Timestamp) -> Timestamp {
     run.closed_at.map_or(at, |closed_at| at.max(closed_at.plus(KEPT_FOR_OTHERS)))
 }
 
-/// The head of a closed run as it is kept when another run takes its place. What it owes is read from it until that is
-/// done.
+/// Returns the head of a closed run that another run replaces. Undelivered effects are read from it until they are
+/// delivered.
 pub(crate) fn replaced(base: &StoredRun) -> Head {
     let owes = !base.body.links.outbox.is_empty();
     let owed_until = base.run().expires_at().filter(|_| owes).map(|at| kept(base.run(), at).as_millis());
     Head { expires_at: base.head.expires_at.or(owed_until), ..base.head.clone() }
 }
 
-/// How long a task waits before it is offered again, in case it was forgotten: longer each time, as each look is a write. Ours.
+/// Waits before a waiting task is offered again, in case it was forgotten. They grow because each offer costs a write.
+/// Ours.
 const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_secs(30),
     history::Duration::from_secs(120),
@@ -346,13 +350,13 @@ const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_days(1),
 ];
 
-/// After so many offers the waits are longer than that: whoever makes the run due so late writes it down first.
+/// Number of offers after which the waits are long. The run's row is written to the backlog before the first long wait.
 pub(crate) const LATE_OFFERS: u32 = 3;
 
-/// How soon a run is looked at for which another is to go on.
-const GO_ON_AFTER: history::Duration = history::Duration::from_secs(30);
+/// Time after which a run is woken to start its successor.
+const SUCCESSOR_AFTER: history::Duration = history::Duration::from_secs(30);
 
-/// When somebody must look at a run again.
+/// Returns when a run must be woken.
 pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, now: Timestamp) -> Option<Timestamp> {
     let wait = OFFER_AFTER.get(offers as usize).or(OFFER_AFTER.last()).copied().unwrap_or(OFFER_SOON_MAX);
     let is_held_back = |task: history::TaskRef<'_>| match task {
@@ -360,15 +364,16 @@ pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, no
         history::TaskRef::Activity(task) => task.activity.not_before().is_some_and(|at| at > now),
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
-    let goes_on = goes_on(run, links).then(|| now.plus(GO_ON_AFTER));
-    // What is on its way when its node dies is found by those who take over and look as far ahead (`sweep.rs`).
+    let successor = is_continued(run, links).then(|| now.plus(SUCCESSOR_AFTER));
+    // If the node fails, the nodes that take over its runs find tasks on their way, because they look this far ahead
+    // (`sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());
         since.map(|since| since.plus(OFFER_SOON_MAX)).filter(|at| *at > now)
     });
     let changes = run.next_change(beats, &links.outbox, now).into_iter();
-    changes.chain(offer).chain(goes_on).chain(sent).min()
+    changes.chain(offer).chain(successor).chain(sent).min()
 }
 
 #[cfg(test)]
@@ -392,7 +397,7 @@ pub(super) mod tests {
         Timestamp::from_millis(1_700_000_000_000)
     }
 
-    /// Admits commands and lays the commit out.
+    /// Admits commands and lays out the commit.
     pub(in super::super) fn commit(base: Option<&StoredRun>, commands: &[Command], op: u64) -> Prepared {
         let mut transition = match base {
             Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
@@ -410,7 +415,7 @@ pub(super) mod tests {
         prepared
     }
 
-    /// Takes a turn and completes it.
+    /// Returns the commands that take a turn and complete it.
     pub(in super::super) fn turn(scheduled_event_id: u64, decisions: Vec<history::Decision>) -> [Command; 2] {
         let turn = TurnId { scheduled_event_id, started_event_id: scheduled_event_id + 1 };
         [Command::StartTurn { scheduled_event_id, identity: None, poll: None }, Command::complete(turn, decisions)]
@@ -426,14 +431,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_commit_with_more_events_than_a_head_takes_puts_them_beside_it_and_the_next_makes_chunks_of_them() {
+    fn events_beyond_the_head_go_to_packs_and_then_to_chunks() {
         let first = commit(None, &[], 1).next;
         let marker = |index: usize| RecordMarker { name: format!("m{index}{}", "n".repeat(200)), details: None }.into();
         let Prepared { next: full, parts } = commit(Some(&first), &turn(2, (0..300).map(marker).collect()), 2);
         assert!(!full.body.tail_in.is_empty());
         let pieces: Vec<u8> = full.body.tail_in.iter().flat_map(|piece| pack(&parts, *piece)).copied().collect();
         assert_eq!(full.tail, pieces);
-        // Decoding the head alone finds none of them; the head says where they are.
+        // The decoded head has none of the events, but it refers to them.
         let read = StoredRun::decode(full.head.clone()).unwrap();
         assert_eq!((read.tail.len(), &read.body.tail_in), (0, &full.body.tail_in));
         let signal = Command::Signal { name: "s".into(), input: None, identity: None, key: None, if_version: None };
@@ -450,7 +455,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_said_of_tries_leaves_a_head_that_is_more_than_it_should_be() {
+    fn long_notes_about_attempts_leave_a_large_head() {
         let policy = RetryPolicy::default();
         let activity = |index: usize| {
             let (activity_id, activity_type) = (format!("a{index:04}"), "charge".to_owned());

@@ -1,5 +1,5 @@
-//! Task lists: what waits on them and who waits for it, here and at other nodes. In memory only, and allowed to be lost: the
-//! store's due index brings back whatever was waiting here.
+//! Task lists: the tasks that wait on them and the pollers that wait for tasks, on this node and on others. All of it
+//! is in memory and may be lost: the store's due index restores waiting tasks.
 
 pub(super) mod backlog;
 pub(super) mod elsewhere;
@@ -30,7 +30,7 @@ use uuid::Uuid;
 use crate::base::notices::NoticeList;
 use crate::lists::grant::{Grant, RiderKind};
 
-/// Whose list.
+/// Kind of task on a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Side {
     Decider,
@@ -42,7 +42,7 @@ impl Side {
         if is_decider { Self::Decider } else { Self::Activity }
     }
 
-    /// What labels of metrics say of it.
+    /// Value of the label in metrics.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Decider => "decider",
@@ -51,7 +51,7 @@ impl Side {
     }
 }
 
-/// Names a list.
+/// Identifies a task list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ListKey {
     pub(crate) domain: Arc<str>,
@@ -64,27 +64,27 @@ impl ListKey {
         Self { domain: domain.into(), side: Side::of(is_decider), name: name.into() }
     }
 
-    /// Its name in the log.
+    /// Returns the list as the log names it.
     pub(crate) fn named(&self) -> NoticeList {
         NoticeList { domain: Arc::clone(&self.domain), side: self.side.word(), name: Arc::clone(&self.name) }
     }
 }
 
-/// A task that waits. It confers no right: whoever takes it must still win the commit.
+/// A waiting task. It confers no right: a poller that gets it must still win the commit that starts it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaitingTask {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: EventId,
-    /// The poll that it went to without arriving; `None` while nobody has taken it.
+    /// The poll whose answer with this task was lost; `None` if the task was not started.
     pub(crate) lost: Option<PollId>,
-    /// Taken before those of lower ones; of equals the one that has waited longest comes first.
+    /// Tasks with a higher priority are taken first. Among equals, the task that has waited longest comes first.
     pub(crate) priority: i32,
-    /// Since when it waits to be taken, where that is known.
+    /// When the task began to wait for a poller, if that is known.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// Riders of a run that no turn will take along: they wait for a task of their own.
+/// Riders of a run that no turn will carry. They wait for a separate task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingRiders {
     pub(crate) key: HeadKey,
@@ -92,16 +92,16 @@ pub(crate) struct WaitingRiders {
     pub(crate) kind: RiderKind,
 }
 
-/// What waits on a list.
+/// An entry that waits on a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OnList {
-    /// A turn or an activity, of which the history says that it waits.
+    /// A turn or an activity that waits according to the history.
     Task(WaitingTask),
-    /// What is asked beside a turn, of which it says nothing.
+    /// Riders, which leave no event in the history.
     Riders(WaitingRiders),
 }
 
-/// What tells tasks of a list apart.
+/// Identifies an entry within a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum TaskKey {
     Task(Uuid, EventId, Option<PollId>),
@@ -122,7 +122,7 @@ impl OnList {
         }
     }
 
-    /// The task, where it is one of which the history says that it waits.
+    /// Returns the task if this entry is a turn or an activity.
     pub(crate) fn task(&self) -> Option<&WaitingTask> {
         match self {
             Self::Task(task) => Some(task),
@@ -130,16 +130,16 @@ impl OnList {
         }
     }
 
-    fn only_asks(&self) -> bool {
+    fn is_riders(&self) -> bool {
         self.task().is_none()
     }
 
     fn priority(&self) -> i32 {
-        // What is asked is asked beside all else.
+        // Riders have no priority.
         self.task().map_or(0, |task| task.priority)
     }
 
-    /// Whether such a taker can do it.
+    /// Returns true if this poller can handle the entry.
     fn is_for(&self, taker: &Taker) -> bool {
         match self {
             Self::Task(_) => true,
@@ -148,23 +148,23 @@ impl OnList {
     }
 }
 
-/// Who polls.
+/// A poller's identity and abilities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taker {
-    /// Shown in the history.
+    /// Identity that the history records.
     pub(crate) identity: Option<String>,
-    /// With what credential.
+    /// Name of the credential that it polls with.
     pub(crate) by: Option<CallerName>,
-    /// Whether it answers queries.
+    /// True if it answers queries.
     pub(crate) answers: bool,
-    /// How many updates it judges at once, at most.
+    /// Maximum number of updates that it validates at once.
     pub(crate) updates: usize,
-    /// This try of the poll, where it has an id.
+    /// Id of this attempt of the poll, if the poll has an id.
     pub(crate) poll: Option<PollId>,
 }
 
 impl Taker {
-    /// Whether it does what riders of this kind ask.
+    /// Returns true if the poller handles riders of this kind.
     pub(crate) fn takes(&self, kind: RiderKind) -> bool {
         match kind {
             RiderKind::Query => self.answers,
@@ -172,37 +172,38 @@ impl Taker {
         }
     }
 
-    /// The same for one slot of several.
+    /// Returns the same poller for one slot of several.
     pub(crate) fn of_slot(&self, slot: u32) -> Self {
         Self { poll: self.poll.map(|poll| poll.of_slot(slot)), ..self.clone() }
     }
 }
 
-/// What comes into a slot: a task, or that none will.
+/// Number of a slot with its task, or with `None` if the slot will get no task.
 pub(crate) type IntoSlot = (u32, Option<Box<Grant>>);
 
-/// Where it goes.
+/// Channel to the request that owns the slots.
 type SlotSender = UnboundedSender<IntoSlot>;
 
-/// A poller that waits for a task, or on its list for several.
+/// A poller that waits on a list for one task or for several.
 pub(crate) struct Poller {
     pub(crate) taker: Taker,
     id: u64,
     answer: PollAnswer,
 }
 
-/// Where what a poller waits for goes to.
+/// Channels through which a poller gets its tasks.
 enum PollAnswer {
-    /// To whoever polls for one task. In a box, as there is room for it in each that waits.
+    /// For a poll for one task. The grant is boxed because each waiting poll reserves space for it.
     Task(oneshot::Sender<Box<Grant>>),
-    /// Into this slot.
+    /// For one slot of an exchange.
     Slot(SlotSender, u32),
-    /// Into each of these slots, the next one last. Whoever is given a task has one of them. While the last says so, others are given it first.
+    /// For several free slots of an exchange, which are used from the end. While the flag is set, pollers without it
+    /// are served first.
     Slots(SlotSender, Vec<u32>, Arc<AtomicBool>),
 }
 
 impl Poller {
-    /// Whether it is still there.
+    /// Returns true if the poll has not ended.
     fn is_waiting(&self) -> bool {
         match &self.answer {
             PollAnswer::Task(answer) => !answer.is_closed(),
@@ -210,12 +211,12 @@ impl Poller {
         }
     }
 
-    /// Whether others go before it, whoever has waited longer.
-    fn stands_by(&self) -> bool {
-        matches!(&self.answer, PollAnswer::Slots(_, _, stands_by) if stands_by.load(Relaxed))
+    /// Returns true if other pollers are served first, even if they have waited less.
+    fn is_standby(&self) -> bool {
+        matches!(&self.answer, PollAnswer::Slots(_, _, is_standby) if is_standby.load(Relaxed))
     }
 
-    /// How many tasks it waits for.
+    /// Returns the number of tasks that it waits for.
     fn room(&self) -> usize {
         match &self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => 1,
@@ -223,15 +224,15 @@ impl Poller {
         }
     }
 
-    /// A poller for its next slot, where it has several.
+    /// Takes a free slot and returns a poller for it; `None` if this poller does not have several slots.
     fn next_slot(&mut self) -> Option<Self> {
         let PollAnswer::Slots(answer, slots, _) = &mut self.answer else { return None };
         let slot = slots.pop()?;
         Some(Self { taker: self.taker.of_slot(slot), id: self.id, answer: PollAnswer::Slot(answer.clone(), slot) })
     }
 
-    /// Takes away what it waits for by this poll; whether it waits for anything else.
-    fn goes_on_without(&mut self, poll: PollId) -> bool {
+    /// Stops waiting for this poll. Returns true if the poller still waits for another.
+    fn stop_waiting_for(&mut self, poll: PollId) -> bool {
         match &mut self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => self.taker.poll != Some(poll),
             PollAnswer::Slots(_, slots, _) => {
@@ -241,7 +242,7 @@ impl Poller {
         }
     }
 
-    /// Hands it what it waited for. When the poller has gone, the grant gives itself back.
+    /// Sends the poller its task. If the poller is gone, the dropped grant returns the task.
     pub(crate) fn grant(self, grant: Grant) {
         match self.answer {
             PollAnswer::Task(answer) => {
@@ -254,12 +255,12 @@ impl Poller {
                     grant.poller_gone();
                 }
             }
-            // None leaves its list but by way of a slot.
+            // A poller leaves its list only as `Task` or `Slot`, so there is no slot to send to here.
             PollAnswer::Slots(..) => drop(grant),
         }
     }
 
-    /// Ends its wait: nothing will come.
+    /// Ends the wait of a slot without a task.
     pub(crate) fn end(self) {
         match self.answer {
             PollAnswer::Slot(answer, slot) => drop(answer.send((slot, None))),

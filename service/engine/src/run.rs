@@ -1,4 +1,5 @@
-//! One workflow id in memory, and the only way to change it: what waits for it, who works on it, and what that may be.
+//! The runs of one workflow id in memory, and the only way to change them: requests, the worker that admits them, and
+//! the effects of each commit.
 
 mod after;
 pub(super) mod cache;

@@ -1,4 +1,4 @@
-//! Polls, and what comes of them: tasks on their way to deciders and runners, and their answers.
+//! Polls for tasks, tasks on their way to deciders and runners, and their answers.
 
 mod answers;
 mod elsewhere;
@@ -35,123 +35,124 @@ use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, T
 /// A query to a run, as its decider gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingQuery {
-    /// What to answer with.
+    /// Identifies the query in its answer.
     pub id: String,
-    /// The query's name.
+    /// Name of the query.
     pub name: String,
-    /// Its input.
+    /// Input of the query.
     pub input: Option<Payload>,
 }
 
-/// A turn to be decided.
+/// A turn for a decider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeciderTask {
-    /// What to answer with.
+    /// Identifies the task in its answer.
     pub token: String,
-    /// The domain.
+    /// Domain of the run.
     pub domain: Arc<str>,
-    /// The workflow id.
+    /// Workflow id of the run.
     pub workflow_id: Arc<str>,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The workflow type.
+    /// Workflow type of the run.
     pub workflow_type: String,
-    /// The task list that it was taken from.
+    /// The task list from which the task was taken.
     pub task_list: String,
-    /// 1, and one more for every turn in a row that failed or timed out before it.
+    /// 1, plus the number of directly preceding turns that failed or timed out.
     pub attempt: u32,
-    /// The turn's DeciderStarted, the newest event that its decider may see.
+    /// The turn's DeciderStarted, which is the newest event that its decider may see.
     pub started_event_id: EventId,
-    /// The DeciderStarted of the last completed turn; 0 when there is none.
+    /// The DeciderStarted of the last completed turn; 0 if there is none.
     pub previous_started_event_id: EventId,
-    /// The window, or the whole history, oldest first.
+    /// The window or the whole history, oldest first.
     pub events: Vec<Event>,
-    /// Bytes of `events`, as JSON.
+    /// Size of `events` as JSON, in bytes.
     pub events_bytes: usize,
-    /// Where the history goes on that has no room in `events`: the `after` of its next page. `None` when nothing is
-    /// left, and for a window, which comes without its oldest part where it is too large.
+    /// The `after` of the next page, if the whole history was requested and does not fit into `events`. `None` if no
+    /// events are left, and always for a window: if a window is too large, its oldest events are missing.
     pub next: Option<EventId>,
-    /// What the last completed turn left.
+    /// Context that the last completed turn left.
     pub context: Option<Payload>,
-    /// What the run is asked, to be answered from the state after this turn's decisions.
+    /// Queries to answer from the state after this turn's decisions.
     pub queries: Vec<PendingQuery>,
-    /// There is nothing to decide, only something to answer: no turn has been started, and the history says nothing of this
-    /// task. `started_event_id` is the run's newest event then.
+    /// True if the task has only queries and nothing to decide. No turn was started and the history has no event of
+    /// this task. `started_event_id` is then the run's newest event.
     pub only_asks: bool,
-    /// Updates to be judged with the turn.
+    /// Updates to validate with the turn.
     pub updates: Vec<ProposedUpdate>,
-    /// The turn is made for its updates alone, and its last two events are not recorded yet (ADR 10).
+    /// True if the turn exists only for its updates. Its last two events are not recorded yet (ADR 10).
     pub speculative: bool,
-    /// What its decider is below, in the trace of the run.
+    /// Parent of the decider's spans, in the trace of the run.
     pub trace: Option<TraceContext>,
 }
 
-/// An activity to be done.
+/// An activity for a runner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivityTask {
-    /// What to answer with.
+    /// Identifies the task in its answer.
     pub token: String,
-    /// The domain.
+    /// Domain of the run.
     pub domain: Arc<str>,
-    /// The workflow id.
+    /// Workflow id of the run.
     pub workflow_id: Arc<str>,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The workflow type.
+    /// Workflow type of the run.
     pub workflow_type: String,
-    /// The task list that it was taken from.
+    /// The task list from which the task was taken.
     pub task_list: String,
-    /// The decider's name for it.
+    /// Activity id, chosen by the decider.
     pub activity_id: String,
-    /// What to do.
+    /// Type of the activity.
     pub activity_type: String,
     /// Its ActivityScheduled.
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted; `None` with a retry policy, which has it recorded only when the activity closes.
+    /// Its ActivityStarted; `None` if the activity has a retry policy, because then it is recorded only when the
+    /// activity closes.
     pub started_event_id: Option<EventId>,
-    /// Which try it is: 1, 2, 3, …
+    /// Number of the attempt: 1, 2, 3, …
     pub attempt: u32,
-    /// What the last heartbeat of an earlier try said.
+    /// Details of the last heartbeat of an earlier attempt.
     pub heartbeat_details: Option<Payload>,
-    /// The input.
+    /// Input of the activity.
     pub input: Option<Payload>,
-    /// Its timeouts.
+    /// Timeouts of the activity.
     pub timeouts: ActivityTimeouts,
-    /// What its runner is below, in the trace of the run.
+    /// Parent of the runner's spans, in the trace of the run.
     pub trace: Option<TraceContext>,
 }
 
-/// A task on its way to whoever polled for it, in a box, as those that wait have room for it. Dropped without
-/// [`delivered`](Self::delivered), it gives the task back at once rather than leaving it to its timeout.
+/// A task on its way to its poller, boxed because each waiting poll reserves space for it. If it is dropped without
+/// [`delivered`](Self::delivered), the task is returned at once and does not have to time out.
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
     task: Box<T>,
     receipt: Receipt,
 }
 
-/// What is left of a [`Delivery`] without its task: it still gives the task back when it is dropped.
+/// The rest of a [`Delivery`] without its task. Dropping it returns the task.
 #[must_use = "dropping it gives the task back"]
 pub struct Receipt(Box<Grant>);
 
 impl Receipt {
-    /// Says that the task has reached whoever polled.
+    /// Marks the task as delivered to the poller.
     pub fn delivered(self) {
         self.0.delivered();
     }
 }
 
 impl<T> Delivery<T> {
-    /// The task.
+    /// Returns the task.
     pub fn task(&self) -> &T {
         &self.task
     }
 
-    /// The task, to be rendered, and the receipt, to be kept until it is delivered.
+    /// Returns the task, to be rendered, and the receipt, to be kept until the task is delivered.
     pub fn split(self) -> (T, Receipt) {
         (*self.task, self.receipt)
     }
 
-    /// Says that the task has reached whoever polled.
+    /// Marks the task as delivered to the poller.
     pub fn delivered(self) {
         self.receipt.delivered();
     }
@@ -162,14 +163,14 @@ struct PollUnderWay {
     list: ListKey,
     taker: Taker,
     wait: Duration,
-    /// When the wait is over.
+    /// When the wait ends.
     deadline: Instant,
-    /// Its task, where that was lost on its way to an earlier try.
+    /// Task that was started for an earlier attempt of the poll and whose answer was lost.
     lost: Option<Box<Grant>>,
     _polling: Polling,
 }
 
-/// Polls and answers, as callers see them.
+/// Polls and answers of deciders and runners.
 pub struct Tasks {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
@@ -185,7 +186,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// How many tasks wait on a list, about: those that this node knows of; and whether it knows that there are more.
+    /// Returns the approximate number of tasks that wait on a list, as this node knows them, and true if it knows that
+    /// there are more.
     pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
         let side = if are_turns { Side::Decider } else { Side::Activity };
         let list = ListKey { domain: domain.into(), side, name: list.into() };
@@ -197,7 +199,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], a fault for a list's name or an identity that is not acceptable, or the store's.
+    /// [`Refusal::UnknownDomain`], a fault for an invalid list name or identity, or an error of the store.
     pub fn poll_decider(
         &self,
         domain: &str,
@@ -205,7 +207,8 @@ impl Tasks {
         poll: Poll,
     ) -> impl Future<Output = Result<Option<Delivery<DeciderTask>>, Refusal>> {
         let events = poll.task_events();
-        // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
+        // Everything that a poll does apart from waiting is boxed. Otherwise each waiting poll would reserve space for
+        // it.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
             let mut poll = begun.await?;
@@ -213,7 +216,7 @@ impl Tasks {
                 match Box::pin(self.decider_task(&grant, events)).await {
                     Ok(task) => return Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
                     Err(refusal) if pass_over(grant, &refusal) && poll.taker.poll.is_none() => {}
-                    // Its poll stands in the run as the one that has this task, and must get no other.
+                    // The run records that this poll has the task, so the poll must get no other.
                     Err(refusal) if is_of_task(&refusal) => return Ok(None),
                     Err(refusal) => return Err(refusal),
                 }
@@ -240,7 +243,7 @@ impl Tasks {
                 match Box::pin(self.activity_task(&grant)).await {
                     Ok(task) => return Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
                     Err(refusal) if pass_over(grant, &refusal) && poll.taker.poll.is_none() => {}
-                    // Its poll stands in the run as the one that has this task, and must get no other.
+                    // The run records that this poll has the task, so the poll must get no other.
                     Err(refusal) if is_of_task(&refusal) => return Ok(None),
                     Err(refusal) => return Err(refusal),
                 }
@@ -249,7 +252,7 @@ impl Tasks {
         }
     }
 
-    /// What a poll waits with.
+    /// Prepares a poll.
     async fn begin_poll(
         &self,
         side: Side,
@@ -286,7 +289,8 @@ impl Tasks {
             match Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await {
                 Ok(Some(grant)) => return Ok(Some(Box::new(grant))),
                 Ok(None) => {}
-                // One of which it is not known whether it was taken: a poll with an id may be the one that has it.
+                // The task may have been started. A poll with an id may then be the one that has it, so only a poll
+                // without an id continues.
                 Err(refusal @ Refusal::OutcomeUnknown { .. }) if poll.taker.poll.is_none() => {
                     tracing::warn!(%refusal, list = %poll.list.name, "a waiting task could not be taken");
                 }
@@ -308,11 +312,11 @@ impl Tasks {
         Ok(waiting.end().await)
     }
 
-    /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.
+    /// Returns a page of the history of a turn's run up to the turn's DeciderStarted, while a decider has the turn.
     ///
     /// # Errors
     ///
-    /// As for [`Views::describe`](crate::Views::describe); what became of a turn that nobody has any more.
+    /// As for [`Views::describe`](crate::Views::describe); the turn's outcome if no decider has it any more.
     pub async fn turn_history(&self, token: &TurnToken, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
@@ -335,7 +339,7 @@ impl Tasks {
                 (shown, *previous_started_event_id, 1, Some(*version))
             }
             Granted::Speculation { last_event_id, previous_started_event_id, .. } => {
-                // The ids that its events will have, if it is recorded.
+                // The ids that its events will have if it is recorded.
                 let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
                 (TurnId { scheduled_event_id, started_event_id }, *previous_started_event_id, 1, None)
             }
@@ -430,7 +434,7 @@ impl Tasks {
     }
 }
 
-/// Whether a refusal is about the task that was found and not about the poll: another task may be handed out all the same.
+/// Returns true if a refusal concerns the found task and not the poll, so that another task can be handed out.
 fn is_of_task(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -443,9 +447,9 @@ fn is_of_task(refusal: &Refusal) -> bool {
     )
 }
 
-/// Sees to a task that was taken and cannot be read. If that is because its run is broken, the task is left to its timeout: given
-/// back, it would be handed out again at once. The run is then listed as `failing`. Otherwise the task is given back. Returns
-/// whether it was left.
+/// Handles a started task that cannot be read. If its run is broken, the task is left to time out: if it were returned,
+/// it would be handed out again at once. The run is then listed as `failing`. Otherwise the task is returned. Returns
+/// true if it was left to time out.
 fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
     if !is_of_task(refusal) {
         grant.unreadable();
@@ -461,17 +465,17 @@ fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
 mod tests {
     use super::*;
 
-    /// The room of a poll, without anything to poll.
-    fn room<F>(_: impl Fn(&'static Tasks, &'static mut PollUnderWay) -> F) -> usize {
+    /// Returns the size of a poll's future, without polling.
+    fn size<F>(_: impl Fn(&'static Tasks, &'static mut PollUnderWay) -> F) -> usize {
         size_of::<F>()
     }
 
     #[test]
-    fn a_poll_that_waits_takes_little_room() {
-        let room = room(Tasks::poll);
+    fn a_waiting_poll_takes_little_memory() {
+        let size = size(Tasks::poll);
         assert!(
-            room <= 384,
-            "{room} bytes are taken for each poll that waits; what is over before it waits needs none"
+            size <= 384,
+            "{size} bytes are taken for each poll that waits; what is over before it waits needs none"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The stored form of a run's head: its state, what the engine itself must remember, and the tail of its events.
+//! Stored form of a run's head: the run's state, the engine's own records, and the tail of events.
 
 use bytes::Bytes;
 use history::{Heartbeat, Links, PackRef, Payload, Run, Timestamp};
@@ -7,38 +7,38 @@ use minicbor::{Decode, Encode};
 use crate::Refusal;
 use crate::base::numbers::HEADS;
 
-/// What a head's body holds beside the tail.
+/// Content of a head's body without the tail.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) struct Body {
-    /// The state of the run: the fold of its whole history.
+    /// State of the run, computed from its whole history.
     #[n(0)]
     pub(crate) run: Box<Run>,
-    /// The newest operations that were committed, to recognize a commit of unknown outcome; oldest first.
+    /// Newest committed operation ids, oldest first, to recognize a commit of unknown outcome.
     #[n(1)]
     pub(crate) ops: Vec<u64>,
-    /// The id of the tail's first event. Everything before it is in chunks.
+    /// Id of the tail's first event. All earlier events are in chunks.
     #[n(2)]
     pub(crate) tail_first: u64,
-    /// How often the waiting tasks of this run have been offered again.
+    /// Number of times that the waiting tasks of this run were offered again.
     #[n(3)]
     pub(crate) offers: u32,
-    /// What the run keeps of its dealings with others; no byte when that is nothing.
+    /// The run's links with other runs; encoded in no bytes if there are none.
     #[cbor(n(4), skip_if = "Links::is_empty")]
     pub(crate) links: Links,
-    /// Where the tail is, in pieces, when it has no room in the head: a commit with very many events has put it there, and
-    /// the next one makes chunks of it.
+    /// Locations of the pieces of the tail if it is not in the head. A commit with very many events puts it into packs,
+    /// and the next commit moves the events to chunks.
     #[cbor(n(5), default, skip_if = "Vec::is_empty")]
     pub(crate) tail_in: Vec<PackRef>,
 }
 
-/// Of a head, only the run's outbox.
+/// The part of a head with the run's links only.
 #[derive(Decode)]
 struct JustLinks {
     #[cbor(n(4), default)]
     links: Links,
 }
 
-/// Writes a body: format, length of the first part, first part, tail.
+/// Encodes a body: format, length of the first part, first part, tail. Returns the position of the tail, too.
 pub(crate) fn encode(body: &Body, tail: &[&[u8]]) -> (Bytes, usize) {
     let mut bytes = Vec::with_capacity(512 + tail.iter().map(|part| part.len()).sum::<usize>());
     bytes.extend_from_slice(&[HEADS, 0, 0, 0, 0]);
@@ -54,13 +54,13 @@ pub(crate) fn encode(body: &Body, tail: &[&[u8]]) -> (Bytes, usize) {
     (bytes.into(), tail_at)
 }
 
-/// Reads a body; the second part is the tail.
+/// Decodes a body. The second value is the tail.
 pub(crate) fn decode(bytes: &Bytes) -> Result<(Body, Bytes), Refusal> {
     let tail_at = tail_at(bytes)?;
     Ok((decode_first(bytes, tail_at)?, bytes.slice(tail_at..)))
 }
 
-/// Reads what a run keeps of its dealings with others, and passes over the rest.
+/// Decodes only the run's links with other runs.
 pub(crate) fn decode_links(bytes: &Bytes) -> Result<Links, Refusal> {
     let JustLinks { links } = decode_first(bytes, tail_at(bytes)?)?;
     Ok(links)
@@ -75,7 +75,7 @@ fn decode_first<'b, T: Decode<'b, ()>>(bytes: &'b Bytes, tail_at: usize) -> Resu
     minicbor::decode(first).map_err(|error| garbled(&error.to_string()))
 }
 
-/// Where the tail begins.
+/// Returns the position of the tail.
 fn tail_at(bytes: &Bytes) -> Result<usize, Refusal> {
     let (&format, rest) = bytes.split_first().ok_or_else(|| garbled("empty"))?;
     if format != HEADS {
@@ -89,7 +89,7 @@ fn tail_at(bytes: &Bytes) -> Result<usize, Refusal> {
     Ok(tail_at)
 }
 
-/// The stored form of a heartbeat.
+/// Stored form of a heartbeat.
 #[derive(Encode, Decode)]
 struct StoredBeat {
     #[n(0)]
@@ -98,13 +98,13 @@ struct StoredBeat {
     details: Option<Payload>,
 }
 
-/// Writes a heartbeat.
+/// Encodes a heartbeat.
 pub(crate) fn encode_beat(beat: &Heartbeat) -> Bytes {
     let stored = StoredBeat { at: beat.at, details: beat.details.clone() };
     minicbor::to_vec(stored).expect("writing to memory does not fail").into()
 }
 
-/// Reads a heartbeat.
+/// Decodes a heartbeat.
 pub(crate) fn decode_beat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Heartbeat, Refusal> {
     let StoredBeat { at, details } =
         minicbor::decode(bytes).map_err(|error| Refusal::Corrupt { what: format!("a heartbeat: {error}") })?;

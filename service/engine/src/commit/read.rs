@@ -1,4 +1,4 @@
-//! Reading histories: the tail from the head, the rest from chunks, large payloads from packs.
+//! Reads histories: the tail from the head, other events from chunks, and large payloads from packs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -14,23 +14,24 @@ use crate::commit::StoredRun;
 use crate::commit::state::CachedRun;
 use crate::{EventRange, HistoryPage, Refusal, commit::head};
 
-/// Bytes of chunks that are asked of the store at once while a page is read: what a page of a thousand small events needs,
-/// and little more.
+/// Maximum number of bytes of chunks that one request to the store returns while a page is read. Ours: little more than
+/// a page of a thousand small events needs.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Bytes of packs that are held at once while payloads are put back. Ours: a quarter of a page, and as much as a new pack has.
+/// Maximum number of bytes of packs in memory while payloads are inserted. Ours: a quarter of a page, and the size of a
+/// new pack.
 const PACKS_BYTES: usize = 1024 * 1024;
 
-/// How much of a history may be read.
+/// Limits on the events that are read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
-    /// The most events.
+    /// Maximum number of events.
     pub(crate) events: usize,
-    /// The most bytes of their JSON forms. An event that is larger is read alone.
+    /// Maximum size of their JSON forms in bytes. A single larger event is still read.
     pub(crate) bytes: usize,
 }
 
-/// Where the events of a run are.
+/// Location of the events of a run.
 pub(crate) struct RunEvents<'a> {
     pub(crate) key: &'a HeadKey,
     pub(crate) run_id: Uuid,
@@ -38,12 +39,12 @@ pub(crate) struct RunEvents<'a> {
     pub(crate) tail_first: EventId,
 }
 
-/// Events while they are read, oldest first or newest first.
+/// Events read so far, oldest first or newest first.
 struct Gathered {
     events: Vec<Event>,
-    /// Bytes of their JSON forms.
+    /// Size of their JSON forms in bytes.
     bytes: usize,
-    /// What is left of the room.
+    /// Remaining limits.
     room: Room,
     leaves_payloads_out: bool,
 }
@@ -57,12 +58,13 @@ impl Gathered {
         self.room.events == 0 || (self.room.bytes == 0 && !self.events.is_empty())
     }
 
-    /// Takes an event while there is room for it; the first one in any case. Nothing has room behind one that had none.
+    /// Adds an event if the limits permit it. The first event is always added. After an event that does not fit, none
+    /// is added.
     fn take(&mut self, mut event: Event) -> bool {
         if self.leaves_payloads_out {
             event.kind.redact_payloads();
         }
-        // With what stands between it and the next.
+        // Includes the comma before the next event.
         let bytes = event.json_bytes() + 1;
         if bytes > self.room.bytes && !self.events.is_empty() {
             self.room.events = 0;
@@ -75,8 +77,8 @@ impl Gathered {
         true
     }
 
-    /// Takes those with these ids from stored ones, going on; answers which comes next.
-    fn take_on(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
+    /// Adds the stored events with these ids, oldest first. Returns the id that follows the last one added.
+    fn take_oldest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut next = ids.start;
         for event in codec::events_from(stored, next) {
             if self.is_full() || next >= ids.end {
@@ -91,8 +93,8 @@ impl Gathered {
         Ok(next)
     }
 
-    /// Takes those with these ids from stored ones, going back; answers the oldest that was taken.
-    fn take_back(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
+    /// Adds the stored events with these ids, newest first. Returns the id of the last one added, the oldest.
+    fn take_newest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut oldest = ids.end;
         let there: Vec<&[u8]> = codec::stored(stored).filter(|(id, _)| ids.contains(id)).map(|(_, it)| it).collect();
         for event in there.into_iter().rev().filter_map(|stored| codec::events(stored).next()) {
@@ -119,7 +121,7 @@ impl RunReader {
         Self { store }
     }
 
-    /// A run from its head: what stands in it, and a tail that had no room there. Heartbeats are not part of it.
+    /// Decodes a run from its head, and reads its tail if it is not in the head. Heartbeats are not read.
     pub(crate) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<StoredRun, Refusal> {
         let mut loaded = Box::new(StoredRun::decode(head)?);
         if !loaded.body.tail_in.is_empty() {
@@ -139,7 +141,7 @@ impl RunReader {
         Ok(tail.into())
     }
 
-    /// The packs of a run that these places are in.
+    /// Returns the packs of a run that contain these places.
     async fn packs(&self, key: &HeadKey, run_id: Uuid, places: &[PackRef]) -> Result<Packs, Refusal> {
         let ops: BTreeSet<u64> = places.iter().map(|place| place.op).collect();
         let want: Vec<PartKey> = ops.iter().map(|op| PartKey::Pack { op: *op }).collect();
@@ -147,7 +149,7 @@ impl RunReader {
         Ok(ops.into_iter().zip(parts).filter_map(|(op, part)| Some((op, part?))).collect())
     }
 
-    /// Puts back what is said of tries and has no room in the state.
+    /// Inserts the notes about attempts that are in packs.
     pub(crate) async fn fill_notes(&self, key: &HeadKey, run: &mut Run) -> Result<(), Refusal> {
         loop {
             let kept_in = run.notes_kept();
@@ -157,14 +159,14 @@ impl RunReader {
             let run_id = run.started.run_id;
             let packs = self.packs(key, run_id, &kept_in).await?;
             run.fill_notes(|place| kept(&packs, place).and_then(Note::read));
-            // A note may name a pack that has the rest of it.
+            // A note may refer to a pack with the rest of it.
             if run.notes_kept() == kept_in {
                 return Err(Refusal::Corrupt { what: format!("what was said of tries of run {run_id} is missing") });
             }
         }
     }
 
-    /// Loads a run unless it is known. `Ok(None)`: there is none.
+    /// Loads a run unless it is in memory. Returns `None` if there is no run.
     pub(crate) async fn loaded<'a>(
         &self,
         key: &HeadKey,
@@ -176,12 +178,12 @@ impl RunReader {
             };
             let mut loaded = Box::pin(self.open_head(key, head)).await?;
             loaded.beats = self.read_beats(key, loaded.run()).await?;
-            state.is(loaded);
+            state.replace(loaded);
         }
         Ok(state.known())
     }
 
-    /// The newest heartbeats of the activities that a runner has or had.
+    /// Reads the newest heartbeats of the activities that are or were started.
     pub(crate) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Heartbeat>, Refusal> {
         let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.attempts.is_some());
         let ids: Vec<EventId> = beating.map(|(scheduled_event_id, _)| *scheduled_event_id).collect();
@@ -194,7 +196,7 @@ impl RunReader {
         found.collect()
     }
 
-    /// An earlier run. What it owed and what it has seen have gone over to the one that followed it.
+    /// Loads an earlier run. Its links have moved to the run that followed it.
     pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<StoredRun, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
@@ -226,7 +228,7 @@ impl RunReader {
         let mut events = read.events;
         self.redeem(&source, &mut events).await?;
         if page.leaves_payloads_out {
-            // Of notes that were kept apart.
+            // Payloads in notes that were in packs.
             for event in &mut events {
                 event.kind.redact_payloads();
             }
@@ -244,7 +246,7 @@ impl RunReader {
         Ok(HistoryPage { run_id, events, last_event_id, closed, next })
     }
 
-    /// The events with these ids that there is room for, oldest first.
+    /// Reads the events with these ids that fit the limits, oldest first.
     async fn read_on(
         &self,
         source: &RunEvents<'_>,
@@ -255,7 +257,7 @@ impl RunReader {
         while next < ids.end && !read.is_full() {
             let wanted = next;
             for stored in self.stored_from(source, wanted, READ_BYTES.min(read.room.bytes)).await? {
-                next = read.take_on(&stored, next..ids.end)?;
+                next = read.take_oldest(&stored, next..ids.end)?;
             }
             if next == wanted && !read.is_full() {
                 return Err(self.missing(source, &format!("event {wanted}")).await);
@@ -264,7 +266,7 @@ impl RunReader {
         Ok(read)
     }
 
-    /// Stored events, the one with this id among the first of them: the tail, or chunks of about so many bytes.
+    /// Returns stored events that begin with or shortly before this id: the tail, or about this many bytes of chunks.
     async fn stored_from(&self, source: &RunEvents<'_>, id: EventId, bytes: usize) -> Result<Vec<Bytes>, Refusal> {
         if id >= source.tail_first {
             return Ok(vec![source.tail.clone()]);
@@ -273,7 +275,7 @@ impl RunReader {
         Ok(chunks.into_iter().map(|(_, chunk)| chunk).collect())
     }
 
-    /// The events with these ids that there is room for, newest first.
+    /// Reads the events with these ids that fit the limits, newest first.
     async fn read_back(
         &self,
         source: &RunEvents<'_>,
@@ -283,10 +285,10 @@ impl RunReader {
         let mut before = ids.end;
         while before > ids.start && !read.is_full() {
             let newest = before - 1;
-            // The chunk that holds the event is the first that ends with it or later.
+            // The first chunk that ends with this event or a later one contains the event.
             let stored = self.stored_from(source, newest, 1).await?;
             if let Some(stored) = stored.first() {
-                before = read.take_back(stored, ids.start..before)?;
+                before = read.take_newest(stored, ids.start..before)?;
             }
             if before > newest && !read.is_full() {
                 return Err(self.missing(source, &format!("event {newest}")).await);
@@ -295,7 +297,8 @@ impl RunReader {
         Ok(read)
     }
 
-    /// The newest events with these ids that there is room for, oldest first, payloads and all; and the bytes of their JSON forms.
+    /// Reads the newest events with these ids that fit the limits. Returns them oldest first with their payloads, and
+    /// the size of their JSON forms.
     pub(crate) async fn read_range(
         &self,
         source: &RunEvents<'_>,
@@ -308,12 +311,13 @@ impl RunReader {
         Ok((events, bytes))
     }
 
-    /// The event with this id, however large it is.
+    /// Reads the event with this id, of any size.
     pub(crate) async fn read_one(&self, source: &RunEvents<'_>, id: EventId) -> Result<Option<Event>, Refusal> {
         self.find(source, id..id + 1, |_| true).await
     }
 
-    /// The oldest event with one of these ids that is wanted, with its payload. Payloads of others are not fetched.
+    /// Returns the oldest event with one of these ids that passes `is_wanted`, with its payload. Payloads of other
+    /// events are not read.
     pub(crate) async fn find(
         &self,
         source: &RunEvents<'_>,
@@ -349,7 +353,8 @@ impl RunReader {
         Ok(None)
     }
 
-    /// The first of these events, oldest first, payloads and all, and their bytes.
+    /// Reads the oldest events with these ids that fit the limits. Returns them with their payloads, and the size of
+    /// their JSON forms.
     pub(crate) async fn read_first(
         &self,
         source: &RunEvents<'_>,
@@ -361,8 +366,8 @@ impl RunReader {
         Ok((events, bytes))
     }
 
-    /// Adds the `activityId` to events that refer to an activity by its ActivityScheduled. An ActivityScheduled that
-    /// is not among the events is read: each chunk that has one, once.
+    /// Adds the `activityId` to events that refer to an activity by its ActivityScheduled. If an ActivityScheduled is
+    /// not among the events, its chunk is read, each chunk once.
     pub(crate) async fn name_activities(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
         let mut names = activity_names(&*events);
         let mut unknown = name_activities(events, &names);
@@ -390,8 +395,8 @@ impl RunReader {
         Ok(())
     }
 
-    /// Something of a run that its head promises is not there: the run has been forgotten since its head was read, or its
-    /// data is lost.
+    /// Returns the refusal for a part that a run's head refers to and that is missing: either the run was deleted after
+    /// its head was read, or its data is lost.
     async fn missing(&self, source: &RunEvents<'_>, what: &str) -> Refusal {
         let RunEvents { key, run_id, .. } = *source;
         match self.load_run(key, run_id).await {
@@ -400,10 +405,10 @@ impl RunReader {
         }
     }
 
-    /// Puts the texts of large payloads in place of their claim checks. A few packs are held at a time, and none that has nothing of
-    /// these events.
+    /// Inserts the large payloads in place of their references. Only a few packs are in memory at a time, and only
+    /// packs with payloads of these events are read.
     async fn redeem(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
-        // Twice where a note names a pack that has the rest of it.
+        // Runs a second time if a note refers to a pack with the rest of it.
         loop {
             let open: Vec<_> = events.iter().map(claims).enumerate().filter(|(_, claims)| !claims.is_empty()).collect();
             if open.is_empty() {
@@ -425,13 +430,13 @@ impl RunReader {
     }
 }
 
-/// What of an event is kept apart, and where.
+/// Returns the locations of the contents of an event that are in packs.
 fn claims(event: &Event) -> Vec<PackRef> {
     let payload = event.kind.payload().and_then(Payload::claim);
     payload.into_iter().chain(event.notes_kept()).collect()
 }
 
-/// Puts back what is in these packs.
+/// Inserts the contents of these packs.
 fn put_back(event: &mut Event, packs: &Packs) {
     if let Some(payload) = event.kind.payload_mut()
         && let Some(claim) = payload.claim()
@@ -442,8 +447,8 @@ fn put_back(event: &mut Event, packs: &Packs) {
     event.fill_notes(|place| kept(packs, place).and_then(Note::read));
 }
 
-/// The packs that these places are in, a place of each, in groups of up to [`PACKS_BYTES`] or of one pack. How large a pack is, only
-/// its places tell.
+/// Groups the packs that contain these places, with one place of each pack. A group has at most [`PACKS_BYTES`] or one
+/// pack. The size of a pack is estimated from its places.
 fn groups<'a>(places: impl Iterator<Item = &'a PackRef>) -> Vec<Vec<PackRef>> {
     let mut packs: BTreeMap<u64, usize> = BTreeMap::new();
     for place in places {
@@ -467,10 +472,10 @@ fn groups<'a>(places: impl Iterator<Item = &'a PackRef>) -> Vec<Vec<PackRef>> {
     groups
 }
 
-/// Packs by the operation that wrote each.
+/// Packs by the operation id that wrote them.
 type Packs = HashMap<u64, Bytes>;
 
-/// What is at a place in a pack.
+/// Returns the bytes at a place in a pack.
 fn kept(packs: &Packs, place: PackRef) -> Option<&[u8]> {
     packs.get(&place.op)?.get(place.offset as usize..)?.get(..place.len as usize)
 }

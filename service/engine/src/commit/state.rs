@@ -1,54 +1,56 @@
-//! What is known of a run in memory, and the law that nobody is told no from there.
+//! The state of a run in memory, and the rule that a refusal must rest on the store's state.
 
 use crate::commit::StoredRun;
 
-/// What is known of a run. It may be old: others write to the store.
+/// The state of a run in memory. It may be outdated, because other nodes write to the store.
 #[derive(Debug, Default)]
 pub(crate) struct CachedRun(Option<Box<StoredRun>>);
 
 impl CachedRun {
-    /// What is known; `None`: ask the store.
+    /// Returns the state in memory; `None` if it must be read from the store.
     pub(crate) fn known(&self) -> Option<&StoredRun> {
         self.0.as_deref()
     }
 
-    /// The same, to be changed.
+    /// Returns the state in memory, to be changed.
     pub(crate) fn known_mut(&mut self) -> Option<&mut StoredRun> {
         self.0.as_deref_mut()
     }
 
-    /// It is this, as it was just read or written.
-    pub(crate) fn is(&mut self, loaded: StoredRun) {
+    /// Replaces the state with one that was just read or written.
+    pub(crate) fn replace(&mut self, loaded: StoredRun) {
         self.0 = Some(Box::new(loaded));
     }
 
-    /// Lets go of what is known: whoever says anything of the run next asks the store.
+    /// Removes the state, so that the next request reads it from the store.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
     }
 
-    /// Never say no from a cache: what is known may lack what another node has written, or what a commit has whose outcome was
-    /// not known. A no that rests on what was in memory `before` is looked into on what the store has; false when it is that already.
+    /// Enforces that no request is refused from a cache. The state in memory may lack commits of other nodes, or a
+    /// commit of unknown outcome. If a refusal rests on state that was in memory `before`, removes the state and
+    /// returns true: the request must be judged again with the store's state. Returns false if the refusal already
+    /// rests on the store's state.
     #[must_use]
-    pub(crate) fn must_look_into(&mut self, before: WasKnown) -> bool {
+    pub(crate) fn invalidate_if_served_from_cache(&mut self, before: WasCached) -> bool {
         if before.0 {
             self.forget();
         }
         before.0
     }
 
-    /// Whether it is known already, and not as it is in the store by now.
-    pub(crate) fn was_known(&self) -> WasKnown {
-        WasKnown(self.0.is_some())
+    /// Returns a record of whether the state is in memory at this moment and so may be outdated.
+    pub(crate) fn was_cached(&self) -> WasCached {
+        WasCached(self.0.is_some())
     }
 }
 
-/// Whether a judgment began with what was in memory.
+/// True if a request was judged with state that was already in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WasKnown(bool);
+pub(crate) struct WasCached(bool);
 
-impl WasKnown {
-    pub(crate) fn is_so(self) -> bool {
+impl WasCached {
+    pub(crate) fn get(self) -> bool {
         self.0
     }
 }
@@ -59,12 +61,12 @@ mod tests {
     use crate::commit::tests::commit;
 
     #[test]
-    fn a_no_that_rests_on_what_was_in_memory_is_looked_into_and_one_that_rests_on_the_store_is_not() {
+    fn only_cached_state_is_invalidated_by_a_refusal() {
         let mut state = CachedRun::default();
-        let before = state.was_known();
-        state.is(commit(None, &[], 1).next);
-        assert!(!state.must_look_into(before) && state.known().is_some());
-        let before = state.was_known();
-        assert!(state.must_look_into(before) && state.known().is_none());
+        let before = state.was_cached();
+        state.replace(commit(None, &[], 1).next);
+        assert!(!state.invalidate_if_served_from_cache(before) && state.known().is_some());
+        let before = state.was_cached();
+        assert!(state.invalidate_if_served_from_cache(before) && state.known().is_none());
     }
 }

@@ -1,10 +1,11 @@
-//! What waits on a list and may be in nobody's memory: a row for each run in the store, by list. A run gets one before the
-//! looks at it grow [far apart](crate::commit::LATE_OFFERS), and when its task found no room in memory. Who comes to a list
-//! that this node has not read yet has its rows read, so that a new poller finds what nobody has polled for.
+//! Backlog of a list: one row in the store for each run that waits on it, for tasks that no node has in memory. A run
+//! gets a row before its wakes grow [far apart](crate::commit::LATE_OFFERS), and when there was no space for its task
+//! in memory. When a list is polled on a node that has not read its rows, the node reads them, so that a new poller
+//! finds tasks that had no poller.
 //!
-//! A row is a head under a domain that no caller can name, with no body: who reads it looks at the run, and a row whose run
-//! does not wait on the list any more is dropped. Rows are disposable: one that is lost costs a wait until the next look,
-//! one too many a read.
+//! A row is a head without a body, in a domain that no caller can name. The reader checks the run of each row and drops
+//! the row if the run does not wait on the list any more. Rows are disposable: a lost row delays its run until the next
+//! wake, and an extra row costs a read.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -21,53 +22,54 @@ use tokio::time::Instant;
 use crate::lists::matching::WaitingBounds;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// The domain of a list's rows begins with this, which no caller's domain can.
+/// First character of the domain of a list's rows. Callers' domains cannot begin with it.
 const PREFIX: char = '\u{2}';
 
-/// What stands in a row in place of a run.
+/// Run id in the head of a row.
 pub(crate) const NO_RUN: RunId = [0; 16];
 
-/// How long a row is kept: a run is looked at many times meanwhile. Ours: what is left of a run whose task was taken goes by
-/// itself then, which costs nothing on DynamoDB.
+/// Lifetime of a row, during which a run is woken many times. Ours: the row of a run whose task was taken expires,
+/// which costs nothing on DynamoDB.
 const KEPT_FOR: history::Duration = history::Duration::from_days(14);
 
-/// A row with less than this left is written anew by the next look.
+/// Minimum remaining lifetime of a row. The next wake renews a row that has less.
 pub(crate) const FRESH_FOR: history::Duration = history::Duration::from_days(7);
 
-/// Lists of which a node remembers that it has read their rows: about 200 bytes each.
+/// Maximum number of lists for which a node remembers that it has read their rows: about 200 bytes each.
 const LISTS_MAX: usize = 10_000;
 
-/// Where nodes share a store: how old what was read of a list may be when somebody polls it. What one node has in memory is
-/// offered to the others; this is for what got lost on that way. Ours: two read units an hour for a list that is polled.
+/// If nodes share a store: maximum age of what was read of a list, at the time of a poll. Nodes offer each other the
+/// tasks that they have in memory; this read finds tasks whose offer was lost. Ours: two read units an hour for a list
+/// that is polled.
 pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
-/// How far the rows of a list have been read.
+/// Progress of reading the rows of a list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reading {
-    /// Somebody reads them.
+    /// True while a task reads the rows.
     is_under_way: bool,
-    /// Whoever does is to begin anew.
+    /// True if that task must start over.
     again: bool,
-    /// When they were last read to their end.
+    /// When the rows were last read to their end.
     done_at: Option<Instant>,
 }
 
-/// See the module.
+/// The lists whose rows this node has read, and the runs for which rows are to be written.
 pub(crate) struct Backlog {
     lists: Mutex<LruCache<ListKey, Reading>>,
-    /// Runs that have tasks on a list without room in memory, and are about to be written down.
+    /// Runs with tasks on a list for which memory has no space. Rows for them are to be written.
     full: Mutex<BTreeSet<(ListKey, HeadKey)>>,
-    /// The most of them.
+    /// Maximum size of `full`.
     full_max: usize,
-    /// Notified when there is one more.
+    /// Notified when a run was added to `full`.
     news: Notify,
-    /// Notified when a list that was full has room again.
+    /// Notified when a list that was full has space again.
     pub(crate) room: Notify,
 }
 
 impl Backlog {
     pub(crate) fn new(bounds: WaitingBounds) -> Self {
-        // Bounded, but not allocated ahead.
+        // Bounded, but not allocated in advance.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         let (full, full_max) = (Mutex::default(), bounds.to_write_max);
@@ -78,7 +80,7 @@ impl Backlog {
         self.full.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Has it written down that a run waits on a list; false where too many are to be written down already.
+    /// Queues a row for a run that waits on a list. Returns false if the queue is full.
     pub(crate) fn push(&self, list: &ListKey, run: &HeadKey) -> bool {
         let (mut full, it) = (self.full(), (list.clone(), run.clone()));
         if full.len() >= self.full_max && !full.contains(&it) {
@@ -90,7 +92,7 @@ impl Backlog {
         true
     }
 
-    /// Takes what is to be written down. Whatever overflows from now on is to be written down anew.
+    /// Waits for queued rows and takes them. A run that overflows after that is queued again.
     pub(crate) async fn take(&self) -> BTreeSet<(ListKey, HeadKey)> {
         loop {
             let taken = std::mem::take(&mut *self.full());
@@ -105,8 +107,9 @@ impl Backlog {
         self.lists.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Whether the caller is to read a list's rows: nobody does, and what was read is older than this.
-    pub(crate) fn begins(&self, list: &ListKey, again_after: Option<Duration>) -> bool {
+    /// Returns true if the caller is to read the rows of a list: no other task reads them, and they were not read
+    /// within `again_after`.
+    pub(crate) fn begin_reading(&self, list: &ListKey, again_after: Option<Duration>) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
         let is_known = reading.done_at.is_some_and(|at| again_after.is_none_or(|after| at.elapsed() < after));
@@ -117,8 +120,9 @@ impl Backlog {
         true
     }
 
-    /// The rows of a list were read, and are known from now on or not; whether they are to be read anew at once.
-    pub(crate) fn ends(&self, list: &ListKey, are_known: bool) -> bool {
+    /// Records that the rows of a list were read; `are_known` is true if they reached memory. Returns true if they must
+    /// be read again at once.
+    pub(crate) fn end_reading(&self, list: &ListKey, are_known: bool) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
         let again = std::mem::take(&mut reading.again);
@@ -126,14 +130,14 @@ impl Backlog {
         again
     }
 
-    /// What was read of a list is no longer all.
+    /// Marks the rows of a list as not completely read.
     pub(crate) fn forget(&self, list: &ListKey) {
         if let Some(reading) = self.lock().get_mut(list) {
             (reading.again, reading.done_at) = (reading.is_under_way, None);
         }
     }
 
-    /// The same for all lists.
+    /// Marks the rows of all lists as not completely read.
     pub(crate) fn forget_all(&self) {
         for (_, reading) in self.lock().iter_mut() {
             (reading.again, reading.done_at) = (reading.is_under_way, None);
@@ -141,7 +145,8 @@ impl Backlog {
     }
 }
 
-/// Where the rows of a list stand. Names of lists and domains together may be longer than a key.
+/// Returns the domain of a list's rows. It is a hash because the names of a domain and a list together can be longer
+/// than a key.
 pub(crate) fn domain_of(list: &ListKey) -> Arc<str> {
     let mut digest = Sha256::new().chain_update([u8::from(list.side == Side::Decider)]);
     for name in [&*list.domain, &*list.name] {
@@ -156,13 +161,13 @@ pub(crate) fn key_of(list: &ListKey, run: &HeadKey) -> HeadKey {
     HeadKey { domain: domain_of(list), workflow_id: Arc::clone(&run.workflow_id) }
 }
 
-/// A row, after the one that is there.
+/// Returns the head of a row that replaces `before`.
 pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
     let row = before.and_then(|before| before.row.clone()).unwrap_or_else(|| Row {
         workflow_type: "".into(),
         status: "waiting".into(),
         flagged: false,
-        // Lists are newest first, and what has waited longest is to come first.
+        // The store lists the newest rows first, and the run that has waited longest must come first.
         started_at: u64::MAX - now.as_millis(),
         closed_at: None,
         tags: Vec::new(),
@@ -178,7 +183,7 @@ pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
     }
 }
 
-/// Every task of a run that waits, with its list, and until when it is held back.
+/// Returns all waiting tasks of a run, each with its list and the time until which it is held back.
 pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Option<Timestamp>)> {
     let of = |task: TaskRef<'_>| {
         let (side, name, scheduled_event_id, priority, not_before, since): (_, &str, _, _, _, _) = match task {
@@ -202,9 +207,11 @@ pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Op
     run.waiting_tasks().map(of).collect()
 }
 
-/// Whether a task waits after a commit that did not wait before it, on its list and for nothing but a poller.
-pub(crate) fn waits_anew(before: &Run, after: &Run) -> bool {
-    // As the tasks of a run come: its turn, then activities in the order they were scheduled. There may be a thousand.
+/// Returns true if a task waits after a commit that did not wait before it, or waited on another list, with another
+/// priority, or held back.
+pub(crate) fn has_new_waiting_task(before: &Run, after: &Run) -> bool {
+    // Merges two sequences in the same order: the turn, then activities as they were scheduled. There can be a
+    // thousand.
     let place = |task: &TaskRef<'_>| match task {
         TaskRef::Turn(task) => (Side::Decider, task.scheduled_event_id),
         TaskRef::Activity(task) => (Side::Activity, task.scheduled_event_id),
@@ -234,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_list_has_rows_of_its_own() {
+    fn each_list_has_separate_rows() {
         let mut domains = BTreeSet::new();
         for side in [Side::Decider, Side::Activity] {
             for (domain, name) in [("a", "bc"), ("ab", "c"), ("abc", ""), ("a", "b")] {
@@ -244,26 +251,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_rows_of_a_list_are_read_once_until_there_may_be_others() {
+    async fn rows_are_read_once_until_there_may_be_others() {
         let (backlog, list) = (
             Backlog::new(WaitingBounds::default()),
             ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() },
         );
         let hour = Some(READ_AGAIN_AFTER);
-        assert!(backlog.begins(&list, hour));
-        assert!(!backlog.begins(&list, hour), "somebody reads them");
-        assert!(!backlog.ends(&list, true));
-        assert!(!backlog.begins(&list, hour), "they are known");
+        assert!(backlog.begin_reading(&list, hour));
+        assert!(!backlog.begin_reading(&list, hour), "they are being read");
+        assert!(!backlog.end_reading(&list, true));
+        assert!(!backlog.begin_reading(&list, hour), "they are known");
         tokio::time::advance(READ_AGAIN_AFTER).await;
-        assert!(!backlog.begins(&list, None), "nobody else writes");
-        assert!(backlog.begins(&list, hour));
+        assert!(!backlog.begin_reading(&list, None), "no other node writes");
+        assert!(backlog.begin_reading(&list, hour));
         backlog.forget_all();
-        assert!(!backlog.begins(&list, hour), "whoever reads them goes on");
-        assert!(backlog.ends(&list, true), "and begins anew");
-        assert!(!backlog.ends(&list, true));
+        assert!(!backlog.begin_reading(&list, hour), "the reader continues");
+        assert!(backlog.end_reading(&list, true), "and must start over");
+        assert!(!backlog.end_reading(&list, true));
         backlog.forget(&list);
-        assert!(backlog.begins(&list, None));
-        assert!(!backlog.ends(&list, false));
-        assert!(backlog.begins(&list, None), "what was read found no room");
+        assert!(backlog.begin_reading(&list, None));
+        assert!(!backlog.end_reading(&list, false));
+        assert!(backlog.begin_reading(&list, None), "there was no space for the rows read");
     }
 }

@@ -1,6 +1,6 @@
-//! Tasks for pollers who wait at another node. A node on whose list somebody waits says so to the others; one that has a
-//! task and no poller for it offers it there. A task that is offered is only a hint, as everywhere: whoever takes it must
-//! win the commit, and what gets lost on the way the due index brings back.
+//! Tasks for pollers that wait at another node. A node with waiting pollers tells the others, and a node that has a
+//! task but no poller offers it there. An offer is only a hint: the node that takes the task must win the commit, and
+//! the due index restores tasks whose offer is lost.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -13,166 +13,170 @@ use tokio::time::Instant;
 use crate::lists::{ListKey, Side, WaitingTask};
 use crate::{ListName, Offer, Peers};
 
-/// A node where somebody waits.
+/// A node with waiting pollers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitsAt {
     pub(crate) node: String,
-    /// How often it has said so: what it says while it answers an offer holds after a no, which it said before.
-    said: u64,
-    /// It did not answer, and is left alone until then.
-    rests_until: Option<Instant>,
+    /// Number of messages from the node that pollers wait there. If a message arrives while an offer is under way, it
+    /// is newer than the offer's refusal and stays valid.
+    reports: u64,
+    /// If the node did not answer an offer: the time until which it gets no others.
+    no_offers_until: Option<Instant>,
 }
 
-/// How long a node is left alone that did not answer an offer. Ours: it is asked again as long as the others take it for alive, for it
-/// does not know that it was not heard and will not say again that somebody waits there.
-pub(crate) const REST: Duration = Duration::from_millis(500);
+/// Time without offers for a node that did not answer one. Ours: the node is asked again while the other nodes consider
+/// it alive, because it does not know that its answer was lost and will not repeat that pollers wait there.
+pub(crate) const OFFER_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
-struct ToldNodes {
-    /// Nodes where somebody waits, by list, as far as this one knows.
+struct NodeMemory {
+    /// Nodes with waiting pollers, by list, as far as this node knows.
     waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
-    /// Nodes that were told that somebody waits here, by list.
-    knowing: HashMap<ListKey, HashSet<String>>,
+    /// Nodes that know that pollers wait here, by list.
+    notified: HashMap<ListKey, HashSet<String>>,
     /// Lists whose tasks are being offered.
-    busy: HashSet<ListKey>,
+    offered: HashSet<ListKey>,
 }
 
-/// Who waits elsewhere, and who knows who waits here. Disposable.
+/// The pollers of other nodes that this node knows, and the nodes that know of its pollers. Disposable.
 #[derive(Default)]
 pub(crate) struct Elsewhere {
     peers: OnceLock<Arc<dyn Peers>>,
-    told: Mutex<ToldNodes>,
+    memory: Mutex<NodeMemory>,
 }
 
 impl Elsewhere {
-    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    /// Sets the connection to the other nodes. Without it, nodes find each other's tasks only through the due index.
     pub(crate) fn join(&self, peers: Arc<dyn Peers>) {
         drop(self.peers.set(peers));
     }
 
-    /// How this node reaches the others, if it does.
+    /// Returns the connection to the other nodes, if there is one.
     pub(crate) fn peers(&self) -> Option<&Arc<dyn Peers>> {
         self.peers.get()
     }
 
-    /// A node where somebody waits on a list, as far as this one knows; the next one each time.
+    /// Returns a node where pollers wait on a list, as far as this node knows, and a different one each time.
     pub(crate) fn next_waiting_at(&self, list: &ListKey) -> Option<String> {
-        let mut told = self.lock();
-        let nodes = told.waiting_at.get_mut(list)?;
+        let mut memory = self.lock();
+        let nodes = memory.waiting_at.get_mut(list)?;
         nodes.rotate_left(1.min(nodes.len()));
         nodes.back().map(|it| it.node.clone())
     }
 
-    /// Whether somebody waits on a list at another node, as far as this one knows.
+    /// Returns true if another node has pollers waiting on a list, as far as this node knows.
     pub(crate) fn is_waited_on(&self, list: &ListKey) -> bool {
         self.lock().waiting_at.contains_key(list)
     }
 
-    /// The nodes where somebody waits on a list, as far as this one knows.
+    /// Returns the nodes with pollers waiting on a list, as far as this node knows.
     pub(crate) fn waiting_at(&self, list: &ListKey) -> Vec<String> {
-        let told = self.lock();
-        let nodes = told.waiting_at.get(list).into_iter().flatten();
+        let memory = self.lock();
+        let nodes = memory.waiting_at.get(list).into_iter().flatten();
         nodes.map(|it| it.node.clone()).collect()
     }
 
-    /// A node does not answer: it is left alone until it says again that somebody waits there.
+    /// Removes a node that does not answer, until it reports again that pollers wait there.
     pub(crate) fn forget(&self, list: &ListKey, node: &str) {
         self.forget_where(list, |known| known.node == node);
     }
 
-    /// A node did not answer an offer: it is offered nothing for a while.
-    pub(crate) fn rest(&self, list: &ListKey, node: &str) {
-        let mut told = self.lock();
-        let known = told.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
+    /// Stops offering tasks to a node for a while, because it did not answer an offer.
+    pub(crate) fn suspend_offers(&self, list: &ListKey, node: &str) {
+        let mut memory = self.lock();
+        let known = memory.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
         if let Some(known) = known {
-            known.rests_until = Some(Instant::now() + REST);
+            known.no_offers_until = Some(Instant::now() + OFFER_PAUSE);
         }
     }
 
-    /// A node has no more use for a task, unless it has said meanwhile that somebody waits there again.
-    pub(crate) fn took_none(&self, list: &ListKey, at: &WaitsAt) {
-        self.forget_where(list, |known| known.node == at.node && known.said == at.said);
+    /// Removes a node that refused an offer, unless it has reported since then that pollers wait there.
+    pub(crate) fn remove_after_refusal(&self, list: &ListKey, at: &WaitsAt) {
+        self.forget_where(list, |known| known.node == at.node && known.reports == at.reports);
     }
 
     fn forget_where(&self, list: &ListKey, is_it: impl Fn(&WaitsAt) -> bool) {
-        let mut told = self.lock();
-        if let Some(nodes) = told.waiting_at.get_mut(list) {
+        let mut memory = self.lock();
+        if let Some(nodes) = memory.waiting_at.get_mut(list) {
             nodes.retain(|known| !is_it(known));
             if nodes.is_empty() {
-                told.waiting_at.remove(list);
+                memory.waiting_at.remove(list);
             }
         }
     }
 
-    /// Somebody waits here on a list: which of the others do not know, and are told.
-    pub(crate) fn untold(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
-        let mut told = self.lock();
-        let known = told.knowing.entry(list.clone()).or_default();
+    /// Returns the other nodes that do not know that pollers wait here, and marks them as notified.
+    pub(crate) fn take_unnotified(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
+        let mut memory = self.lock();
+        let known = memory.notified.entry(list.clone()).or_default();
         others.into_iter().filter(|node| known.insert(node.clone())).collect()
     }
 
-    /// A node does not know any more that somebody waits here; answers whether it knew.
-    pub(crate) fn untell(&self, list: &ListKey, node: &str) -> bool {
-        let mut told = self.lock();
-        let Some(known) = told.knowing.get_mut(list) else { return false };
+    /// Records that a node does not know any more that pollers wait here. Returns true if it knew.
+    pub(crate) fn forget_notified(&self, list: &ListKey, node: &str) -> bool {
+        let mut memory = self.lock();
+        let Some(known) = memory.notified.get_mut(list) else { return false };
         let knew = known.remove(node);
         if known.is_empty() {
-            told.knowing.remove(list);
+            memory.notified.remove(list);
         }
         knew
     }
 
-    /// A node knows that somebody waits here.
-    pub(crate) fn knows(&self, list: &ListKey, node: &str) {
-        self.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
+    /// Records that a node knows that pollers wait here.
+    pub(crate) fn mark_notified(&self, list: &ListKey, node: &str) {
+        self.lock().notified.entry(list.clone()).or_default().insert(node.to_owned());
     }
 
-    /// Another node says that somebody waits there.
-    pub(crate) fn hear(&self, list: &ListKey, node: String) {
-        let mut told = self.lock();
-        let nodes = told.waiting_at.entry(list.clone()).or_default();
+    /// Records another node's message that pollers wait there.
+    pub(crate) fn record_waiting(&self, list: &ListKey, node: String) {
+        let mut memory = self.lock();
+        let nodes = memory.waiting_at.entry(list.clone()).or_default();
         match nodes.iter_mut().find(|it| it.node == node) {
             Some(known) => {
-                known.said += 1;
-                known.rests_until = None;
+                known.reports += 1;
+                known.no_offers_until = None;
             }
-            None => nodes.push_back(WaitsAt { node, said: 1, rests_until: None }),
+            None => nodes.push_back(WaitsAt { node, reports: 1, no_offers_until: None }),
         }
     }
 
-    /// Whether tasks of a list are to be offered to others; whoever hears so does, until there is no [next](Self::next_offer).
-    pub(crate) fn begins_to_offer(&self, list: &ListKey) -> bool {
-        let mut told = self.lock();
-        told.waiting_at.contains_key(list) && told.busy.insert(list.clone())
+    /// Returns true if the caller is to offer tasks of a list to other nodes, until [`next_offer`](Self::next_offer)
+    /// returns `None`.
+    pub(crate) fn begin_offering(&self, list: &ListKey) -> bool {
+        let mut memory = self.lock();
+        memory.waiting_at.contains_key(list) && memory.offered.insert(list.clone())
     }
 
-    /// A task and the node to offer it to, in turns; nothing when there is none of one, and then the list is no longer busy.
+    /// Returns a task and the node to offer it to, taking the nodes in turn. Returns `None` if there is no task or no
+    /// node, and then the list is no longer being offered.
     pub(crate) fn next_offer(
         &self,
         list: &ListKey,
         pop: impl FnOnce() -> Option<WaitingTask>,
     ) -> Option<(WaitsAt, WaitingTask)> {
-        let mut told = self.lock();
-        let next = told.waiting_at.get_mut(list).and_then(|nodes| {
+        let mut memory = self.lock();
+        let next = memory.waiting_at.get_mut(list).and_then(|nodes| {
             let now = Instant::now();
-            let at = nodes.iter().position(|at| at.rests_until.is_none_or(|until| until <= now))?;
+            let at = nodes.iter().position(|at| at.no_offers_until.is_none_or(|until| until <= now))?;
             let task = pop()?;
             let at = nodes.remove(at)?;
             nodes.push_back(at.clone());
             Some((at, task))
         });
         if next.is_none() {
-            told.busy.remove(list);
+            memory.offered.remove(list);
         }
         next
     }
 
-    /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
-    /// change and will not say it again. Answers on which lists nobody waits elsewhere any more.
-    pub(crate) fn nodes_have_changed(&self, others: &[String]) -> Vec<ListKey> {
-        let (mut told, mut gone) = (self.lock(), Vec::new());
-        told.knowing.clear();
-        told.waiting_at.retain(|list, nodes| {
+    /// Adjusts to nodes that joined or left. All nodes must be notified again about the pollers here. Messages of the
+    /// remaining nodes stay valid, because they may not have noticed the change and then do not repeat them. Returns
+    /// the lists that have no more pollers at other nodes.
+    pub(crate) fn adjust_to_nodes(&self, others: &[String]) -> Vec<ListKey> {
+        let (mut memory, mut gone) = (self.lock(), Vec::new());
+        memory.notified.clear();
+        memory.waiting_at.retain(|list, nodes| {
             nodes.retain(|it| others.contains(&it.node));
             if nodes.is_empty() {
                 gone.push(list.clone());
@@ -182,8 +186,8 @@ impl Elsewhere {
         gone
     }
 
-    fn lock(&self) -> MutexGuard<'_, ToldNodes> {
-        self.told.lock().expect("no code panics while it holds this lock")
+    fn lock(&self) -> MutexGuard<'_, NodeMemory> {
+        self.memory.lock().expect("no code panics while it holds this lock")
     }
 }
 

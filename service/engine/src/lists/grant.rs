@@ -1,4 +1,4 @@
-//! Tasks that were taken, on their way to their takers. One that does not arrive goes back to whoever granted it.
+//! Started tasks on their way to their pollers. A task that is not delivered is returned to the code that granted it.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use uuid::Uuid;
 use crate::base::metrics::Undelivered;
 use crate::commit::read::RunEvents;
 
-/// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
-/// [delivered](Self::delivered), wherever that happens, it goes back at once, and not when its time is over.
+/// A started task with everything that its poller needs, without locks. If it is dropped before it was
+/// [delivered](Self::delivered), the task is returned at once and does not have to time out.
 pub(crate) struct Grant {
-    /// Where it goes back to; `None` once it is delivered.
+    /// Receiver of the task if it is not delivered; `None` once it is.
     pub(crate) back: Option<Arc<dyn TakesBack>>,
-    /// Why, if it goes back.
+    /// Reason to record if the task is returned.
     pub(crate) undelivered: Undelivered,
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
@@ -25,16 +25,16 @@ pub(crate) struct Grant {
     pub(crate) task_list: String,
     pub(crate) tail: Bytes,
     pub(crate) tail_first: EventId,
-    /// The poll that it went to.
+    /// The poll that gets the task.
     pub(crate) poll: Option<PollId>,
     pub(crate) what: Granted,
-    /// What was taken along by a turn, or is all that there is to the task.
+    /// Riders carried by a turn, or the whole content of a task for riders.
     pub(crate) riders: TakenAlong,
-    /// What whoever takes it is below, in the trace of the run.
+    /// Parent of the spans of the poller, in the trace of the run.
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// Queries to be answered with a task, and updates to be judged with it.
+/// Queries to answer and updates to validate with a task.
 #[derive(Debug, Default)]
 pub(crate) struct TakenAlong {
     pub(crate) queries: Vec<NumberedQuery>,
@@ -47,7 +47,7 @@ impl TakenAlong {
     }
 }
 
-/// Which kind of task it is.
+/// Kind of task, with its identifiers.
 #[derive(Debug)]
 pub(crate) enum Granted {
     Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
@@ -56,7 +56,7 @@ pub(crate) enum Granted {
     Speculation { task: u64, last_event_id: EventId, previous_started_event_id: EventId, shown: Vec<Event> },
 }
 
-/// A task that has not reached its taker.
+/// A task that was not delivered.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Returned {
     pub(crate) key: HeadKey,
@@ -67,23 +67,23 @@ pub(crate) struct Returned {
     pub(crate) what: Back,
 }
 
-/// What is to be done about it.
+/// Way to return a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Back {
-    /// It is recorded that it was given back.
+    /// Record in the history that the task was returned.
     Record(Command),
-    /// A task that was made for riders of this kind: they wait for another.
+    /// Let the riders of this task wait for another task. Only riders have tasks that no event records.
     Riders(RiderKind, u64),
 }
 
-/// What rides with turns.
+/// Kind of rider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum RiderKind {
     Query,
     Update,
 }
 
-/// What is asked.
+/// Content of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) name: String,
@@ -103,39 +103,39 @@ impl Query {
     }
 }
 
-/// What comes of taking riders.
+/// Result of taking riders.
 pub(crate) enum TakenRiders {
-    /// A task that was made for them.
+    /// A task for the riders.
     Granted(Box<Grant>),
-    /// A turn waits: it is to be taken, and takes them along.
+    /// A turn waits. The caller is to take it, and it carries the riders.
     Turn(EventId),
-    /// There are none to be taken now.
+    /// There are no riders to take now.
     Nothing,
 }
 
-/// Where tasks go back to.
+/// Receiver of tasks that were not delivered.
 pub(crate) trait TakesBack: Send + Sync {
-    /// Gives a task back that has not reached its taker.
+    /// Returns a task that was not delivered.
     fn take_back(self: Arc<Self>, returned: Returned);
 }
 
 impl Grant {
-    /// Says that the task has reached its taker.
+    /// Marks the task as delivered.
     pub(crate) fn delivered(mut self) {
         self.back = None;
     }
 
-    /// Gives the task back because its poller has hung up.
+    /// Returns the task because its poller has disconnected.
     pub(crate) fn poller_gone(mut self) {
         self.undelivered = Undelivered::PollerGone;
     }
 
-    /// Gives the task back because it could not be read.
+    /// Returns the task because its content could not be read.
     pub(crate) fn unreadable(mut self) {
         self.undelivered = Undelivered::Unreadable;
     }
 
-    /// Where the events of its run are.
+    /// Returns where to read the events of the run.
     pub(crate) fn source(&self) -> RunEvents<'_> {
         RunEvents { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
     }
@@ -172,7 +172,7 @@ mod tests {
         Granted::Turn { turn: TURN, previous_started_event_id: 0, attempt: 1 }
     }
 
-    /// Keeps what comes back.
+    /// Keeps the returned task.
     #[derive(Default)]
     struct Basket(Mutex<Option<Returned>>);
 
@@ -182,8 +182,8 @@ mod tests {
         }
     }
 
-    /// What comes back of a grant with which this happens.
-    fn comes_back(what: Granted, happens: impl FnOnce(Grant)) -> Option<Back> {
+    /// Returns how a grant is returned after `happens`.
+    fn returned_by(what: Granted, happens: impl FnOnce(Grant)) -> Option<Back> {
         let basket = Arc::<Basket>::default();
         happens(Grant {
             back: Some(Arc::clone(&basket) as _),
@@ -204,18 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_dropped_goes_back_and_one_that_is_delivered_does_not() {
-        assert_eq!(comes_back(turn(), Grant::delivered), None);
+    fn a_dropped_task_is_returned_and_a_delivered_one_is_not() {
+        assert_eq!(returned_by(turn(), Grant::delivered), None);
         let back = Back::Record(Command::ReturnTurn { turn: TURN, poll: Some(PollId(7)) });
-        assert_eq!(comes_back(turn(), drop), Some(back));
+        assert_eq!(returned_by(turn(), drop), Some(back));
     }
 
     #[test]
-    fn what_is_not_recorded_goes_back_to_those_who_asked() {
+    fn an_unrecorded_task_is_returned_to_its_riders() {
         let [last_event_id, previous_started_event_id, version] = [3, 0, 3];
         let asks = Granted::Queries { task: 5, last_event_id, version, previous_started_event_id };
-        assert_eq!(comes_back(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
+        assert_eq!(returned_by(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
         let judges = Granted::Speculation { task: 6, last_event_id, previous_started_event_id, shown: Vec::new() };
-        assert_eq!(comes_back(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));
+        assert_eq!(returned_by(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks on their way out: to pollers who wait while they are made, to those who come later, and to those who took them.
+//! Hands out tasks: to pollers that wait when a task is created, and to later polls.
 
 use std::sync::{Arc, OnceLock};
 
@@ -40,9 +40,9 @@ pub struct TaskLists {
     pub(crate) pollers: Arc<Pollers>,
     pub(crate) in_flight: InFlight,
     pub(crate) notices: Arc<Notices>,
-    /// Lists of which an operator was told that they have no poller.
+    /// Lists that were reported to operators as having no poller.
     pub(crate) unpolled: ToldOfUnpolled,
-    /// Who calls functions is told the domains in which Lambda tasks wait.
+    /// Channel to the caller of Lambda functions, for the domains in which Lambda tasks wait.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
 }
 
@@ -64,7 +64,7 @@ impl TaskLists {
         }
     }
 
-    /// Puts a task on its list or into the hands of a poller; false when there is no room for it in memory.
+    /// Puts a task on its list or gives it to a poller. Returns false if memory has no space for it.
     pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => {
@@ -90,7 +90,7 @@ impl TaskLists {
         }
     }
 
-    /// Takes what waits on a list; `None` when it no longer waits.
+    /// Takes an entry of a list; `None` if it no longer waits.
     pub(crate) async fn take(
         self: &Arc<Self>,
         list: &ListKey,
@@ -103,7 +103,7 @@ impl TaskLists {
         }
     }
 
-    /// The same for a task of which the history says that it waits.
+    /// Takes a turn or an activity; `None` if it no longer waits.
     pub(crate) async fn take_task(
         self: &Arc<Self>,
         list: &ListKey,
@@ -113,14 +113,14 @@ impl TaskLists {
         let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
         let taken = self.runs.ask(&key, |reply| RunRequest::Take { task, list, taker, reply }).await;
         if let Err(refusal) = &taken {
-            // It is off its list, and may wait still; or it was taken, and then nobody has it.
+            // The task is off its list. Either it still waits, or it was started and has no worker.
             self.lose_if_unknown(refusal, poll);
             self.agenda.look_again(&key, self.clock.now());
         }
         taken
     }
 
-    /// Takes what a run is asked, or the turn that waits by now.
+    /// Takes the riders of a run, or its turn if one waits by now.
     async fn take_riders(
         self: &Arc<Self>,
         list: &ListKey,
@@ -138,19 +138,20 @@ impl TaskLists {
         }
     }
 
-    /// Puts a poller back on its list, for whom a task turned out to be none.
+    /// Puts a poller back on its list after its task was already taken.
     pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
-        // A task may have come while the poller was away: hand it over rather than let both wait.
+        // A task may have arrived while the poller was reserved. Offer it again, so that the two do not wait for each
+        // other.
         match self.matching.poll_for(list, poller) {
             Some(task) => self.offer(list, task),
             None => self.seek(list),
         }
     }
 
-    /// Puts a poller back whose task was not started, or with this refusal may have been.
+    /// Puts back a poller whose task was not started, or for which the refusal leaves that unknown.
     pub(crate) fn unreserve_one(self: &Arc<Self>, list: &ListKey, poller: Poller, refusal: Option<&Refusal>) {
         match refusal {
-            // Its poll may stand in the run as the one that has the task, and must get no other: its wait ends.
+            // The run may record that this poll has the task, and then it must get no other task. So its wait ends.
             Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => poller.end(),
             _ => self.return_poller(list, poller),
         }
@@ -158,28 +159,28 @@ impl TaskLists {
 }
 
 impl TaskLists {
-    /// Tells operators of lists without pollers, and of what the rate limit has left out, until the service stops.
+    /// Reports lists without pollers and the number of suppressed notices to operators, until the service stops.
     pub(crate) async fn keep_telling(&self) {
         loop {
             tokio::time::sleep(NOTICES_EVERY).await;
-            self.tell_unpolled();
+            self.report_unpolled();
             self.notices.tell_left_out();
         }
     }
 
-    fn tell_unpolled(&self) {
+    fn report_unpolled(&self) {
         let unpolled_since = |list: &ListKey| self.pollers.unpolled_list(list).map(|it| it.since);
         for list in self.unpolled.take_polled(unpolled_since) {
             self.notices.polled_again(&list.named());
         }
-        // Functions are called by the service itself.
+        // The service itself calls functions, so their list has no pollers.
         let depths =
             self.matching.depths().into_iter().filter(|(list, tasks, ..)| *tasks > 0 && &*list.name != LAMBDA_LIST);
         let lists = depths.map(|(list, tasks, _, waits_since)| {
             let unpolled_since = unpolled_since(&list);
             WaitingList { list, tasks, waits_since, unpolled_since }
         });
-        for (it, since) in self.unpolled.take_left(lists.collect(), self.clock.now()) {
+        for (it, since) in self.unpolled.take_unreported(lists.collect(), self.clock.now()) {
             self.notices.unpolled(&it.list.named(), it.tasks, since);
         }
     }

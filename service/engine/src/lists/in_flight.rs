@@ -1,5 +1,5 @@
-//! Tasks that somebody has, by list, and how many were handed out lately. In memory only, from what this node commits: what was
-//! before the service started, and what other nodes commit, is not known.
+//! Started tasks by list, and the rate at which tasks are handed out. In memory only, and only from commits of this
+//! node since the service started.
 
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
@@ -11,57 +11,58 @@ use uuid::Uuid;
 
 use crate::lists::{ListKey, Side};
 
-/// Lists of which it is known: those whose tasks moved last. About 300 bytes each.
+/// Maximum number of lists, those with the most recent changes. About 300 bytes each.
 const LISTS_MAX: usize = 10_000;
 
-/// Tasks in flight that are known, of all lists; what comes beyond is not counted. About 50 bytes each.
+/// Maximum number of tasks in flight on all lists; further ones are not counted. About 50 bytes each.
 const TASKS_MAX: usize = 200_000;
 
-/// What the pace is measured over, in milliseconds.
+/// Period over which the rate is measured, in milliseconds.
 const MINUTE: u64 = 60_000;
 
-/// Names a task: its run, and the event that scheduled it.
+/// Identifies a task by its run and the event that scheduled it.
 type FlightKey = (Uuid, EventId);
 
 #[derive(Default)]
 struct ListFlow {
     held: HashSet<FlightKey>,
-    /// The minute that `now` counts, since the epoch.
+    /// The minute that `now` counts, as minutes since the epoch.
     minute: u64,
-    /// Handed out in that minute.
+    /// Number of tasks handed out in that minute.
     now: u64,
-    /// Handed out in the minute before it.
+    /// Number of tasks handed out in the previous minute.
     before: u64,
 }
 
 impl ListFlow {
-    fn turn_to(&mut self, minute: u64) {
-        // A clock that goes back is taken to stand still.
+    fn advance_to(&mut self, minute: u64) {
+        // If the clock goes backwards, the current minute stays the same.
         if minute > self.minute {
             self.before = if minute == self.minute + 1 { self.now } else { 0 };
             (self.minute, self.now) = (minute, 0);
         }
     }
 
-    /// Handed out in the last minute, about: of the minute before, its share that is not over.
+    /// Returns about how many tasks were handed out in the last 60 seconds. The previous minute counts in proportion to
+    /// its part of them.
     fn lately(&mut self, at: Timestamp) -> u64 {
-        self.turn_to(at.as_millis() / MINUTE);
+        self.advance_to(at.as_millis() / MINUTE);
         self.now + self.before * (MINUTE - at.as_millis() % MINUTE) / MINUTE
     }
 }
 
 struct Flows {
     lists: LruCache<ListKey, ListFlow>,
-    /// Tasks of all lists.
+    /// Number of tasks of all lists.
     held: usize,
 }
 
-/// See the module.
+/// Tasks in flight and hand-out rates of the lists of this node.
 pub(crate) struct InFlight(Mutex<Flows>);
 
 impl Default for InFlight {
     fn default() -> Self {
-        // Bounded, but not allocated ahead.
+        // Bounded, but not allocated in advance.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(Flows { lists, held: 0 }))
@@ -73,7 +74,7 @@ impl InFlight {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Somebody has a task.
+    /// Records that a task was handed out.
     pub(crate) fn begin(&self, list: &ListKey, task: FlightKey, at: Timestamp) {
         let flows = &mut *self.lock();
         if !flows.lists.contains(list)
@@ -82,14 +83,14 @@ impl InFlight {
             flows.held -= forgotten.held.len();
         }
         let Some(flow) = flows.lists.get_mut(list) else { return };
-        flow.turn_to(at.as_millis() / MINUTE);
+        flow.advance_to(at.as_millis() / MINUTE);
         flow.now += 1;
         if flows.held < TASKS_MAX && flow.held.insert(task) {
             flows.held += 1;
         }
     }
 
-    /// Nobody has it any more.
+    /// Records that a task is no longer in flight.
     pub(crate) fn end(&self, list: &ListKey, task: FlightKey) {
         let flows = &mut *self.lock();
         if let Some(flow) = flows.lists.peek_mut(list)
@@ -99,13 +100,13 @@ impl InFlight {
         }
     }
 
-    /// Tasks of a list that somebody has, and how many were handed out in the last minute, about.
+    /// Returns the number of tasks in flight on a list, and about how many were handed out in the last minute.
     pub(crate) fn of(&self, list: &ListKey, at: Timestamp) -> (usize, u64) {
         let mut flows = self.lock();
         flows.lists.peek_mut(list).map_or((0, 0), |flow| (flow.held.len(), flow.lately(at)))
     }
 
-    /// Adds the lists of a domain of which tasks are in flight, or were handed out lately.
+    /// Adds the lists of a domain that have tasks in flight or handed out tasks lately.
     pub(crate) fn add_lists(&self, domain: &str, at: Timestamp, to: &mut BTreeSet<(Arc<str>, Side)>) {
         for (list, flow) in self.lock().lists.iter_mut().filter(|(list, _)| &*list.domain == domain) {
             if !flow.held.is_empty() || flow.lately(at) > 0 {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_that_of_the_last_minute_and_is_forgotten_after_another() {
+    fn the_rate_covers_the_last_minute_only() {
         let flights = InFlight::default();
         for number in 0..60 {
             flights.begin(&list("a"), task(number), at(number));
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lists_and_tasks_are_known_than_there_is_room_for() {
+    fn lists_and_tasks_are_bounded() {
         let flights = InFlight::default();
         for number in 0..=LISTS_MAX {
             flights.begin(&list(&number.to_string()), task(1), at(0));
@@ -171,6 +172,6 @@ mod tests {
             flights.begin(&list("1"), task(number), at(0));
         }
         assert_eq!(flights.lock().held, TASKS_MAX);
-        assert_eq!(flights.of(&list("1"), at(0)).1, TASKS_MAX as u64 + 1, "the pace goes on");
+        assert_eq!(flights.of(&list("1"), at(0)).1, TASKS_MAX as u64 + 1, "the rate still counts");
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks that were started for polls whose answers were lost: found, here or at another node, and sent again.
+//! Finds tasks that were started for polls whose answers were lost, on this node or another, and sends them again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::{Offer, Refusal};
 
-/// How long a poll that is repeated waits until all nodes have said whether they know where its task is. One that is paused
-/// says nothing; what it knows is found when the others take over from it.
+/// Maximum time that a repeated poll waits for the other nodes to report whether they know its task. A suspended node
+/// does not answer; its tasks are found when other nodes take over its runs.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
-/// Of how many it tells at once.
+/// Maximum number of lost polls in one request to a node.
 const LOST_AT_ONCE: usize = 256;
 
 impl TaskLists {
-    /// What had been started for earlier tries of a poll, taken for this one.
+    /// Takes the task that was started for an earlier attempt of a poll, for the current one.
     pub(crate) async fn take_lost(
         self: &Arc<Self>,
         list: &ListKey,
@@ -38,13 +38,14 @@ impl TaskLists {
 
     fn find_lost(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         for poll in polls {
-            // Nobody is at its other end.
+            // The earlier attempt has no caller any more.
             self.matching.drop_poller(*poll);
         }
         self.polls.lose(polls)
     }
 
-    /// When it is not known whether a task was started for a poll that has an id, it is in nobody's hands; true then.
+    /// If it is unknown whether a task was started for a poll with an id, marks the answer of the poll as lost. Returns
+    /// true then.
     pub(crate) fn lose_if_unknown(&self, refusal: &Refusal, poll: Option<PollId>) -> bool {
         match (refusal, poll) {
             (Refusal::OutcomeUnknown { .. }, Some(poll)) => {
@@ -55,7 +56,8 @@ impl TaskLists {
         }
     }
 
-    /// A poll was repeated at another node: what had been started for its earlier tries, as far as it is known here.
+    /// Handles a poll that was repeated at another node: returns the task started for an earlier attempt, if this node
+    /// knows it.
     pub fn find_lost_for_peer(&self, polls: &[u64]) -> Option<Offer> {
         let polls: Vec<PollId> = polls.iter().copied().map(PollId).collect();
         self.find_lost(&polls).map(|(list, task)| Offer::of(&list, &task))
@@ -79,12 +81,13 @@ impl TaskLists {
             None
         };
         let found = tokio::time::timeout(ASKED_WAIT, first).await.unwrap_or_default();
-        // Who has not answered yet is told all the same.
+        // Nodes that have not answered still get the request.
         asked.detach_all();
         found
     }
 
-    /// Nodes have come: they may be the ones to find what was lost before they came, and have not heard that it was.
+    /// Reports lost polls to all nodes after nodes have joined. New nodes may be the ones that find the tasks, and have
+    /// not received the earlier requests.
     pub(crate) fn tell_all_lost(self: &Arc<Self>) {
         let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
         for node in self.nodes.others() {
@@ -92,7 +95,7 @@ impl TaskLists {
                 let (lists, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
                 let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();
                 self.background.spawn(async move {
-                    // One at a time: what is found is not found again.
+                    // Repeats the request, because each answer has one task and removes it from the node's memory.
                     while let Ok(Some(offer)) = peers.lost(&node, &polls).await {
                         lists.offer(&(&offer.list).into(), offer.task());
                     }
@@ -101,7 +104,7 @@ impl TaskLists {
         }
     }
 
-    /// Remembers where a started task went, and offers it if it was lost on the way.
+    /// Remembers the poll that a task was started for, and offers the task if the poll's answer is already lost.
     pub(crate) fn remember(self: &Arc<Self>, poll: PollId, list: &ListKey, task: WaitingTask) {
         if self.polls.note(poll, list.clone(), task.clone()) {
             self.offer(list, task);

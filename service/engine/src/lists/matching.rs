@@ -1,4 +1,4 @@
-//! Bringing tasks and pollers together, list by list.
+//! Matches tasks with pollers, list by list.
 
 mod task_list;
 
@@ -30,16 +30,19 @@ const TASKS_MAX: usize = 500_000;
 /// Runs with tasks that had no room and are to be written to their lists. Ours: each takes as much as a task.
 const TO_WRITE_MAX: usize = 10_000;
 
-/// What waits in memory. What waits beyond that waits in the store alone, and is fetched when somebody polls for it.
+/// Maximum numbers of waiting tasks in memory. Tasks beyond them wait only in the store and are read when their list is
+/// polled.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingBounds {
-    /// Lists, but for those that somebody polls.
+    /// Maximum number of lists. Lists with pollers are kept beyond it.
     pub lists_max: usize,
-    /// Tasks of one list.
+    /// Maximum number of tasks of one list.
     pub list_tasks_max: usize,
-    /// Tasks of all lists; each list has room for a hundred all the same, so that none is ever kept out by others.
+    /// Maximum number of tasks of all lists together. Each list may have a hundred tasks even beyond it, so that no
+    /// list is kept out by others.
     pub tasks_max: usize,
-    /// Runs with tasks that found no room and are about to be written down; what comes beyond is offered again a second later.
+    /// Maximum number of runs queued for the backlog because memory had no space for their tasks. Tasks beyond it are
+    /// offered again a second later.
     pub to_write_max: usize,
 }
 
@@ -49,60 +52,61 @@ impl Default for WaitingBounds {
     }
 }
 
-/// Tasks that a list has room for however many others wait. Ours: the rows that are read at once.
+/// Number of tasks that a list may always have, however many tasks other lists have. Ours: the number of rows that are
+/// read at once.
 const LIST_TASKS_ALWAYS: usize = 100;
 
-/// Every list that has a task or a poller.
+/// All lists that have a task or a poller.
 pub(crate) struct Matching {
     bounds: WaitingBounds,
     lists: Mutex<HashMap<ListKey, TaskList>>,
-    /// Pollers that are reserved and whose poll is ending: if nothing comes of the reservation, they are not put back on
-    /// their list. Locked only while `lists` is.
+    /// Reserved pollers whose poll is ending. If the reservation fails, they do not return to their list. Locked only
+    /// while `lists` is locked.
     leaving: Mutex<HashSet<u64>>,
-    /// Tasks of all lists.
+    /// Number of tasks of all lists.
     all: Arc<AtomicUsize>,
     next_poller: AtomicU64,
-    /// Notified when a poller finds a list empty that has overflowed.
+    /// Notified when a poller finds an empty list that has overflowed.
     pub(crate) starving: tokio::sync::Notify,
 }
 
-/// What a poll finds.
+/// Result of a poll for one task.
 pub(crate) enum PollResult<'a> {
-    /// A task; try to take it, and poll again when somebody else has.
+    /// A task. The caller tries to start it, and polls again if another poller was faster.
     Task(OnList),
-    /// Nothing yet. Dropping it ends the wait.
+    /// No task yet. Dropping the value ends the wait.
     Wait(WaitingPoll<'a>),
 }
 
-/// What a poll for several tasks finds.
+/// Result of a poll for several tasks.
 pub(crate) enum SlotsPolled {
-    /// Tasks; try to take them.
+    /// Tasks, each for a slot. The caller tries to start them.
     Tasks(Vec<(u32, OnList)>),
-    /// Nothing yet. Dropping it ends the wait.
+    /// No task yet. Dropping the value ends the wait.
     Wait(WaitingSlots),
 }
 
-/// Slots that wait.
+/// Slots that wait for tasks.
 pub(crate) struct WaitingSlots {
     matching: Arc<Matching>,
     list: ListKey,
     id: u64,
-    /// How many.
+    /// Number of slots that wait.
     pub(crate) room: usize,
     pub(crate) granted: UnboundedReceiver<IntoSlot>,
-    /// Nobody else waited when they came.
+    /// True if no other poller waited on the list when these slots began to wait.
     pub(crate) are_first: bool,
-    stands_by: Arc<AtomicBool>,
+    is_standby: Arc<AtomicBool>,
 }
 
 impl WaitingSlots {
-    /// They wait as others do from now on.
-    pub(crate) fn are_ready(&self) {
-        self.stands_by.store(false, Relaxed);
+    /// Gives the slots the same rank as other pollers from now on.
+    pub(crate) fn end_standby(&self) {
+        self.is_standby.store(false, Relaxed);
     }
 
-    /// Takes the slots off their list and returns those that were free. The rest are reserved: what comes of that still
-    /// arrives in `granted`, which closes once all of it has.
+    /// Takes the slots off their list and returns the free ones. The others are reserved: their results still arrive in
+    /// `granted`, which closes after the last.
     pub(crate) fn withdraw(&self) -> Vec<u32> {
         self.matching.withdraw_poller(&self.list, self.id)
     }
@@ -114,7 +118,7 @@ impl Drop for WaitingSlots {
     }
 }
 
-/// A poll that waits.
+/// A poll that waits for a task.
 pub(crate) struct WaitingPoll<'a> {
     matching: &'a Matching,
     list: ListKey,
@@ -123,8 +127,7 @@ pub(crate) struct WaitingPoll<'a> {
 }
 
 impl WaitingPoll<'_> {
-    /// Ends the wait. If the poller is reserved by a commit that is under way, this waits for the commit's outcome and
-    /// returns the task that comes of it.
+    /// Ends the wait. If a commit has reserved the poller, waits for the commit and returns the task that it started.
     pub(crate) async fn end(mut self) -> Option<Box<Grant>> {
         self.matching.withdraw_poller(&self.list, self.id);
         (&mut self.answer).await.ok()
@@ -153,11 +156,11 @@ impl Matching {
         self.leaving.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Removes a poller from its list and returns the slots that were free there.
+    /// Removes a poller from its list and returns its free slots.
     fn remove_poller(lists: &mut HashMap<ListKey, TaskList>, key: &ListKey, id: u64) -> Vec<u32> {
         let mut free = Vec::new();
         let Some(list) = lists.get_mut(key) else { return free };
-        // Pollers stand in the order of their ids but for those put back; there are few of either.
+        // Pollers are in the order of their ids, except for those that were put back. There are few of either.
         let mut may_have_others = true;
         while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
             match list.pollers.remove(at).map(|poller| poller.answer) {
@@ -172,41 +175,41 @@ impl Matching {
         free
     }
 
-    /// Forgets a poller whose poll is over, with all its slots.
+    /// Removes all state of a poller whose poll has ended.
     fn forget_poller(&self, key: &ListKey, id: u64) {
         let mut lists = self.lock();
         Self::remove_poller(&mut lists, key, id);
         self.lock_leaving().remove(&id);
     }
 
-    /// Takes a poller off its list whose poll is about to end, so that nothing reserves it any more. A poller that is
-    /// reserved at this moment is marked: [`poll_for`](Self::poll_for) does not put it back. Returns its free slots.
+    /// Takes a poller whose poll is about to end off its list, so that no commit reserves it from now on. A poller that
+    /// is reserved now is marked, and [`poll_for`](Self::poll_for) does not put it back. Returns its free slots.
     fn withdraw_poller(&self, key: &ListKey, id: u64) -> Vec<u32> {
         let mut lists = self.lock();
         self.lock_leaving().insert(id);
         Self::remove_poller(&mut lists, key, id)
     }
 
-    /// Takes the poller that has waited longest, for a task that is about to be made.
+    /// Takes the poller that has waited longest, for a task that is about to be created.
     pub(crate) fn reserve(&self, key: &ListKey) -> Option<Poller> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        // Tasks that wait go first; a poller beside them is on its way to one.
-        let poller = if list.tasks.len() == list.asking { list.next_poller() } else { None };
+        // Waiting tasks go first: if there are any, each waiting poller is about to get one of them.
+        let poller = if list.tasks.len() == list.riders { list.next_poller() } else { None };
         if list.is_idle() {
             lists.remove(key);
         }
         poller
     }
 
-    /// Takes the poller that has waited longest of those that do what such riders ask.
+    /// Takes the poller that has waited longest among those that handle riders of this kind.
     pub(crate) fn reserve_for_riders(&self, key: &ListKey, kind: RiderKind) -> Option<Poller> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
         let poller = match kind {
             RiderKind::Query if !list.tasks.is_empty() => None,
-            // A run's updates are urgent to their callers; what waits beside them waits for a poller that can do it.
-            RiderKind::Query | RiderKind::Update => list.next_poller_who(|taker| taker.takes(kind)),
+            // Callers of updates wait for them. Tasks that wait on the list need a poller with other abilities.
+            RiderKind::Query | RiderKind::Update => list.next_poller_that(|taker| taker.takes(kind)),
         };
         if list.is_idle() {
             lists.remove(key);
@@ -214,18 +217,18 @@ impl Matching {
         poller
     }
 
-    /// Whether somebody waits who can do what is to be done.
+    /// Returns true if a poller waits that passes `can`.
     pub(crate) fn has_poller(&self, key: &ListKey, can: impl Fn(&Taker) -> bool) -> bool {
         let waits = |poller: &Poller| poller.is_waiting() && can(&poller.taker);
         self.lock().get(key).is_some_and(|list| list.pollers.iter().any(waits))
     }
 
-    /// Takes the task that has waited longest, to have it done elsewhere.
+    /// Takes the task that comes first, to start it for a poller of another node.
     pub(crate) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        // What is only asked is asked at another node in another way, and so are updates judged.
-        let task = list.pop_task(|task| !task.only_asks());
+        // Riders reach pollers of other nodes in another way.
+        let task = list.pop_task(|task| !task.is_riders());
         if self.is_to_refill(list) {
             self.starving.notify_one();
         }
@@ -238,18 +241,18 @@ impl Matching {
         }
     }
 
-    /// How many tasks a list has room for just now.
+    /// Returns the maximum number of tasks of a list at present.
     fn room(&self) -> usize {
         let is_full = self.all.load(Relaxed) >= self.bounds.tasks_max;
         if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
     }
 
-    /// Whether there is much room again on a list that has overflowed.
+    /// Returns true if at least half of the space of a list that has overflowed is free again.
     fn is_to_refill(&self, list: &TaskList) -> bool {
         list.overflowed && list.tasks.len() < self.room().div_ceil(2)
     }
 
-    /// Whether there is room for no more tasks on a list. What else waits there is fetched once there is.
+    /// Returns true if a list accepts no more tasks. Its other tasks are then read from the store once there is space.
     pub(crate) fn is_full(&self, key: &ListKey) -> bool {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
@@ -258,14 +261,14 @@ impl Matching {
         is_full
     }
 
-    /// Whether a list is in memory, or would be.
+    /// Returns true if a list is in memory or can be added.
     pub(crate) fn has_room_for_list(&self, key: &ListKey) -> bool {
         let lists = self.lock();
         lists.len() < self.bounds.lists_max || lists.contains_key(key)
     }
 
-    /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
-    /// then must be given the task.
+    /// Adds a waiting task, unless the list has it or is full. If a poller waits for it, returns the poller, and the
+    /// caller must give it the task.
     pub(crate) fn offer(&self, key: &ListKey, task: impl Into<OnList>) -> Offered {
         let task = task.into();
         let mut lists = self.lock();
@@ -286,7 +289,7 @@ impl Matching {
             }
             return Offered::Poller(Box::new(poller), task);
         }
-        list.asking += usize::from(task.only_asks());
+        list.riders += usize::from(task.is_riders());
         list.came += 1;
         let place = (Reverse(task.priority()), list.came);
         list.known.insert(task.known(), place);
@@ -294,7 +297,7 @@ impl Matching {
         Offered::Waits
     }
 
-    /// Takes a task off its list that nobody is to take any more, if it is there.
+    /// Takes a task that must not be started any more off its list.
     pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return };
@@ -306,10 +309,10 @@ impl Matching {
         }
     }
 
-    /// Polls a list.
+    /// Polls a list for one task.
     pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> PollResult<'_> {
         let mut lists = self.lock();
-        // Where there was no room for a list, its tasks may be in the store.
+        // If there was no space for the list, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
         if let Some(task) = list.pop_task(|task| task.is_for(taker)) {
@@ -330,20 +333,20 @@ impl Matching {
         PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
     }
 
-    /// Polls a list for as many tasks as there are slots: those that wait there, each with its slot, or where none does a wait
-    /// for them all. Who stands by takes none of those that wait.
+    /// Polls a list for one task for each slot. Returns the waiting tasks, each with its slot, or a wait for all slots
+    /// if there are none. A standby poller takes none of the waiting tasks.
     pub(crate) fn poll_slots(
         self: &Arc<Self>,
         key: &ListKey,
         taker: &Taker,
         slots: &mut Vec<u32>,
-        stands_by: bool,
+        is_standby: bool,
     ) -> SlotsPolled {
         let mut lists = self.lock();
-        // Where there was no room for a list, its tasks may be in the store.
+        // If there was no space for the list, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let has_tasks = |list: &TaskList| list.overflowed || !list.tasks.is_empty();
-        if stands_by && lists.get(key).map_or(overflowed, has_tasks) {
+        if is_standby && lists.get(key).map_or(overflowed, has_tasks) {
             return SlotsPolled::Tasks(Vec::new());
         }
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
@@ -367,16 +370,16 @@ impl Matching {
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, granted) = unbounded_channel();
         let (room, are_first) = (slots.len(), !list.pollers.iter().any(Poller::is_waiting));
-        let stands_by = Arc::new(AtomicBool::new(stands_by));
-        let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&stands_by));
+        let is_standby = Arc::new(AtomicBool::new(is_standby));
+        let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&is_standby));
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
         let (matching, list) = (Arc::clone(self), key.clone());
-        SlotsPolled::Wait(WaitingSlots { matching, list, id, room, granted, are_first, stands_by })
+        SlotsPolled::Wait(WaitingSlots { matching, list, id, room, granted, are_first, is_standby })
     }
 
-    /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,
-    /// which then is answered while the poller is put in front of the others all the same. A poller whose poll is ending
-    /// waits no longer.
+    /// Puts back a poller that was reserved or was given a task without success. It waits in front of the others. If a
+    /// task waits, returns it, and the poller still waits in front. A poller whose poll is ending does not return to
+    /// the list.
     pub(crate) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<OnList> {
         let mut lists = self.lock();
         if self.lock_leaving().contains(&poller.id) {
@@ -389,7 +392,7 @@ impl Matching {
         task
     }
 
-    /// The lists that have overflowed and have room again; the mark is taken off.
+    /// Takes the lists that have overflowed and have space again, and clears their marks.
     pub(crate) fn take_overflowed(&self) -> Vec<ListKey> {
         let (mut lists, mut taken) = (self.lock(), Vec::new());
         lists.retain(|key, list| {
@@ -402,57 +405,60 @@ impl Matching {
         taken
     }
 
-    /// Ends the wait of this poll, if it waits here.
+    /// Ends the wait of this poll if it waits here.
     pub(crate) fn drop_poller(&self, poll: PollId) {
         for list in self.lock().values_mut() {
-            list.pollers.retain_mut(|poller| poller.goes_on_without(poll));
+            list.pollers.retain_mut(|poller| poller.stop_waiting_for(poll));
         }
     }
 
-    /// How many tasks wait on a list, but for those that only ask something; and whether more of them wait in the store alone.
+    /// Returns the number of tasks on a list, without riders, and true if more of its tasks wait only in the store.
     pub(crate) fn waiting(&self, key: &ListKey) -> (usize, bool) {
         let lists = self.lock();
         let has_others = lists.len() >= self.bounds.lists_max;
-        lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.asking, list.overflowed))
+        lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.riders, list.overflowed))
     }
 
-    /// Lists of a domain on which tasks wait, among so many lists as are looked at.
-    pub(crate) fn lists_with_tasks(&self, domain: &str, looked_at_max: usize) -> Vec<ListKey> {
+    /// Returns the lists of a domain that have tasks, among the first `examined_max` lists.
+    pub(crate) fn lists_with_tasks(&self, domain: &str, examined_max: usize) -> Vec<ListKey> {
         let lists = self.lock();
-        let looked_at = lists.iter().take(looked_at_max);
-        let waiting = looked_at.filter(|(key, list)| &*key.domain == domain && !list.tasks.is_empty());
+        let examined = lists.iter().take(examined_max);
+        let waiting = examined.filter(|(key, list)| &*key.domain == domain && !list.tasks.is_empty());
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Adds lists of a domain, of as many as are looked at; whether there are more.
-    pub(crate) fn add_lists(&self, domain: &str, looked_at_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
+    /// Adds the lists of a domain that are among the first `examined_max` lists. Returns true if there are more lists.
+    pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let lists = self.lock();
-        let looked_at = lists.iter().take(looked_at_max).filter(|(key, _)| &*key.domain == domain);
-        to.extend(looked_at.map(|(key, _)| (Arc::clone(&key.name), key.side)));
-        lists.len() > looked_at_max
+        let examined = lists.iter().take(examined_max).filter(|(key, _)| &*key.domain == domain);
+        to.extend(examined.map(|(key, _)| (Arc::clone(&key.name), key.side)));
+        lists.len() > examined_max
     }
 
-    /// Since when the task waits on a list that has waited longest, of the first of each of the highest priorities.
+    /// Returns when the oldest waiting task of a list began to wait. Only the first task of each of the highest
+    /// priorities is considered.
     pub(crate) fn oldest(&self, key: &ListKey) -> Option<Timestamp> {
         let lists = self.lock();
         lists.get(key)?.oldest()
     }
 
-    /// The tasks that are handed out next, as many as are wanted, in their order; those that only ask something aside.
+    /// Returns the next tasks of a list in the order in which they are handed out, without riders.
     pub(crate) fn next(&self, key: &ListKey, most: usize) -> Vec<WaitingTask> {
         let lists = self.lock();
         let tasks = lists.get(key).into_iter().flat_map(|list| list.tasks.values());
-        // Those that ask are passed over, and bound how many are looked at, for the list is locked meanwhile.
+        // Riders are skipped, but they count toward the number of entries examined, because the list is locked
+        // meanwhile.
         tasks.take(most * 2).filter_map(|kept| kept.task.task().cloned()).take(most).collect()
     }
 
-    /// How many pollers wait on a list.
+    /// Returns the number of tasks that the pollers of a list wait for.
     pub(crate) fn pollers(&self, key: &ListKey) -> usize {
         let room = |list: &TaskList| list.pollers.iter().filter(|poller| poller.is_waiting()).map(Poller::room).sum();
         self.lock().get(key).map_or(0, room)
     }
 
-    /// Tasks and pollers that wait, by list, and since when the task does that has waited longest.
+    /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and when its oldest task
+    /// began to wait.
     pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
         let depth = |(key, list): (&ListKey, &TaskList)| {
             (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::room).sum(), list.oldest())
@@ -461,15 +467,15 @@ impl Matching {
     }
 }
 
-/// What became of a task that was offered.
+/// Result of offering a task.
 pub(crate) enum Offered {
-    /// It waits.
+    /// The task waits.
     Waits,
-    /// It waited already.
+    /// The list already had the task.
     Known,
-    /// There is no room; it waits in the store alone.
+    /// There is no space. The task waits only in the store.
     Full,
-    /// This poller waits for just such a task; give it to them.
+    /// This poller waits for such a task and must be given it.
     Poller(Box<Poller>, OnList),
 }
 

@@ -1,53 +1,55 @@
-//! What nodes tell each other of their lists: where somebody waits, and which tasks wait for somebody.
+//! Messages between nodes about their lists: which lists have waiting pollers, and which tasks wait for a poller.
 
 use std::sync::Arc;
 
 use crate::lists::ListKey;
-use crate::lists::elsewhere::REST;
+use crate::lists::elsewhere::OFFER_PAUSE;
 use crate::lists::hand_out::TaskLists;
 use crate::{ListName, Offer};
 
 impl TaskLists {
-    /// Somebody waits here on a list: reads what was written down of it since they have looked, and tells the nodes that do not know.
+    /// Seeks tasks for a poller that waits here: reads the list's rows that this node has not read, and tells the nodes
+    /// that do not know of the poller.
     pub(crate) fn seek_waiting(self: &Arc<Self>, list: &ListKey) {
         self.seek(list);
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
-        for node in self.elsewhere.untold(list, self.nodes.others()) {
+        for node in self.elsewhere.take_unnotified(list, self.nodes.others()) {
             let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
             self.background.spawn_until_stopped(async move {
                 if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
                     tracing::debug!(error, node, "a node could not be told that somebody waits here");
-                    lists.elsewhere.untell(&list, &node);
+                    lists.elsewhere.forget_notified(&list, &node);
                 }
             });
         }
     }
 
-    /// Another node says that somebody waits there.
+    /// Handles another node's message that a poller waits there.
     pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
         let list = ListKey::from(list);
-        self.elsewhere.hear(&list, node);
+        self.elsewhere.record_waiting(&list, node);
         self.offer_elsewhere(&list);
     }
 
-    /// Another node offers a task; answers whether somebody waits for it here.
+    /// Handles another node's offer of a task. Returns true if a poller waits for it here.
     pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
         let list = ListKey::from(&offer.list);
-        // After a no it will not ask again until it is told: so whoever begins to wait from here on tells it.
-        let knew = self.elsewhere.untell(&list, node);
+        // After this refusal, the other node makes no offers until it is notified of a poller. Forgetting that it knows
+        // makes the next poller notify it.
+        let knew = self.elsewhere.forget_notified(&list, node);
         let Some(poller) = self.matching.reserve(&list) else { return false };
         if knew {
-            self.elsewhere.knows(&list, node);
+            self.elsewhere.mark_notified(&list, node);
         }
         let (lists, task) = (Arc::clone(self), offer.task());
         self.background.spawn(async move { lists.hand_over(list, poller, task.into()).await });
         true
     }
 
-    /// Tasks wait here: offers them to nodes where somebody waits, until there are no more of either.
+    /// Offers waiting tasks to nodes with waiting pollers, until there are no more of either.
     pub(crate) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
         let Some(peers) = self.elsewhere.peers() else { return };
-        if !self.elsewhere.begins_to_offer(list) {
+        if !self.elsewhere.begin_offering(list) {
             return;
         }
         let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
@@ -57,27 +59,27 @@ impl TaskLists {
                 match peers.offer(&at.node, &Offer::of(&list, &task)).await {
                     Ok(true) => {}
                     Ok(false) => {
-                        lists.elsewhere.took_none(&list, &at);
+                        lists.elsewhere.remove_after_refusal(&list, &at);
                         lists.pollers.saw(&list, lists.clock.now());
                         lists.offer(&list, task);
                     }
                     Err(error) => {
                         tracing::debug!(error, node = at.node, "a task could not be offered to a node");
-                        lists.elsewhere.rest(&list, &at.node);
+                        lists.elsewhere.suspend_offers(&list, &at.node);
                         lists.pollers.saw(&list, lists.clock.now());
                         lists.offer(&list, task);
                         let (again, list) = (Arc::clone(&lists), list.clone());
-                        lists.background.after(REST, move || again.offer_elsewhere(&list));
+                        lists.background.after(OFFER_PAUSE, move || again.offer_elsewhere(&list));
                     }
                 }
             }
         });
     }
 
-    /// Nodes have come or gone: who waits here is told anew.
+    /// Tells all nodes about the pollers that wait here, after nodes have joined or left.
     pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
         let now = self.clock.now();
-        for list in self.elsewhere.nodes_have_changed(&self.nodes.others()) {
+        for list in self.elsewhere.adjust_to_nodes(&self.nodes.others()) {
             self.pollers.saw(&list, now);
         }
         for (list, _, pollers, _) in self.matching.depths() {

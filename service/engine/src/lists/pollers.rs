@@ -1,5 +1,5 @@
-//! Who polls which list, and since when nobody does: so that whoever waits for a task to be taken can be told that nobody is
-//! there to take it. In memory only: what was before the service started is not known.
+//! Pollers of each list, and since when a list has had none. This lets the service report that a waiting task has no
+//! poller. In memory only: nothing is known from before the service started.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
@@ -14,21 +14,23 @@ use crate::lists::matching::Matching;
 use crate::lists::{ListKey, Side, Taker};
 use crate::{Clock, Limited, Quotas, Refusal, Unpolled};
 
-/// Lists of which it is remembered when the last poll ended, at most: those polled last. About 200 bytes each.
+/// Maximum number of lists for which the end of the last poll is remembered; the most recent are kept. About 200 bytes
+/// each.
 const REMEMBERED: usize = 10_000;
 
-/// Lists that are looked at for [`Pollers::unpolled_lists`], and lists that it names, at most. Ours: it is asked once for every
-/// poll that ends without a task, and must cost no more than that.
-const LOOKED_AT_MAX: usize = 1_000;
+/// Maximum numbers of lists that [`Pollers::unpolled_lists`] examines and returns. Ours: it runs for each poll that
+/// ends without a task and must not cost more than the poll.
+const LISTS_EXAMINED_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
-/// Pollers that are remembered, at most: those who polled last. About 300 bytes each.
+/// Maximum number of remembered pollers; the most recent are kept. About 300 bytes each.
 const POLLERS_REMEMBERED: usize = 10_000;
 
-/// For how long a poller is remembered after the end of its last poll. Ours: who works on a task polls again when it is done.
+/// Time for which a poller is remembered after its last poll. Ours: a poller that works on a task polls again when it
+/// is done.
 pub(crate) const POLLER_KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Who polls which list.
+/// Identifies a poller of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PollerName {
     list: ListKey,
@@ -36,46 +38,46 @@ struct PollerName {
     by: Option<CallerName>,
 }
 
-/// What is known of a poller.
+/// Times of a poller's polls.
 #[derive(Debug, Clone, Copy)]
 struct PollerTimes {
-    /// The first of its polls that followed each other.
+    /// Start of the first poll in an unbroken sequence of polls.
     since: Timestamp,
-    /// When its last poll ended, or began.
+    /// End of the last poll, or its start while it is under way.
     last: Timestamp,
-    /// Its polls under way.
+    /// Number of its polls under way.
     polls: usize,
 }
 
-/// Somebody who polls a list, or did so lately.
+/// A current or recent poller of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollerReport {
-    /// Who, as they said with the poll.
+    /// Identity that the poller sent.
     pub identity: Option<String>,
-    /// With what credential.
+    /// Name of its credential.
     pub by: Option<CallerName>,
-    /// Polls under way.
+    /// Number of its polls under way.
     pub polls: usize,
-    /// Since when they poll, with pauses of at most five minutes.
+    /// Start of its sequence of polls with pauses of at most five minutes.
     pub since: Timestamp,
-    /// When their last poll ended; `None` while one is under way.
+    /// End of its last poll; `None` while one is under way.
     pub last_polled_at: Option<Timestamp>,
 }
 
 struct SeenPolls {
-    /// Who polls and who did.
+    /// Current and recent pollers.
     pollers: LruCache<PollerName, PollerTimes>,
-    /// Polls under way, by list.
+    /// Number of polls under way, by list.
     polling: HashMap<ListKey, usize>,
-    /// How many lists of a domain those are.
+    /// Number of polled lists, by domain.
     lists: HashMap<Arc<str>, u64>,
-    /// When somebody was last known to poll.
+    /// When a list was last known to be polled.
     seen: LruCache<ListKey, Timestamp>,
-    /// Of lists that are not in `seen`: not later than this.
+    /// Upper bound of that time for lists that are not in `seen`.
     others: Timestamp,
 }
 
-/// See the module.
+/// The pollers of each list of this node.
 pub struct Pollers {
     clock: Arc<dyn Clock>,
     shares: Arc<Shares>,
@@ -85,14 +87,14 @@ pub struct Pollers {
 }
 
 impl Pollers {
-    /// Nobody was seen before now.
+    /// Returns a record without polls, which begins now.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         shares: Arc<Shares>,
         lists: Arc<Matching>,
         elsewhere: Arc<Elsewhere>,
     ) -> Self {
-        // Bounded, but not allocated ahead.
+        // Bounded, but not allocated in advance.
         let mut seen = LruCache::unbounded();
         seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
         let mut pollers = LruCache::unbounded();
@@ -105,7 +107,7 @@ impl Pollers {
         self.memory.lock().expect("no code panics while it holds this lock")
     }
 
-    /// False where so many other lists of the domain are polled.
+    /// Records that a poll begins. Returns false if `lists_max` other lists of the domain are already polled.
     fn begin(&self, list: &ListKey, lists_max: Option<u64>) -> bool {
         let mut memory = self.lock();
         if let Some(polls) = memory.polling.get_mut(list) {
@@ -133,7 +135,7 @@ impl Pollers {
         memory.saw(list, now);
     }
 
-    fn comes(&self, poller: &PollerName, now: Timestamp) {
+    fn begin_polling(&self, poller: &PollerName, now: Timestamp) {
         let mut memory = self.lock();
         if let Some(times) = memory.pollers.get_mut(poller) {
             if times.polls == 0 && times.last.plus(POLLER_KEPT_FOR) < now {
@@ -145,14 +147,14 @@ impl Pollers {
         }
     }
 
-    fn leaves(&self, poller: &PollerName, now: Timestamp) {
+    fn end_polling(&self, poller: &PollerName, now: Timestamp) {
         if let Some(times) = self.lock().pollers.peek_mut(poller) {
             (times.last, times.polls) = (now, times.polls.saturating_sub(1));
         }
     }
 
-    /// Who polls these lists of a domain or did so lately, by list; those whose polls came last first, and those who poll now
-    /// before the others.
+    /// Returns the current and recent pollers of these lists of a domain, by list. Current pollers come first, then
+    /// those with the most recent polls.
     pub(crate) fn of_lists(
         &self,
         domain: &str,
@@ -176,27 +178,27 @@ impl Pollers {
         found
     }
 
-    /// Adds lists of a domain that are polled, or of which it is remembered when they were, of as many as are looked at; whether
-    /// there are more.
-    pub(crate) fn add_lists(&self, domain: &str, looked_at_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
+    /// Adds the lists of a domain that are polled or are remembered as polled, among the first `examined_max` lists.
+    /// Returns true if there are more lists.
+    pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let memory = self.lock();
         let lists = memory.polling.keys().chain(memory.seen.iter().map(|(list, _)| list));
-        let of_domain = lists.take(looked_at_max).filter(|list| &*list.domain == domain);
+        let of_domain = lists.take(examined_max).filter(|list| &*list.domain == domain);
         to.extend(of_domain.map(|list| (Arc::clone(&list.name), list.side)));
-        memory.polling.len() + memory.seen.len() > looked_at_max
+        memory.polling.len() + memory.seen.len() > examined_max
     }
 
-    /// Polls of a list under way.
+    /// Returns the number of polls of a list under way.
     pub(crate) fn polls(&self, list: &ListKey) -> usize {
         self.lock().polling.get(list).copied().unwrap_or(0)
     }
 
-    /// Somebody polled it at another node until now, as far as this one knew.
+    /// Records that another node had pollers on the list until now, as far as this node knew.
     pub(crate) fn saw(&self, list: &ListKey, now: Timestamp) {
         self.lock().saw(list, now);
     }
 
-    /// When the last poll ended; `None` while somebody polls.
+    /// Returns when the last poll ended; `None` during a poll.
     pub(crate) fn unpolled_since(&self, list: &ListKey) -> Option<Timestamp> {
         let memory = self.lock();
         if memory.polling.contains_key(list) {
@@ -234,13 +236,13 @@ pub(crate) struct Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         let now = self.pollers.clock.now();
-        self.pollers.leaves(&self.poller, now);
+        self.pollers.end_polling(&self.poller, now);
         self.pollers.end(&self.poller.list, now);
     }
 }
 
 impl Pollers {
-    /// Holds a poll over SWF's wire to how many may wait on its list.
+    /// Enforces SWF's limit on the number of pollers of a list, for polls with SWF's protocol.
     ///
     /// # Errors
     ///
@@ -259,18 +261,18 @@ impl Pollers {
         }
     }
 
-    /// A poll of a list is under way, until this is dropped.
+    /// Records that a poll of a list is under way, until the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// [`Refusal::QuotaExceeded`] where as many lists of its domain are polled as may be.
+    /// [`Refusal::QuotaExceeded`] if the maximum number of lists of its domain are polled.
     pub(crate) fn polling(self: &Arc<Self>, list: &ListKey, taker: &Taker) -> Result<Polling, Refusal> {
-        // What calls functions is the service itself.
+        // The service itself calls functions, and its own list does not count against the quota.
         let max = self.shares.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
         if self.begin(list, max) {
             let (identity, by) = (taker.identity.clone(), taker.by.clone());
             let poller = PollerName { list: list.clone(), identity, by };
-            self.comes(&poller, self.clock.now());
+            self.begin_polling(&poller, self.clock.now());
             Ok(Polling { pollers: Arc::clone(self), poller })
         } else {
             let max = max.unwrap_or_default();
@@ -278,7 +280,7 @@ impl Pollers {
         }
     }
 
-    /// The list, if nobody polls it, at this node or as far as it knows at another.
+    /// Returns the list if it has no poller at this node and, as far as this node knows, at no other.
     pub(crate) fn unpolled_list(&self, list: &ListKey) -> Option<Unpolled> {
         if self.elsewhere.is_waited_on(list) {
             return None;
@@ -287,7 +289,7 @@ impl Pollers {
         Some(Unpolled { task_list: list.name.to_string(), is_decider: list.side == Side::Decider, since })
     }
 
-    /// Lists on which tasks of a run wait and nobody polls.
+    /// Returns the lists on which tasks of a run wait without a poller.
     pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
         let now = self.clock.now();
         let mut lists: Vec<ListKey> = Vec::new();
@@ -298,7 +300,7 @@ impl Pollers {
                     (Side::Activity, task.activity.task_list.as_str(), task.activity.not_before())
                 }
             };
-            // Lambda tasks are the service's own.
+            // The service itself performs Lambda tasks.
             if name == LAMBDA_LIST || not_before.is_some_and(|at| at > now) {
                 continue;
             }
@@ -309,9 +311,10 @@ impl Pollers {
         lists.iter().filter_map(|list| self.unpolled_list(list)).collect()
     }
 
-    /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
+    /// Returns lists of a domain that have waiting tasks at this node and no poller. If there are very many lists, only
+    /// some of them are returned.
     pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
-        let waiting = self.lists.lists_with_tasks(domain, LOOKED_AT_MAX);
+        let waiting = self.lists.lists_with_tasks(domain, LISTS_EXAMINED_MAX);
         let others = waiting.iter().filter(|list| &*list.name != LAMBDA_LIST);
         let mut unpolled: Vec<Unpolled> = others.filter_map(|list| self.unpolled_list(list)).take(NAMED_MAX).collect();
         unpolled.sort_by(|one, other| (&one.task_list, one.is_decider).cmp(&(&other.task_list, other.is_decider)));
@@ -324,7 +327,7 @@ mod tests {
     use super::*;
     use crate::lists::matching::WaitingBounds;
 
-    /// A clock that stands still.
+    /// A clock that does not advance.
     struct StandingClock(Timestamp);
 
     #[async_trait::async_trait]
@@ -352,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_unpolled_from_the_end_of_its_last_poll_or_from_the_start_of_the_service() {
+    fn a_list_is_unpolled_since_its_last_poll_or_the_start() {
         let pollers = pollers(at(7));
         assert_eq!(pollers.unpolled_since(&list("a")), Some(at(7)));
         assert!(pollers.begin(&list("a"), None));
         assert!(pollers.begin(&list("a"), None));
         assert_eq!(pollers.unpolled_since(&list("a")), None);
         pollers.end(&list("a"), at(8));
-        assert_eq!(pollers.unpolled_since(&list("a")), None, "one of two polls goes on");
+        assert_eq!(pollers.unpolled_since(&list("a")), None, "one of two polls is still under way");
         pollers.end(&list("a"), at(9));
         assert_eq!(pollers.unpolled_since(&list("a")), Some(at(9)));
         assert_eq!(pollers.unpolled_since(&list("b")), Some(at(7)));
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_that_is_forgotten_no_earlier_time_is_said_than_may_be_true() {
+    fn a_forgotten_list_never_gets_too_early_a_time() {
         let pollers = pollers(at(0));
         for number in 0..=REMEMBERED {
             pollers.saw(&list(&number.to_string()), at(100 + number as u64));
@@ -377,14 +380,14 @@ mod tests {
         assert_eq!(pollers.unpolled_since(&list("0")), Some(at(100)));
         assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));
         assert_eq!(pollers.unpolled_since(&list("1")), Some(at(101)));
-        // The same list again pushes none out.
+        // A list that is already remembered displaces no other.
         pollers.saw(&list("1"), at(200_000));
         assert_eq!(pollers.unpolled_since(&list("2")), Some(at(102)));
         assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));
     }
 
     #[test]
-    fn so_many_pollers_are_remembered_and_those_whose_polls_came_last() {
+    fn the_most_recent_pollers_are_remembered() {
         let pollers = pollers(at(0));
         let taker = |number: usize| Taker { identity: Some(number.to_string()), ..Taker::default() };
         for number in 0..=POLLERS_REMEMBERED {
@@ -398,18 +401,18 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() {
+    fn examined_lists_are_bounded_and_more_are_reported() {
         let pollers = pollers(at(0));
         let polled = pollers.polling(&list("polled"), &Taker::default()).unwrap();
         for name in ["a", "b"] {
             pollers.saw(&list(name), at(1));
         }
-        let look = |looked_at_max| {
+        let examine = |examined_max| {
             let mut found = BTreeSet::new();
-            let has_more = pollers.add_lists("d", looked_at_max, &mut found);
+            let has_more = pollers.add_lists("d", examined_max, &mut found);
             (found.len(), has_more)
         };
-        assert_eq!([look(1), look(2), look(3), look(4)], [(1, true), (2, true), (3, false), (3, false)]);
+        assert_eq!([examine(1), examine(2), examine(3), examine(4)], [(1, true), (2, true), (3, false), (3, false)]);
         drop(polled);
     }
 }

@@ -1,7 +1,8 @@
-//! Polls with an id. A poll that is repeated says that the answers to its earlier tries were lost: what had been started for
-//! them is in nobody's hands, and is sent again, to the poll that asks or to whoever polls the list next. Which poll a task
-//! went to stands in its run ([`history::Sent`]); where that run is, in the memory of whoever has seen it, and of those
-//! who look at the runs of a node that has died. Disposable, as everything in memory is.
+//! Polls with an id. A repeated poll reports that the answers to its earlier attempts were lost. A task that was
+//! started for one of them has no worker, and is sent again: to the repeated poll, or to the next poll of the list. The
+//! run records which poll a task was sent to ([`history::Sent`]). To find the run, each node remembers the polls of
+//! tasks that it started, and those of the runs that it takes over from a node that has failed. This memory is
+//! disposable, like everything in memory.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard};
@@ -15,55 +16,56 @@ use tokio::time::Instant;
 use crate::Refusal;
 use crate::lists::{ListKey, Side, Taker, WaitingTask};
 
-/// How somebody polls.
+/// Parameters of a poll.
 #[expect(clippy::struct_excessive_bools, reason = "each is said by the wire or the caller, and none excludes another")]
 #[derive(Debug, Clone, Default)]
 pub struct Poll {
-    /// How long to wait for a task.
+    /// Maximum time to wait for a task.
     pub wait: Duration,
-    /// Who polls; shown in the history.
+    /// Identity of the poller, recorded in the history.
     pub identity: Option<String>,
-    /// The poll came over SWF's wire, where an identity may be empty.
+    /// True if the poll uses SWF's protocol, where an identity may be empty.
     pub is_swf: bool,
-    /// The name of the credential of whoever polls.
+    /// Name of the poller's credential.
     pub by: Option<CallerName>,
-    /// The most events that come with a decider task; 10,000 when absent or more.
+    /// Maximum number of events that come with a decider task: 10,000 if absent or more.
     pub events_max: Option<usize>,
-    /// Whether a decider task comes with the whole history, from its first event on, rather than with the window.
+    /// True to get the whole history with a decider task instead of the window.
     pub full_history: bool,
-    /// Whether events that refer to an activity by its ActivityScheduled carry its `activityId` too.
+    /// True to add the `activityId` to events that refer to an activity by its ActivityScheduled.
     pub names_activities: bool,
-    /// Whether whoever polls answers queries. Others are given no query.
+    /// True if the poller answers queries. Other pollers get no queries.
     pub queries: bool,
-    /// How many updates whoever polls judges at once, at most. 0: none.
+    /// Maximum number of updates that the poller validates at once; 0 for none.
     pub updates: usize,
-    /// Names the poll, so that it can be repeated when its answer is lost.
+    /// Name of the poll, with which it can be repeated if its answer is lost.
     pub poll_id: Option<String>,
-    /// Which try of the poll it is: 1 when absent. Each later one says that the answers to all before it were lost.
+    /// Number of this attempt of the poll: 1 if absent. A later attempt reports that the answers to all earlier ones
+    /// were lost.
     pub attempt: Option<u32>,
 }
 
-/// The most events that come with a task; the rest is read with the task's history.
+/// Maximum number of events that come with a task. The rest is read with the task's history.
 const EVENTS_MAX: usize = 10_000;
 
-/// The most bytes of events that come with a task, about. Ours: what a page of a history has.
+/// Approximate maximum size of the events that come with a task, in bytes. Ours: the size of a page of a history.
 pub(crate) const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The events that a poll wants with a decider task.
+/// Selection of the events that come with a decider task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TaskEvents {
-    /// The most that come with the task.
+    /// Maximum number of events.
     pub(crate) max: usize,
-    /// About the most bytes of them.
+    /// Approximate maximum size of the events in bytes.
     pub(crate) bytes_max: usize,
-    /// Whether the whole history is wanted rather than the window.
+    /// True for the whole history instead of the window.
     pub(crate) is_full: bool,
-    /// Whether events carry the `activityId` of the activity that they refer to.
+    /// True if events carry the `activityId` of the activity that they refer to.
     pub(crate) names_activities: bool,
 }
 
 impl Poll {
-    /// The events that it wants with a decider task.
+    /// Returns which events the poll requests with a decider task.
     pub(crate) fn task_events(&self) -> TaskEvents {
         let max = self.events_max.unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX);
         let (is_full, names_activities) = (self.full_history, self.names_activities);
@@ -71,21 +73,21 @@ impl Poll {
     }
 }
 
-/// Tasks that a node remembers by the poll that they went to, and polls whose answer was lost: of each the newest. About
-/// 200 bytes a task.
+/// Maximum number of tasks that a node remembers by their poll, and maximum number of polls whose answer was lost. The
+/// newest are kept. About 200 bytes a task.
 const REMEMBERED: usize = 20_000;
 
-/// For how long a node tells those who come of a poll whose answer was lost: as long as one waits at most. Ours.
+/// Time during which a node reports a lost poll to nodes that join. Ours: the longest wait of a poll.
 const LOST_LATELY: Duration = Duration::from_secs(60);
 
 struct SentTasks {
-    /// Where tasks went, each with its list.
+    /// Tasks with their lists, by the poll that they were sent to.
     sent: LruCache<PollId, (ListKey, WaitingTask)>,
-    /// Polls whose answer was lost, and when that was heard.
+    /// Polls whose answer was lost, and when this node learned it.
     lost: LruCache<PollId, Instant>,
 }
 
-/// See the module.
+/// The tasks that this node has sent to polls with an id, and the polls whose answers were lost.
 pub(crate) struct PollMemory {
     memory: Mutex<SentTasks>,
 }
@@ -93,7 +95,7 @@ pub(crate) struct PollMemory {
 impl Default for PollMemory {
     fn default() -> Self {
         let bound = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
-        // Bounded, but not allocated ahead.
+        // Bounded, but not allocated in advance.
         let mut memory = SentTasks { sent: LruCache::unbounded(), lost: LruCache::unbounded() };
         memory.sent.resize(bound);
         memory.lost.resize(bound);
@@ -106,14 +108,15 @@ impl PollMemory {
         self.memory.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Remembers where a task went; answers whether it was lost on the way.
+    /// Remembers the poll that a task was sent to. Returns true if its answer is already known to be lost.
     pub(crate) fn note(&self, poll: PollId, list: ListKey, task: WaitingTask) -> bool {
         let mut memory = self.lock();
         memory.sent.put(poll, (list, task));
         memory.lost.contains(&poll)
     }
 
-    /// The answers to these polls were lost; answers what had been started for the last of them, as far as it is known here.
+    /// Records that the answers to these polls were lost. Returns the task that was started for the latest of them, if
+    /// this node knows it.
     pub(crate) fn lose(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         let mut memory = self.lock();
         for poll in polls {
@@ -122,14 +125,14 @@ impl PollMemory {
         polls.iter().rev().find_map(|poll| memory.sent.pop(poll))
     }
 
-    /// Polls whose answer was lost not long ago.
+    /// Returns the polls whose answer was lost recently.
     pub(crate) fn lately_lost(&self) -> Vec<PollId> {
         let memory = self.lock();
         memory.lost.iter().filter(|(_, at)| at.elapsed() < LOST_LATELY).map(|(poll, _)| *poll).collect()
     }
 }
 
-/// One try of a poll of this list.
+/// Returns the id of one attempt of a poll of this list.
 fn poll_id(list: &ListKey, id: &str, attempt: u32) -> PollId {
     let side = match list.side {
         Side::Decider => [b'd'],
@@ -143,10 +146,10 @@ fn poll_id(list: &ListKey, id: &str, attempt: u32) -> PollId {
     PollId(digest.finalize().first_chunk().copied().map_or(0, u64::from_be_bytes))
 }
 
-/// Maximum number of slots of a poll for several tasks. A program may poll again meanwhile.
+/// Maximum number of slots of a poll for several tasks. A program may send another such poll meanwhile.
 pub const SLOTS_MAX: usize = history::limits::EXCHANGE_ANSWERS_MAX;
 
-/// Who asks, and the earlier tries of the poll.
+/// Returns the poller and its earlier attempts.
 pub(crate) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>), Refusal> {
     let (identity, by) = (poll.identity.clone(), poll.by.clone());
     if let Some(identity) = identity.as_ref().filter(|identity| !(poll.is_swf && identity.is_empty())) {
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_try_of_every_poll_of_every_list_has_an_id_of_its_own() {
+    fn each_attempt_of_a_poll_has_a_separate_id() {
         let mut ids = std::collections::HashSet::new();
         for side in [Side::Decider, Side::Activity] {
             for name in ["a", "ab"] {
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_is_repeated_names_all_its_earlier_tries() {
+    fn a_repeated_poll_has_the_ids_of_earlier_attempts() {
         let list = list(Side::Decider, "a");
         let poll = |id: Option<&str>, attempt| Poll { poll_id: id.map(str::to_owned), attempt, ..Poll::default() };
         let (first, earlier) = taker(&list, &poll(Some("p"), None)).unwrap();

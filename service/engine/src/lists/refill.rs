@@ -1,4 +1,5 @@
-//! What waits on lists and has no room in memory, or was in the memory of others: written down, read, and put on its list.
+//! Writes rows for tasks that have no space in memory, reads the rows of lists, and puts the tasks of their runs on the
+//! lists.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use crate::lists::ListKey;
 use crate::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
 use crate::lists::hand_out::TaskLists;
 
-/// Rows that are read at once.
+/// Number of rows that are read at once.
 const ROWS_AT_ONCE: usize = 100;
 
-/// Runs that are looked at, or written down, at the same time.
+/// Maximum number of runs that are read, or for which rows are written, at the same time.
 const AT_ONCE: usize = 64;
 
-/// The wait after the store could not be read.
-const TROUBLE_WAIT: Duration = Duration::from_secs(1);
+/// Pause after a failed read of the store.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 impl TaskLists {
-    /// Writes down that a run waits, on each list where it does; answers whether it stands there now.
+    /// Writes a row for a run on each list where it waits. Returns true if all rows are in the store.
     pub(crate) async fn write_down(&self, key: &HeadKey, run: &Run, now: Timestamp) -> bool {
         let mut lists: Vec<ListKey> = Vec::new();
         for (list, _, not_before) in waiting(key, run) {
@@ -54,19 +55,19 @@ impl TaskLists {
             Some(found) => Expect::Exactly { run: found.run, version: found.version },
             None => Expect::Absent,
         };
-        // Whoever wins writes the same.
+        // A competing commit writes the same row.
         self.store.commit(&key, expect, &row(found.as_ref(), now), &[]).await?;
         Ok(())
     }
 
-    /// A task found no room in memory: has it written down that its run waits.
+    /// Queues a row for a run whose task has no space in memory.
     pub(crate) fn write_down_full(&self, list: &ListKey, run: &HeadKey) {
         if !self.backlog.push(list, run) {
             self.agenda.look_again(run, self.clock.now());
         }
     }
 
-    /// Writes down what finds no room in memory, until the service stops.
+    /// Writes the queued rows until the service stops.
     pub(crate) async fn keep_writing_down(self: &Arc<Self>) {
         loop {
             let full = stream::iter(self.backlog.take().await);
@@ -81,25 +82,25 @@ impl TaskLists {
             tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
             return self.agenda.look_again(run, self.clock.now());
         }
-        // Its list may not be in memory at all: whoever polls it, or has come meanwhile, is to look into the store.
+        // The list may not be in memory at all. Its next poller, or one that has come meanwhile, must read the store.
         self.backlog.forget(list);
         if self.matching.pollers(list) > 0 {
             self.seek(list);
         }
     }
 
-    /// Somebody asks for what waits on a list: reads what the store has of it, unless this node has done so.
+    /// Starts reading the rows of a list, unless this node has already read them.
     pub(crate) fn seek(self: &Arc<Self>, list: &ListKey) {
         let again_after = self.nodes.is_shared().then_some(READ_AGAIN_AFTER);
-        if self.backlog.begins(list, again_after) {
+        if self.backlog.begin_reading(list, again_after) {
             let (lists, list) = (Arc::clone(self), list.clone());
             let read = move || Box::pin(Arc::clone(&lists).read_rows(list.clone())) as _;
             self.background.keep("reading what waits on a list", read);
         }
     }
 
-    /// Others have come or gone, and with them what they had in memory: reads what the store has of every list where
-    /// somebody waits, and of the others when somebody comes.
+    /// Handles nodes that joined or left, because tasks in their memory may be lost: reads the rows of every list with
+    /// a waiting poller now, and those of the other lists at their next poll.
     pub(crate) fn seek_anew(self: &Arc<Self>) {
         self.backlog.forget_all();
         for (list, _, pollers, _) in self.matching.depths() {
@@ -110,8 +111,8 @@ impl TaskLists {
         self.seek_lambda_tasks();
     }
 
-    /// Says that there are functions to be called. The domains in which Lambda tasks wait are told from then on, each time
-    /// that one waits; to the first who asks.
+    /// Enables Lambda tasks, and returns a channel that gets the domain of each waiting Lambda task. Only the first
+    /// caller gets a working channel.
     pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
         let (sender, receiver) = unbounded_channel();
         drop(self.lambda.set(sender));
@@ -119,7 +120,7 @@ impl TaskLists {
         receiver
     }
 
-    /// Nobody polls for Lambda tasks before one waits: reads what the store has of them in every domain.
+    /// Reads the rows of Lambda tasks in every domain, because their lists have no pollers that would cause it.
     pub(crate) fn seek_lambda_tasks(self: &Arc<Self>) {
         if self.lambda.get().is_none() {
             return;
@@ -129,7 +130,7 @@ impl TaskLists {
             let domains = loop {
                 match lists.registry.domains().await {
                     Ok(domains) => break domains,
-                    Err(_) => tokio::time::sleep(TROUBLE_WAIT).await,
+                    Err(_) => tokio::time::sleep(RETRY_WAIT).await,
                 }
             };
             for domain in domains {
@@ -138,7 +139,7 @@ impl TaskLists {
         });
     }
 
-    /// Lists that were full have room again: whoever reads what the store has of them goes on, or begins.
+    /// Continues or starts reading the rows of lists that were full and have space again.
     pub(crate) async fn keep_refilling(self: &Arc<Self>) {
         loop {
             self.matching.starving.notified().await;
@@ -153,14 +154,14 @@ impl TaskLists {
     async fn read_rows(self: Arc<Self>, list: ListKey) {
         loop {
             self.read_rows_once(&list).await;
-            // Of a list that found no room in memory nothing is known.
-            if !self.backlog.ends(&list, self.matching.has_room_for_list(&list)) {
+            // If there was no space for the list in memory, its rows count as unread.
+            if !self.backlog.end_reading(&list, self.matching.has_room_for_list(&list)) {
                 return;
             }
         }
     }
 
-    /// Reads the rows of a list to their end, and each time that its tasks find no room in memory goes on once there is.
+    /// Reads the rows of a list to their end. When there is no space for its tasks in memory, waits until there is.
     async fn read_rows_once(self: &Arc<Self>, list: &ListKey) {
         let query =
             ListQuery { domain: domain_of(list), open: Some(true), limit: ROWS_AT_ONCE, ..ListQuery::default() };
@@ -170,7 +171,7 @@ impl TaskLists {
                 Ok(read) => read,
                 Err(error) => {
                     tracing::warn!(%error, "what waits on a list could not be read");
-                    tokio::time::sleep(TROUBLE_WAIT).await;
+                    tokio::time::sleep(RETRY_WAIT).await;
                     continue;
                 }
             };
@@ -180,7 +181,7 @@ impl TaskLists {
                     if !self.has_room(list).await {
                         return;
                     }
-                    have_room = self.bring_all_back(list, rows).await;
+                    have_room = self.restore_all(list, rows).await;
                 }
             }
             page = read.next;
@@ -190,11 +191,11 @@ impl TaskLists {
         }
     }
 
-    /// Waits until there is room for more tasks on a list; false where there is none for the list.
+    /// Waits until there is space for more tasks on a list. Returns false if there is no space for the list itself.
     async fn has_room(&self, list: &ListKey) -> bool {
         loop {
             let mut room = pin!(self.backlog.room.notified());
-            // Before it is looked, so that no room is missed.
+            // Registers before the check, so that no notification is missed.
             room.as_mut().enable();
             if !self.matching.has_room_for_list(list) {
                 return false;
@@ -206,33 +207,35 @@ impl TaskLists {
         }
     }
 
-    /// Puts on a list what waits there of these runs; whether all of it has found room.
-    async fn bring_all_back(self: &Arc<Self>, list: &ListKey, rows: &[Listed]) -> bool {
-        let brought = rows.iter().map(async |row| {
+    /// Puts the waiting tasks of these runs on a list. Returns true if there was space for all of them.
+    async fn restore_all(self: &Arc<Self>, list: &ListKey, rows: &[Listed]) -> bool {
+        let restored = rows.iter().map(async |row| {
             let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
-            self.bring_back(list, &key).await.unwrap_or_else(|refusal| {
+            self.restore_tasks(list, &key).await.unwrap_or_else(|refusal| {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
                 self.agenda.look_again(&key, self.clock.now());
                 true
             })
         });
-        join_all(brought).await.into_iter().all(|has_room| has_room)
+        join_all(restored).await.into_iter().all(|has_room| has_room)
     }
 
-    /// Puts on a list what waits there of a run; whether that has found room. Where nothing waits, its row is dropped.
-    async fn bring_back(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
+    /// Puts the waiting tasks of a run on a list. Returns true if there was space for them. If no task waits, drops the
+    /// run's row.
+    async fn restore_tasks(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
         if let Some(has_room) = self.put_waiting(list, key).await? {
             return Ok(has_room);
         }
         self.store.drop_run(&key_of(list, key), NO_RUN).await?;
-        // A task that came meanwhile and found no room took that row for its own.
+        // A task that overflowed meanwhile relied on the row that is now dropped.
         if self.put_waiting(list, key).await?.is_some() {
             self.write_down_full(list, key);
         }
         Ok(true)
     }
 
-    /// Puts on a list what waits there of a run, as the store has it; whether that has found room, or `None` when nothing does.
+    /// Puts a run's waiting tasks on a list, as the store has them. Returns true if there was space for all of them,
+    /// and `None` if no task of the run waits on the list.
     async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<Option<bool>, Refusal> {
         let loaded = self.store.load(key).await?.map(StoredRun::decode).transpose()?;
         let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();

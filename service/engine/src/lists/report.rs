@@ -1,4 +1,4 @@
-//! What this node knows of a domain's task lists, for people who look: what waits, what is in flight, who polls.
+//! Reports of the task lists of a domain as this node knows them: waiting tasks, tasks in flight, and pollers.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -12,24 +12,25 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// Lists of a node that are looked at in each of its memories. Ours: as many as have room there, those that are polled aside.
-const LOOKED_AT_MAX: usize = 20_000;
+/// Maximum number of lists examined in each memory of a node. Ours: each memory's maximum, not counting lists that are
+/// polled.
+const LISTS_EXAMINED_MAX: usize = 20_000;
 
-/// Tasks of one list that are told one by one. Ours: a screen or two.
-const TASKS_TOLD_MAX: usize = 100;
+/// Maximum number of tasks listed individually for one list. Ours: a screen or two.
+const TASKS_LISTED_MAX: usize = 100;
 
 /// A task that waits in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskReport {
-    /// Of which workflow.
+    /// Workflow id of the task.
     pub workflow_id: Arc<str>,
-    /// Of which run.
+    /// Run id of the task.
     pub run_id: Uuid,
-    /// The event that made it.
+    /// The event that created it.
     pub scheduled_event_id: EventId,
-    /// Those of higher ones are taken first.
+    /// Priority; tasks with a higher one are taken first.
     pub priority: i32,
-    /// Since when it waits, where that is known.
+    /// When it began to wait, if that is known.
     pub since: Option<Timestamp>,
 }
 
@@ -40,52 +41,53 @@ impl From<WaitingTask> for TaskReport {
     }
 }
 
-/// What this node knows of a list.
+/// State of a list as this node knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListReport {
-    /// Its name.
+    /// Name of the list.
     pub name: Arc<str>,
-    /// Whether deciders poll it, or runners.
+    /// True if deciders poll it, false if runners do.
     pub is_decider: bool,
-    /// Tasks that wait in memory, but for those that only ask something.
+    /// Number of tasks that wait in memory, without riders.
     pub waiting: usize,
-    /// Whether more of them wait in the store alone.
+    /// True if more tasks wait only in the store.
     pub has_more: bool,
-    /// Since when the one that has waited longest waits.
+    /// When the oldest waiting task began to wait.
     pub oldest_since: Option<Timestamp>,
-    /// Tasks that somebody has; `None` where nodes share a store, for each of them sees a part.
+    /// Number of started tasks; `None` if nodes share a store, because each node sees only a part.
     pub in_flight: Option<usize>,
-    /// Tasks that were handed out in the last minute, about.
+    /// Approximate number of tasks handed out in the last minute.
     pub handed_out: u64,
-    /// Polls under way.
+    /// Number of polls under way.
     pub polls: usize,
-    /// Who polls, or did lately.
+    /// Current and recent pollers.
     pub pollers: Vec<PollerReport>,
-    /// Other nodes where somebody waits on it.
+    /// Other nodes with pollers waiting on the list.
     pub polled_at: Vec<String>,
-    /// When the last poll ended; `None` while somebody polls.
+    /// End of the last poll; `None` during a poll.
     pub unpolled_since: Option<Timestamp>,
-    /// The tasks that are handed out next, where one list was asked for.
+    /// The tasks that are handed out next, if a single list was requested.
     pub next: Vec<TaskReport>,
 }
 
-/// Some lists of a domain.
+/// A page of the lists of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportPage {
-    /// By name, deciders' first.
+    /// The lists by name, with the deciders' list before the runners' list of the same name.
     pub lists: Vec<ListReport>,
-    /// Whether there are lists after these.
+    /// True if there are lists after these.
     pub has_next: bool,
-    /// Whether there are lists that were not looked at.
+    /// True if some lists were not examined.
     pub is_truncated: bool,
 }
 
 impl TaskLists {
-    /// Lists of a domain after this one, as this node knows them: those with tasks or pollers, and those that had lately.
+    /// Returns the lists of a domain after the given one, as this node knows them: lists that have tasks or pollers,
+    /// and those that had some recently.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn report(
         &self,
         domain: &str,
@@ -94,22 +96,23 @@ impl TaskLists {
     ) -> Result<ReportPage, Refusal> {
         self.registry.must_know(domain).await?;
         let mut names = BTreeSet::new();
-        let matching_has_more = self.matching.add_lists(domain, LOOKED_AT_MAX, &mut names);
-        let pollers_has_more = self.pollers.add_lists(domain, LOOKED_AT_MAX, &mut names);
+        let matching_has_more = self.matching.add_lists(domain, LISTS_EXAMINED_MAX, &mut names);
+        let pollers_has_more = self.pollers.add_lists(domain, LISTS_EXAMINED_MAX, &mut names);
         self.in_flight.add_lists(domain, self.clock.now(), &mut names);
         let after = after.map(|(name, is_decider)| (name, Side::of(is_decider)));
         let mut rest = names.range((after.map_or(Unbounded, Excluded), Unbounded));
         let page: BTreeSet<_> = rest.by_ref().take(limit).cloned().collect();
         let has_next = rest.next().is_some();
         let is_truncated = matching_has_more || pollers_has_more;
-        Ok(ReportPage { lists: self.look_at(domain, &page), has_next, is_truncated })
+        Ok(ReportPage { lists: self.report_lists(domain, &page), has_next, is_truncated })
     }
 
-    /// The lists of this name: the deciders', and the runners'. What the store has of them is read meanwhile, unless it was.
+    /// Returns the deciders' and the runners' list of this name. Reading the list's rows in the store starts, unless
+    /// they were already read.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], a fault for a name that is not acceptable, or the store's.
+    /// [`Refusal::UnknownDomain`], a fault for an invalid name, or an error of the store.
     pub async fn report_of(self: &Arc<Self>, domain: &str, name: &str) -> Result<Vec<ListReport>, Refusal> {
         self.registry.must_know(domain).await?;
         history::admit::check_name("taskList", name)?;
@@ -118,17 +121,17 @@ impl TaskLists {
         for (name, side) in &names {
             self.seek(&ListKey { domain: domain.into(), side: *side, name: Arc::clone(name) });
         }
-        let mut reports = self.look_at(domain, &names);
+        let mut reports = self.report_lists(domain, &names);
         for report in &mut reports {
             let side = Side::of(report.is_decider);
             let list = ListKey { domain: domain.into(), side, name: Arc::clone(&report.name) };
-            report.next = self.matching.next(&list, TASKS_TOLD_MAX).into_iter().map(TaskReport::from).collect();
+            report.next = self.matching.next(&list, TASKS_LISTED_MAX).into_iter().map(TaskReport::from).collect();
         }
         Ok(reports)
     }
 
-    /// Each list is locked for itself, so that what is said of two of them may be of two instants.
-    fn look_at(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
+    /// Reports lists. Each list is locked separately, so two reports may be of different moments.
+    fn report_lists(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
         let (domain, now): (Arc<str>, _) = (domain.into(), self.clock.now());
         let mut pollers = self.pollers.of_lists(&domain, names);
         let report = |(name, side): &(Arc<str>, Side)| {
@@ -136,7 +139,7 @@ impl TaskLists {
             let (waiting, has_more) = self.matching.waiting(&list);
             let (held, handed_out) = self.in_flight.of(&list, now);
             let polled_at = self.elsewhere.waiting_at(&list);
-            // Functions are called by the service itself.
+            // The service itself calls functions, so their list has no pollers.
             let may_be_unpolled = polled_at.is_empty() && &**name != LAMBDA_LIST;
             ListReport {
                 name: Arc::clone(name),

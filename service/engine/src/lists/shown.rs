@@ -1,4 +1,4 @@
-//! Which lists metrics show one by one, and which together.
+//! Selects the lists that have separate series in metrics. The others are added up.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,20 +9,21 @@ use history::Timestamp;
 use crate::base::metrics::measured::ListDepth;
 use crate::lists::{ListKey, Side};
 
-/// Lists of a domain that have series of their own, and lists of all domains together. Ours: scrapes stay below 1 MB.
+/// Maximum number of lists of one domain, and of all domains, that have separate series. Ours: a scrape stays below 1
+/// MB.
 const LISTS_OF_A_DOMAIN: usize = 100;
 const LISTS_SHOWN: usize = 300;
 
-/// Stands for all other lists of a domain. A list of this name is among them.
+/// Name for the sum of all other lists of a domain. A list of this name is part of the sum.
 const OTHER_LISTS: &str = "*";
 
-/// Tasks and pollers that wait, by list, and since when the oldest task does.
+/// A list with the number of tasks, the number of tasks that pollers wait for, and when the oldest task began to wait.
 type Depth = (ListKey, usize, usize, Option<Timestamp>);
 
-/// The same of several lists.
+/// The same figures for several lists.
 type Sums = (usize, usize, Option<Timestamp>);
 
-/// Lists as metrics show them.
+/// Returns the lists for metrics.
 pub(crate) fn told(lists: Vec<Depth>) -> Vec<ListDepth> {
     let told = |(ListKey { domain, side, name }, tasks, pollers, oldest): Depth| {
         let side = side.word();
@@ -31,7 +32,8 @@ pub(crate) fn told(lists: Vec<Depth>) -> Vec<ListDepth> {
     shown(lists).into_iter().map(told).collect()
 }
 
-/// Those with the most tasks, and of equals with the most pollers, by name; of each domain the others as one.
+/// Returns the lists with the most tasks, then the most pollers, then by name; the other lists of each domain are added
+/// up.
 fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
     lists.sort_unstable_by(|(one, tasks, pollers, _), (other, other_tasks, other_pollers, _)| {
         let sizes = (Reverse(tasks), Reverse(pollers)).cmp(&(Reverse(other_tasks), Reverse(other_pollers)));
@@ -67,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundred_thousand_lists_are_told_in_less_than_a_megabyte_and_all_are_counted() {
+    fn metrics_of_100000_lists_stay_below_one_megabyte() {
         let list = |domain: &str, number: usize| ListKey {
             domain: domain.into(),
             side: if number.is_multiple_of(2) { Side::Decider } else { Side::Activity },
@@ -75,7 +77,7 @@ mod tests {
         };
         let depth = |number| (list(&format!("d{}", number % 10), number), number, 1, None);
         let mut lists: Vec<Depth> = (0..100_000).map(depth).collect();
-        // Its own name would be that of the others.
+        // This list has the name that stands for the others.
         lists.push((ListKey { domain: "d0".into(), side: Side::Decider, name: OTHER_LISTS.into() }, 200_000, 1, None));
         let expected: usize = lists.iter().map(|(_, tasks, ..)| tasks).sum();
         let told = told(lists.clone());
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_of_one_domain_leave_room_for_those_of_others() {
+    fn lists_of_one_domain_leave_series_for_other_domains() {
         let of = |domain: &str, number: usize| {
             let list = ListKey { domain: domain.into(), side: Side::Decider, name: number.to_string().into() };
             (list, 1_000 - number, 0, None)

@@ -1,4 +1,4 @@
-//! Tasks that are started in the very commit that makes them, as a poller waits for them (sync match).
+//! Sync match: starts a task in the commit that creates it, for a waiting poller.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ pub(crate) struct Reserved {
     pub(crate) list: ListKey,
     pub(crate) poller: Poller,
     pub(crate) scheduled_event_id: EventId,
-    /// See [`start_task`].
+    /// Number of this start, as [`start_task`] returns it.
     pub(crate) start: u32,
 }
 
 impl TaskLists {
-    /// For every task that has begun to wait: starts it in the same commit, if a poller is there.
+    /// Starts each task that begins to wait, in the same commit, if a poller waits for it. Returns the reserved pollers
+    /// and the tasks without a poller.
     pub(crate) fn match_new_tasks(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -43,7 +44,8 @@ impl TaskLists {
                     }
                 }
                 TaskRef::Activity(task) => {
-                    // What waits for another try may have begun to wait now, or be on its list already, which is as good.
+                    // A retry may have begun to wait with this commit or be on its list already. Both are handled
+                    // alike.
                     let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
                     let is_retry = task.activity.attempts.is_some();
                     let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);
@@ -73,7 +75,7 @@ impl TaskLists {
         (reserved, unmatched)
     }
 
-    /// Puts pollers back whose tasks were not started, or with this refusal may have been.
+    /// Puts back pollers whose tasks were not started, or for which the refusal leaves that unknown.
     pub(crate) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>, refusal: Option<&Refusal>) {
         for Reserved { list, poller, .. } in reserved.into_iter().rev() {
             self.unreserve_one(&list, poller, refusal);
@@ -81,7 +83,8 @@ impl TaskLists {
     }
 }
 
-/// The DeciderScheduled of the turn that can be taken; 0 if there is none, or if it was held back at the run's last event.
+/// Returns the DeciderScheduled of the turn that can be taken; 0 if there is none or if it was held back at the run's
+/// last event.
 pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
     let is_available = |not_before: Option<Timestamp>| not_before.is_none_or(|at| at <= run.last_timestamp);
     match run.waiting_tasks().next() {
@@ -90,8 +93,8 @@ pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
     }
 }
 
-/// Starts a waiting task, or has one sent again that went astray; `None` when it does not wait, or not on this list any more. Which
-/// start of it this is, where tries of it are counted; 0 otherwise.
+/// Starts a waiting task, or sends a task again whose answer was lost. Returns `None` if the task does not wait on this
+/// list any more. Otherwise returns the number of this start if the task counts its starts, or 0.
 pub(crate) fn start_task(
     transition: &mut Transition,
     (scheduled_event_id, lost): (EventId, Option<PollId>),
@@ -100,7 +103,8 @@ pub(crate) fn start_task(
     now: Timestamp,
 ) -> Option<u32> {
     let Taker { identity, by, poll, .. } = taker.clone();
-    // Pollers over SWF's wire may take tasks of any run, and an empty identity stands in the histories of SWF's alone.
+    // Pollers that use SWF's protocol may take tasks of any run, but only histories of SWF runs may have an empty
+    // identity.
     let is_swf = transition.run().started.is_swf();
     let identity = identity.filter(|identity| is_swf || !identity.is_empty());
     let is_here = |task_list: &str| task_list == &*list.name;

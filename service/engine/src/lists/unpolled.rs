@@ -1,4 +1,4 @@
-//! Tells operators of lists on which tasks wait and that no program polls, and when they are polled again.
+//! Reports to operators which lists have waiting tasks and no pollers, and when those lists are polled again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +8,15 @@ use lru::LruCache;
 
 use crate::lists::ListKey;
 
-/// How long tasks wait on a list without a poller before an operator is told. Ours: a deployment is shorter, and so is the work
+/// Time without a poller after which a list with tasks is reported. Ours: a deployment is shorter, and so is the work
 /// of most pollers between two polls.
 const UNPOLLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of lists remembered as told. Ours: about 200 bytes each; a list beyond them has no line when it is polled again.
-const TOLD_MAX: usize = 10_000;
+/// Maximum number of remembered reports. Ours: about 200 bytes each; a list beyond them gets no line when it is polled
+/// again.
+const REPORTED_MAX: usize = 10_000;
 
-/// A list with tasks, as it is now.
+/// Current state of a list with tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingList {
     pub(crate) list: ListKey,
@@ -27,47 +28,47 @@ pub(crate) struct WaitingList {
 }
 
 impl WaitingList {
-    /// Since when tasks have waited on it without a poller, if that is long enough.
-    fn is_left(&self, now: Timestamp) -> Option<Timestamp> {
+    /// Returns since when tasks have waited on it without a poller, if that is long enough to report.
+    fn left_since(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.unpolled_since?.max(self.waits_since.unwrap_or_default());
         (self.tasks > 0 && now.since(since) >= UNPOLLED_AFTER).then_some(since)
     }
 }
 
-/// Lists of which an operator was told that they have no poller, and since when.
+/// Lists that were reported as having no poller, and since when they had none.
 #[derive(Debug)]
 pub(crate) struct ToldOfUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
 
 impl Default for ToldOfUnpolled {
     fn default() -> Self {
-        // Bounded, but not allocated ahead.
-        let mut told = LruCache::unbounded();
-        told.resize(NonZeroUsize::new(TOLD_MAX).unwrap_or(NonZeroUsize::MIN));
-        Self(Mutex::new(told))
+        // Bounded, but not allocated in advance.
+        let mut reported = LruCache::unbounded();
+        reported.resize(NonZeroUsize::new(REPORTED_MAX).unwrap_or(NonZeroUsize::MIN));
+        Self(Mutex::new(reported))
     }
 }
 
 impl ToldOfUnpolled {
-    /// Takes the lists that an operator is to be told of, each once until it is polled again.
-    pub(crate) fn take_left(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = lists.into_iter().filter_map(|it| it.is_left(now).map(|since| (it, since)));
-        let mut left: Vec<_> = left.filter(|(it, _)| !told.contains(&it.list)).collect();
-        // So that the lines come in the order in which the lists were left.
+    /// Takes the lists to report, each once until it is polled again.
+    pub(crate) fn take_unreported(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = lists.into_iter().filter_map(|it| it.left_since(now).map(|since| (it, since)));
+        let mut left: Vec<_> = left.filter(|(it, _)| !reported.contains(&it.list)).collect();
+        // Reports the lists in the order in which they lost their pollers.
         left.sort_by(|(one, a), (other, b)| (a, &one.list).cmp(&(b, &other.list)));
         for (it, since) in &left {
-            told.put(it.list.clone(), *since);
+            reported.put(it.list.clone(), *since);
         }
         left
     }
 
-    /// Takes the lists that have been polled since an operator was told of them.
+    /// Takes the lists that have been polled since they were reported.
     pub(crate) fn take_polled(&self, unpolled_since: impl Fn(&ListKey) -> Option<Timestamp>) -> Vec<ListKey> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_polled = |(list, since): &(&ListKey, &Timestamp)| unpolled_since(list).is_none_or(|end| end > **since);
-        let polled: Vec<ListKey> = told.iter().filter(is_polled).map(|(list, _)| list.clone()).collect();
+        let polled: Vec<ListKey> = reported.iter().filter(is_polled).map(|(list, _)| list.clone()).collect();
         for list in &polled {
-            told.pop(list);
+            reported.pop(list);
         }
         polled
     }
@@ -87,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_is_told_once_a_task_has_waited_a_minute_without_a_poller() {
+    fn a_list_is_reported_after_a_minute_without_a_poller() {
         let lists = ToldOfUnpolled::default();
-        for (case, is_told) in [
+        for (case, is_reported) in [
             (waiting("polled", 0, None), false),
             (waiting("left-a-minute-ago", 0, Some(40)), true),
             (waiting("left-later", 0, Some(41)), false),
@@ -98,32 +99,32 @@ mod tests {
             (WaitingList { waits_since: None, ..waiting("of-unknown-age", 0, Some(40)) }, true),
             (WaitingList { tasks: 0, ..waiting("without-tasks", 0, Some(0)) }, false),
         ] {
-            assert_eq!(!lists.take_left(vec![case.clone()], at(100)).is_empty(), is_told, "{case:?}");
+            assert_eq!(!lists.take_unreported(vec![case.clone()], at(100)).is_empty(), is_reported, "{case:?}");
         }
     }
 
     #[test]
-    fn each_list_is_told_once_until_it_is_polled_and_then_once_that_it_is() {
+    fn a_list_is_reported_once_and_again_when_it_is_polled() {
         let lists = ToldOfUnpolled::default();
-        let left = |now| lists.take_left(vec![waiting("b", 0, Some(30)), waiting("a", 0, Some(20))], at(now));
+        let left = |now| lists.take_unreported(vec![waiting("b", 0, Some(30)), waiting("a", 0, Some(20))], at(now));
         let names =
             |now: u64| left(now).into_iter().map(|(it, since)| (it.list.name.to_string(), since)).collect::<Vec<_>>();
         assert_eq!(names(100), [("a".to_owned(), at(20)), ("b".to_owned(), at(30))]);
         assert_eq!(names(200), []);
         let is_b = |list: &ListKey| &*list.name == "b";
         assert_eq!(lists.take_polled(|list| Some(at(if is_b(list) { 30 } else { 20 }))), []);
-        // While it is polled, and after a short poll between two looks.
+        // While the list is polled, and after a short poll between two checks.
         assert_eq!(lists.take_polled(|list| (!is_b(list)).then_some(at(20))), [ListKey::new("d", true, "b")]);
         assert_eq!(lists.take_polled(|_| Some(at(150))), [ListKey::new("d", true, "a")]);
         assert_eq!(lists.take_polled(|_| None), []);
-        assert_eq!(names(300).len(), 2, "left once more");
+        assert_eq!(names(300).len(), 2, "unpolled again");
     }
 
     #[test]
-    fn no_more_lists_are_remembered_than_may_be() {
+    fn remembered_lists_are_bounded() {
         let lists = ToldOfUnpolled::default();
-        let many = (0..TOLD_MAX + 5).map(|number| waiting(&number.to_string(), 0, Some(0))).collect();
-        assert_eq!(lists.take_left(many, at(100)).len(), TOLD_MAX + 5);
-        assert_eq!(lists.take_polled(|_| None).len(), TOLD_MAX);
+        let many = (0..REPORTED_MAX + 5).map(|number| waiting(&number.to_string(), 0, Some(0))).collect();
+        assert_eq!(lists.take_unreported(many, at(100)).len(), REPORTED_MAX + 5);
+        assert_eq!(lists.take_polled(|_| None).len(), REPORTED_MAX);
     }
 }

@@ -1,7 +1,7 @@
-//! What follows from a commit, as a value: the way back from the store to everybody who waits. Pure: reads no clock, wakes
-//! nobody. What is decided here is done by `carry_out.rs`, in the order in which it stands.
+//! Computes what follows from a commit: tasks to hand out, wakes, notifications and deliveries. Pure: reads no clock
+//! and changes nothing. `carry_out.rs` does what is computed here, in the same order.
 //!
-//! All of it may be lost, as everything in memory may: the due index of the store brings back what matters.
+//! All of it is in memory and may be lost. The store's due index restores what matters.
 
 pub(crate) mod facts;
 pub(crate) mod notice;
@@ -18,52 +18,54 @@ use crate::commit::StoredRun;
 use crate::lists::sync_match::Reserved;
 use crate::lists::{ListKey, Side, WaitingTask, backlog};
 
-/// Something that follows.
+/// A consequence of a commit.
 pub(crate) enum After {
-    /// Somebody has a task that nobody had before the commit, or nobody has it any more.
+    /// A task was started, or is no longer in flight.
     InFlight { list: ListKey, run_id: Uuid, scheduled_event_id: EventId, hold: Hold },
-    /// A task has come to its end on its list, such as one of a run that was terminated: nobody is to take it any more.
+    /// A waiting task has ended, for example because its run was terminated. It must not be started any more.
     Withdraw { list: ListKey, run_id: Uuid, scheduled_event_id: EventId },
-    /// Somebody must look at the run again by then, or nobody.
+    /// The run must be woken at this time; `None` if never.
     Wake(Option<Timestamp>),
-    /// Queries and updates that rode with a turn that is over can ride with the one that begins.
+    /// Riders of a turn that has ended can be carried by the turn that begins.
     SettleRiders,
-    /// A task was started for a poller who waits, who gets it.
+    /// A task was started for a waiting poller and is to be given to it.
     Grant(Box<Reserved>),
-    /// A task waits for whoever polls its list.
+    /// A task waits for a poll of its list.
     Offer(ListKey, WaitingTask),
-    /// Queries and updates that no turn will take along get a task of their own.
+    /// Riders that no turn will carry need a separate task.
     SeeToRiders,
-    /// Those who watch the run hear how far it has come.
+    /// Watchers of the run are to be notified of its progress.
     Notify(RunProgress),
-    /// The schedule that started the run is looked at by then.
+    /// The schedule that started the run must be woken at this time.
     WakeSchedule(HeadKey, Timestamp),
-    /// A started task went to this poll. If that was lost on the way, the task is sent again.
+    /// A started task was sent to this poll. If the poll's answer is lost, the task is sent again.
     Remember(PollId, ListKey, WaitingTask),
-    /// The run owes these to others, who get them in this round.
+    /// The run owes these effects to other runs. They are delivered in this round.
     Deliver { effects: Vec<Effect>, round: u32 },
 }
 
-/// What has become of who has a task.
+/// Change of a task in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Somebody has it, who took it after it had waited for so long.
+    /// The task was started after it had waited for this time.
     Begins { waited: Duration },
-    /// Nobody has it any more; where it was a try of an activity that has failed and waits for another, of this type.
+    /// The task is no longer in flight. If it was an attempt of an activity that failed and waits for another attempt,
+    /// this has the activity's type.
     Ends { failed_try: Option<String> },
 }
 
-/// What a commit was made with, beside what it left.
+/// Circumstances of a commit besides the state that it left.
 pub(crate) struct MadeWith {
-    /// Its tasks that were started for pollers who wait.
+    /// Tasks of the commit that were started for waiting pollers.
     pub(crate) reserved: Vec<Reserved>,
-    /// Its tasks that nobody waits for.
+    /// Tasks of the commit without a waiting poller.
     pub(crate) unmatched: Vec<(ListKey, WaitingTask)>,
-    /// The round of the very commit, whatever others have committed since: in a round there is only one who delivers an effect.
+    /// The round of this very commit, even if other nodes have committed since: in a round, each effect is delivered by
+    /// one node only.
     pub(crate) round: u32,
 }
 
-/// What follows from a commit that has landed.
+/// Returns what follows from a successful commit.
 pub(crate) fn of_commit(
     key: &HeadKey,
     before: Option<&StoredRun>,
@@ -86,7 +88,7 @@ pub(crate) fn of_commit(
     after.push(After::Notify(RunProgress { run_id, last_event_id, closed }));
     let schedule = run.started.schedule.as_ref().filter(|_| closed && !run.has_successor());
     if let Some(schedule) = schedule {
-        // By word of mouth: where it matters, the schedule has a date to look by itself.
+        // Best effort: if this notification is lost, the schedule still wakes at its next due time.
         after.push(After::WakeSchedule(schedule_key(&key.domain, &schedule.schedule_id), now));
     }
     let nothing = Outbox::default();
@@ -95,15 +97,16 @@ pub(crate) fn of_commit(
     after
 }
 
-/// What follows when a run is known that was not: where its started tasks went.
+/// Returns what follows from loading a run: the polls that its started tasks were sent to.
 pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
     let sent = loaded.body.links.sent.iter();
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
-/// What follows from a look at a run, beside what was committed: whatever may have been forgotten of it. What is on its list
-/// already stays there. `before` and `round` are of the outbox as the look has found it: what has become ready since is on its way.
-pub(crate) fn of_look(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
+/// Returns what follows from a wake, apart from its commit: everything of the run that may have been forgotten. Tasks
+/// that are already on their list stay there. `before` and `round` are those of the outbox when the wake began: effects
+/// that became ready since are already being delivered.
+pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
     let offered = waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now));
@@ -113,7 +116,7 @@ pub(crate) fn of_look(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round:
     after
 }
 
-/// What follows from sending a started task to a poll.
+/// Returns what follows from sending a started task to a poll.
 pub(crate) fn remember(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: PollId) -> After {
     let (side, name) = match run.activities.get(&scheduled_event_id) {
         Some(activity) => (Side::Activity, activity.task_list.as_str()),
@@ -134,11 +137,11 @@ fn deliver(effects: Vec<Effect>, round: u32, after: &mut Vec<After>) {
     }
 }
 
-/// Tasks that waited and have come to their end.
+/// Adds the waiting tasks that have ended.
 fn withdraw_ended(key: &HeadKey, before: &Run, next: &Run, after: &mut Vec<After>) {
     let is_same = before.started.run_id == next.started.run_id;
     for task in before.waiting_tasks() {
-        let (side, name, scheduled_event_id, goes_on) = match task {
+        let (side, name, scheduled_event_id, continues) = match task {
             TaskRef::Turn(task) => {
                 let id = task.scheduled_event_id;
                 let waits = next.turn_task.as_ref().is_some_and(|task| task.scheduled_event_id == id);
@@ -150,23 +153,23 @@ fn withdraw_ended(key: &HeadKey, before: &Run, next: &Run, after: &mut Vec<After
                 (Side::Activity, task.activity.task_list.as_str(), id, next.activities.contains_key(&id))
             }
         };
-        if !(is_same && goes_on) {
+        if !(is_same && continues) {
             let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
             after.push(After::Withdraw { list, run_id: before.started.run_id, scheduled_event_id });
         }
     }
 }
 
-/// Tasks of a run that somebody has, each with its list.
+/// Returns the tasks of a run that are in flight, each with its list.
 fn held(run: &Run) -> impl Iterator<Item = (Side, &str, EventId)> {
     let turn = run.turn.as_ref().map(|turn| (Side::Decider, run.list_of_held_turn(), turn.scheduled_event_id));
     let activities = run.activities.iter().filter(|(_, activity)| activity.held_since().is_some());
     let activities = activities.map(|(id, activity)| (Side::Activity, activity.task_list.as_str(), *id));
-    // A run that has closed has let them go.
+    // A closed run has no tasks in flight.
     turn.into_iter().chain(activities).filter(|_| run.is_open())
 }
 
-/// Whether somebody has this task.
+/// Returns true if this task is in flight.
 fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
     let is_held = match side {
         Side::Decider => run.turn.as_ref().is_some_and(|turn| turn.scheduled_event_id == scheduled_event_id),
@@ -175,8 +178,8 @@ fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
     is_held && run.is_open()
 }
 
-/// How a task of a run is taken that waited before, or was made for who has it.
-fn begins(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
+/// Describes the start of a task, which waited before or was created by the same commit.
+fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
     let (since, at) = match side {
         Side::Decider => {
             let task = before.and_then(|before| before.turn_task.as_ref());
@@ -192,17 +195,17 @@ fn begins(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: Event
     Hold::Begins { waited: since.zip(at).map_or(Duration::ZERO, |(since, at)| at.since(since)) }
 }
 
-/// How a task of a run is let go.
-fn ends(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> Hold {
+/// Describes the end of a task in flight.
+fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> Hold {
     let next = next.and_then(|next| next.activities.get(&scheduled_event_id)).map(|it| it.attempt());
     let activity = run.activities.get(&scheduled_event_id);
     let failed = activity.filter(|activity| next.is_some_and(|next| activity.attempt() < next));
     Hold::Ends { failed_try: failed.map(|activity| activity.activity_type.clone()) }
 }
 
-/// Tasks that nobody has any more, and those that somebody has since the commit.
+/// Adds the tasks that are no longer in flight and those that were started.
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
-    let mut tell = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
+    let mut add_changes = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);
         for (side, name, scheduled_event_id) in held(run) {
             if !other.is_some_and(|other| is_held(other, side, scheduled_event_id)) {
@@ -214,9 +217,9 @@ fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mu
         }
     };
     if let Some(before) = before {
-        tell(before, Some(next), ends);
+        add_changes(before, Some(next), hold_ended);
     }
-    tell(next, before, begins);
+    add_changes(next, before, hold_begun);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The runs in memory, the most recently used ones, bounded by bytes. Losing one costs a load and nothing else.
+//! Cache of the most recently used runs, bounded by size. An evicted run is loaded again when it is needed.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,13 +17,13 @@ struct CacheEntries {
     bytes: usize,
 }
 
-/// See the module.
+/// Cells of the runs in memory, by workflow id.
 pub(crate) struct Cache {
     entries: Mutex<CacheEntries>,
     bytes_max: usize,
 }
 
-/// What a cell takes before anything is loaded into it.
+/// Size of a cell before a run is loaded into it.
 const CELL_BYTES: usize = 400;
 
 impl Cache {
@@ -36,7 +36,7 @@ impl Cache {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
-    /// The cell of a workflow id.
+    /// Returns the cell of a workflow id, and creates it if necessary.
     pub(crate) fn cell(&self, key: &HeadKey) -> Arc<RunCell> {
         let mut entries = self.lock();
         if let Some(entry) = entries.by_key.get(key) {
@@ -49,7 +49,7 @@ impl Cache {
         cell
     }
 
-    /// Says how much a cell takes now, or that it holds nothing worth keeping.
+    /// Sets the size of a cell after use; `None` if it has nothing to keep.
     pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         let mut entries = self.lock();
         let CacheEntries { by_key, bytes: sum } = &mut *entries;
@@ -57,7 +57,7 @@ impl Cache {
             return;
         };
         *sum -= entry.bytes;
-        // Two owners: the cache and the caller. With more, somebody is about to use it.
+        // The cache and the caller are two owners. With more, another caller is about to use the cell.
         match bytes {
             None if Arc::strong_count(cell) <= 2 => drop(by_key.pop(&cell.key)),
             _ => {
@@ -68,7 +68,7 @@ impl Cache {
         self.shrink(&mut entries);
     }
 
-    /// Drops the least recently used cells that nobody uses.
+    /// Evicts the least recently used cells that are not in use.
     fn shrink(&self, entries: &mut CacheEntries) {
         let mut in_use = 0;
         while entries.bytes > self.bytes_max && in_use < entries.by_key.len() {
@@ -84,7 +84,7 @@ impl Cache {
         }
     }
 
-    /// Cells and bytes.
+    /// Returns the number of cells and their size in bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         let entries = self.lock();
         (entries.by_key.len(), entries.bytes)

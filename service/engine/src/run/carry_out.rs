@@ -1,4 +1,4 @@
-//! Does what follows from a commit.
+//! Carries out what follows from a commit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::run::after::{After, Hold};
 use crate::run::workshop::Workshop;
 
 impl Workshop {
-    /// Does what follows, one after the other.
+    /// Carries out what follows, in order.
     pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
         for it in after {
             match it {
@@ -48,7 +48,8 @@ impl Workshop {
         self.metrics.matched_at_once.inc();
         match self.grant(key, next, (scheduled_event_id, start), &poller.taker) {
             Some(grant) => poller.grant(grant),
-            // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
+            // Only happens after a commit of unknown outcome that other nodes have built on. The task's timeout handles
+            // it.
             None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task has moved on"),
         }
     }

@@ -1,11 +1,11 @@
-//! One run in memory: what it was last, and the requests that wait for it.
+//! A workflow id in memory: its newest run, and the requests that wait for it.
 
 use store::HeadKey;
 
 use crate::commit::state::CachedRun;
 use crate::run::inbox::Inbox;
 
-/// One workflow id in memory.
+/// A workflow id in memory.
 pub(crate) struct RunCell {
     pub(crate) key: HeadKey,
     pub(crate) inbox: Inbox,

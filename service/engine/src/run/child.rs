@@ -1,4 +1,4 @@
-//! Starting children, which their parents ask for as an effect.
+//! Starts children, which are effects of their parents.
 
 use history::{EffectResult, OutboundAction, OutboundEffect, Transition};
 
@@ -7,30 +7,30 @@ use crate::run::request::{EffectOutcome, EffectSource};
 use crate::run::worker::RunWorker;
 
 impl RunWorker<'_> {
-    /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
+    /// Starts a child once. Its run id is always the same, and a run that exists or has existed is not started again.
     pub(crate) async fn run_child_start(
         &mut self,
         source: &EffectSource,
-        errand: &OutboundEffect,
+        outbound: &OutboundEffect,
     ) -> Result<EffectOutcome, Refusal> {
         let (shop, key) = (self.shop, self.key);
-        let (OutboundAction::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else {
+        let (OutboundAction::Start(start), Some(run_id)) = (&outbound.task, outbound.run_id) else {
             return Ok(EffectOutcome::Moot);
         };
         let mut attempt = 0;
         loop {
-            let before = self.state.was_known();
+            let before = self.state.was_cached();
             let now = shop.clock.now();
             if let Some(existing) = self.loaded().await? {
-                let result = Transition::of(existing.run().clone()).apply_effect(errand, now);
+                let result = Transition::of(existing.run().clone()).apply_effect(outbound, now);
                 let is_free = result == EffectResult::Closed;
                 if let EffectResult::Done { .. } = result {
                     return Ok(EffectOutcome::Settled(result));
                 }
-                if !is_free && self.state.must_look_into(before) {
+                if !is_free && self.state.invalidate_if_served_from_cache(before) {
                     continue;
                 }
-                // It may have come and gone, and another run have followed it.
+                // The child may have closed, and another run may have followed it.
                 if shop.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
                     return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));
                 }

@@ -1,4 +1,4 @@
-//! What callers have done to runs: start one, have a command admitted, reset, delete.
+//! Commands of callers to runs: start, signal and similar commands, reset, import, delete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::run::runs::Runs;
 use crate::run::start::start_of;
 use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasImported, WasReset};
 
-/// How often a deletion looks again whether what the runs owe to others is delivered.
-const LOOKS_MAX: u32 = 10;
+/// Maximum number of times that a deletion checks whether the runs' effects are delivered.
+const CHECKS_MAX: u32 = 10;
 
-/// Before which of those looks it no longer trusts that somebody delivers, and begins another round. Once, as a round ends the
-/// deliveries of the one before it.
-const LOOK_WITH_ROUND: u32 = 4;
+/// Number of the check after which the deletion begins another round of deliveries itself. It does so once, because a
+/// new round ends the deliveries of the previous one.
+const CHECK_WITH_ROUND: u32 = 4;
 
-/// The wait between such looks.
-const LOOK_WAIT: Duration = Duration::from_millis(50);
+/// Pause between such checks.
+const CHECK_WAIT: Duration = Duration::from_millis(50);
 
-/// See the module.
+/// Commands of callers to runs.
 pub struct Commands {
     pub(crate) runs: Arc<Runs>,
     pub(crate) reader: Arc<RunReader>,
@@ -31,11 +31,11 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// The start that a body asks for, with the defaults of its domain and its type.
+    /// Returns the start that a request body describes, with the defaults of its domain and its type.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::TypeDeprecated`], or the store's.
+    /// [`Refusal::UnknownDomain`], [`Refusal::TypeDeprecated`], or an error of the store.
     pub async fn start_of(&self, domain: &str, body: StartWorkflow, key: Option<RequestKey>) -> Result<Start, Refusal> {
         start_of(&self.registry, domain, body, key).await
     }
@@ -44,8 +44,8 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a fault of the rules, or the store's. Nothing was recorded,
-    /// but for [`Refusal::OutcomeUnknown`].
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a fault of the rules, or an error of the store.
+    /// Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
     pub async fn start(&self, domain: &str, start: Start) -> Result<Started, Refusal> {
         let domain = self.registry.domain_in_use(domain).await?.name;
         let key = HeadKey::new(&*domain, &*start.workflow_id);
@@ -53,16 +53,16 @@ impl Commands {
         self.runs.ask(&key, |reply| RunRequest::Start { start, reply }).await
     }
 
-    /// Has a command admitted to a run: a signal, a cancel request, a termination.
+    /// Admits a command to a run: a signal, a cancel request, a termination.
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start); also when there is no such run, or it is not the current one.
+    /// As for [`start`](Self::start); also if there is no such run or it is not the current one.
     pub async fn tell(&self, at: &RunRef, command: Command) -> Result<Admitted, Refusal> {
         self.tell_of(at, command, Author::default()).await
     }
 
-    /// The same, of this author.
+    /// Admits a command of this author to a run.
     ///
     /// # Errors
     ///
@@ -71,19 +71,20 @@ impl Commands {
         self.registry.must_know(&at.domain).await?;
         let told = self.runs.tell_of(&at.key(), at.run_id, command, author).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
-            // An earlier run, or none at all?
+            // Distinguishes an earlier run from an unknown one.
             self.reader.load_run(&at.key(), run_id).await?;
         }
         told
     }
 
-    /// Has a new run go on from an event of a run, the newest one unless said. The newest is terminated if it is open.
+    /// Continues a run in a new run from one of its events. The default is the newest run. The newest run is terminated
+    /// if it is open.
     ///
     /// # Errors
     ///
-    /// [`NotAResetPoint`](history::Fault::NotAResetPoint), [`ResetRefused`](history::Fault::ResetRefused) or another fault,
-    /// [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's. Nothing was recorded, but for
-    /// [`Refusal::OutcomeUnknown`].
+    /// [`NotAResetPoint`](history::Fault::NotAResetPoint), [`ResetRefused`](history::Fault::ResetRefused) or another
+    /// fault, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. Nothing was recorded,
+    /// except possibly with [`Refusal::OutcomeUnknown`].
     pub async fn reset(&self, at: &RunRef, reset: Reset) -> Result<WasReset, Refusal> {
         self.registry.must_know(&at.domain).await?;
         check_by_hand(&reset.by_hand)?;
@@ -91,13 +92,13 @@ impl Commands {
         self.runs.ask(&at.key(), |reply| RunRequest::Reset { run_id: at.run_id, reset, reply }).await
     }
 
-    /// Takes over a closed run that another service has recorded, with its history as it is. One that is there already with this
-    /// history is left as it is.
+    /// Imports a closed run of another service with its history unchanged. If the run is already there with the same
+    /// history, nothing changes.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::RunDiffers`], [`Refusal::DiskLow`], or the store's. Asked again after an error of the
-    /// store, it goes on where it was.
+    /// [`Refusal::UnknownDomain`], [`Refusal::RunDiffers`], [`Refusal::DiskLow`], or an error of the store. A repeated
+    /// request continues after an error of the store.
     pub async fn import(&self, domain: &str, imported: ImportedRun) -> Result<WasImported, Refusal> {
         let domain = self.registry.domain(domain).await?.name;
         let key = HeadKey::new(&*domain, imported.workflow_id());
@@ -105,27 +106,27 @@ impl Commands {
         self.runs.ask(&key, |reply| RunRequest::Import { imported, reply }).await
     }
 
-    /// Deletes a run, or without a run id all runs of the workflow id; how many there were. What a run owes to others is
-    /// delivered before.
+    /// Deletes a run, or all runs of the workflow id if no run id is given. Returns the number of deleted runs. The
+    /// runs' effects are delivered first.
     ///
     /// # Errors
     ///
-    /// [`Refusal::RunOpen`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's. Asked again after an error of
-    /// the store, it goes on where it was.
+    /// [`Refusal::RunOpen`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. A
+    /// repeated request continues after an error of the store.
     pub async fn delete(&self, at: &RunRef, deletion: &Deletion) -> Result<u64, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = at.key();
-        for look in 0..LOOKS_MAX {
+        for check in 0..CHECKS_MAX {
             let (run_id, deletion) = (at.run_id, deletion.clone());
             if let Some(count) = self.runs.ask(&key, |reply| RunRequest::Delete { run_id, deletion, reply }).await? {
                 return Ok(count);
             }
-            if look == LOOK_WITH_ROUND {
+            if check == CHECK_WITH_ROUND {
                 self.runs.look(&key).await?;
             }
-            tokio::time::sleep(LOOK_WAIT).await;
+            tokio::time::sleep(CHECK_WAIT).await;
         }
         let why = "the run has yet to tell others what it owes them".to_owned();
-        Err(Refusal::Unavailable { why, retry_after: Some(LOOK_WAIT * LOOKS_MAX) })
+        Err(Refusal::Unavailable { why, retry_after: Some(CHECK_WAIT * CHECKS_MAX) })
     }
 }

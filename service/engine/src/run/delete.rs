@@ -1,4 +1,4 @@
-//! Deleting runs before their retention is over: one, or all of a workflow id.
+//! Deletes runs before their retention is over: one run, or all runs of a workflow id.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{Deletion, Refusal};
 
-/// Runs of a workflow id that are looked up at once.
+/// Number of runs of a workflow id that are listed at once.
 const LIST_ROWS: usize = 1_000;
 
 impl RunWorker<'_> {
-    /// `None` while the runs that are meant owe something to others. What each of them owes stands in the newest one's outbox,
-    /// and says in its own history what it is (ADR 5).
+    /// Deletes a run or all runs; `None` while they owe effects to other runs. The effects of all runs are in the
+    /// outbox of the newest run, but their content is in the history of the run that owes them (ADR 5).
     pub(crate) async fn run_delete(
         &mut self,
         run_id: Option<Uuid>,
@@ -25,9 +25,9 @@ impl RunWorker<'_> {
         let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         loop {
-            // Nothing is deleted on the word of a cache.
+            // Nothing is deleted because of a cached state.
             self.state.forget();
-            self.go_on().await?;
+            self.start_successor().await?;
             let current = self.loaded().await?.map(|loaded| loaded.run().clone());
             let current_id = current.as_ref().map(|run| run.started.run_id);
             if let Some(run_id) = run_id.filter(|run_id| Some(*run_id) != current_id) {
@@ -48,15 +48,15 @@ impl RunWorker<'_> {
                 }
                 let (reason, identity) = (deletion.reason.clone(), deletion.identity.clone());
                 let terminate = Command::Terminate { reason, details: None, identity, key: None, child_policy: None };
-                // Whether it is this that closes it or something else, the next look finds.
+                // If something else closed the run meanwhile, the next iteration handles that.
                 let author = Author::named(deletion.by.clone());
-                self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                self.run_command(run, Some((&terminate, &author)), &mut attempt).await?;
                 continue;
             }
             if self.state.known().is_some_and(|loaded| !loaded.body.links.outbox.is_empty()) {
                 return Ok(None);
             }
-            // The newest last: as long as it is there, a deletion that was cut short is found again.
+            // The newest run is deleted last: while it is there, an interrupted deletion can be repeated.
             let earlier = if run_id.is_none() { shop.drop_earlier(key, current_id).await? } else { 0 };
             if let Some(current_id) = current_id {
                 self.state.forget();
@@ -71,7 +71,7 @@ impl RunWorker<'_> {
 }
 
 impl Workshop {
-    /// Deletes the runs of a workflow id that others have followed.
+    /// Deletes all runs of a workflow id except the current one.
     async fn drop_earlier(&self, key: &HeadKey, current: Option<Uuid>) -> Result<u64, Refusal> {
         let query = ListQuery {
             domain: Arc::clone(&key.domain),
@@ -83,7 +83,7 @@ impl Workshop {
         loop {
             let read = self.store.list(&query, page.as_ref()).await?;
             for row in read.rows.iter().filter(|row| current.is_none_or(|current| row.run != *current.as_bytes())) {
-                // An index may lag.
+                // The store's index may lag.
                 if self.store.load_run(key, row.run).await?.is_some() {
                     self.store.drop_run(key, row.run).await?;
                     count += 1;

@@ -1,4 +1,5 @@
-//! Effects of runs on others, on their way (ADR 5): done to the other run, then settled with the one that owes them.
+//! Delivers effects of runs on other runs (ADR 5): applies each to the other run, then settles it with the run that
+//! owes it.
 
 use std::sync::Arc;
 
@@ -19,56 +20,57 @@ use crate::run::request::{EffectOutcome, EffectSource, RunRequest};
 use crate::run::runs::Runs;
 use crate::{Metrics, Refusal, commit::head};
 
-/// Effects of one run that are on their way at the same time.
+/// Maximum number of effects of one run that are delivered at the same time.
 const EFFECTS_AT_ONCE: usize = 64;
 
-/// With more of them than this, a run looks which of the effects that it has seen nobody owes any more.
+/// Number of remembered effects above which a run checks which of them are still owed, and forgets the others.
 const SEEN_MAX: usize = 4;
 
-/// Whether a command settles an effect that is not owed, as far as this state knows.
+/// Returns true if a command settles an effect that is not owed according to this state.
 pub(crate) fn is_settled(command: &Command, transition: &Transition) -> bool {
     let (holder, outbox) = (transition.run().started.run_id, &transition.links().outbox);
     matches!(command, Command::SettleEffect { owner, event_id, .. } if !outbox.owes_for(holder, *owner, *event_id))
 }
 
-/// Does an effect to a run that its source was found to owe, or not.
-pub(crate) fn undergo(
+/// Applies an effect to a run if its source still owes it.
+pub(crate) fn apply_owed_effect(
     owed: Option<Result<bool, Refusal>>,
     transition: &mut Transition,
-    errand: &OutboundEffect,
+    outbound: &OutboundEffect,
     now: Timestamp,
 ) -> Result<EffectOutcome, Refusal> {
     if !owed.unwrap_or(Ok(false))? {
         return Ok(EffectOutcome::Moot);
     }
-    // What it cannot remember it must not take: it might come twice. The other run brings it again.
+    // A run that cannot remember the effect must not apply it, because it might be delivered twice. The other run
+    // delivers it again later.
     let seen = &transition.links().seen;
-    let is_new = errand.origin().is_some_and(|origin| seen.find(origin).is_none());
+    let is_new = outbound.origin().is_some_and(|origin| seen.find(origin).is_none());
     if is_new && !seen.has_space() {
         let why = "it has taken so much of others lately that it cannot remember more".to_owned();
         return Err(Refusal::Unavailable { why, retry_after: None });
     }
-    Ok(EffectOutcome::Settled(transition.apply_effect(errand, now)))
+    Ok(EffectOutcome::Settled(transition.apply_effect(outbound, now)))
 }
 
-/// Whether another try at starting a child is as vain as this one: the rules refuse its start, or its state alone is more than
-/// the store can take. Stored bytes that cannot be read are not for good: somebody may bring them back.
+/// Returns true if a child can never be started: the rules refuse its start, or its state alone is too large for the
+/// store. Unreadable bytes in the store are not final, because they may be restored.
 fn never_starts(kind: EffectKind, refusal: &Refusal) -> bool {
     kind == EffectKind::StartChild && matches!(refusal, Refusal::Fault(_) | Refusal::RunTooLarge { .. })
 }
 
-/// Effects that a run owes, and what is needed to find out what they are.
+/// Effects that a run owes, and where to read their content.
 struct Bundle {
     key: HeadKey,
     started: RunStart,
     tail: Bytes,
     tail_first: EventId,
     effects: Vec<Effect>,
-    /// Of deliveries; see [`Outbox::round`].
+    /// Round of deliveries; see [`Outbox::round`].
     round: u32,
 }
 
-/// Effects on their way.
+/// Delivery of effects.
 pub(crate) struct Effects {
     pub(crate) runs: Arc<Runs>,
     pub(crate) reader: Arc<RunReader>,
@@ -79,7 +81,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// For every effect in a batch, by its source, whether that still owes it, by a look at the store.
+    /// Returns for every effect in a batch whether its source still owes it according to the store.
     pub(crate) async fn still_owed(
         &self,
         key: &HeadKey,
@@ -87,27 +89,28 @@ impl Effects {
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
-            // Before the look at what is owed: what another settles in between is then in `seen`, or not owed. The other way
-            // round it would be owed when it was looked at, forgotten a moment later, and done again.
+            // This must happen before the check of what is owed. Then an effect that is settled in between is in `seen`
+            // or is not owed. In the other order, an effect could be found owed, be forgotten a moment later, and be
+            // applied again.
             self.forget_settled(&key.domain, transition).await;
         }
         join_all(sources.iter().map(async |source: &&EffectSource| self.is_owed(source).await)).await
     }
 
-    /// Whether its source still owes an effect.
+    /// Returns true if its source still owes an effect.
     pub(crate) async fn is_owed(&self, source: &EffectSource) -> Result<bool, Refusal> {
         let Some((holder, outbox)) = self.outbox_of(&source.key).await? else { return Ok(false) };
         Ok(outbox.owes_in(source.round, &source.effect.held_by(holder, source.run_id)))
     }
 
-    /// What the store has of what the runs of a workflow id owe, and the newest of them, which has it. `None`: nothing, as the
-    /// store has forgotten them, which only happens to runs that owe nothing.
+    /// Reads the outbox of a workflow id from the store, with the id of the newest run, which holds it. Returns `None`
+    /// if the runs have expired, which only happens if they owe nothing.
     async fn outbox_of(&self, key: &HeadKey) -> Result<Option<(Uuid, Outbox)>, Refusal> {
         let Some(found) = self.store.load(key).await? else { return Ok(None) };
         Ok(Some((Uuid::from_bytes(found.run), head::decode_links(&found.body)?.outbox)))
     }
 
-    /// Forgets what was seen and is not owed any more: nobody can bring it again.
+    /// Forgets the effects in `seen` that are no longer owed, because they cannot be delivered again.
     async fn forget_settled(&self, domain: &Arc<str>, transition: &mut Transition) {
         let seen: Vec<Origin> = transition.links().seen.iter().map(|seen| seen.origin.clone()).collect();
         let looks = seen.iter().map(async |origin| {
@@ -115,7 +118,7 @@ impl Effects {
             match self.outbox_of(&key).await {
                 Ok(Some((holder, outbox))) => outbox.owes_for(holder, origin.run_id, origin.event_id),
                 Ok(None) => false,
-                // When in doubt it is kept.
+                // If it is unknown, the effect is kept.
                 Err(_) => true,
             }
         });
@@ -123,9 +126,9 @@ impl Effects {
         transition.links_mut().seen.retain(|_| may_come.next().unwrap_or(true));
     }
 
-    /// Sends effects on their way. What fails is left to the next look at the run, which the store has a date for. `round`
-    /// is that of the very commit that made them ready, whatever others have committed since: in a round there is only one
-    /// who delivers an effect.
+    /// Starts delivering effects. A failed delivery is left to the run's next wake, whose time is in the store. `round`
+    /// is that of the commit that made the effects ready, even if other nodes have committed since: in a round, each
+    /// effect is delivered by one node only.
     pub(crate) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, effects: Vec<Effect>, round: u32) {
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
@@ -133,27 +136,28 @@ impl Effects {
         let room = Arc::clone(self);
         self.background.spawn(async move {
             let (room, bundle) = (&room, &bundle);
-            let deliveries =
-                futures_util::stream::iter(&bundle.effects).for_each_concurrent(EFFECTS_AT_ONCE, async |effect| {
-                    match room.deliver_one(bundle, *effect).await {
-                        Ok(()) => drop(room.metrics.effects.inc()),
-                        Err(refusal) => {
-                            room.metrics.put_off(refusal.code());
-                            let workflow_id = &bundle.key.workflow_id;
-                            tracing::warn!(%refusal, %workflow_id, effect = effect.kind.word(), event_id = effect.event_id, "an effect on another run must wait");
-                        }
+            let deliveries = futures_util::stream::iter(&bundle.effects).for_each_concurrent(
+                EFFECTS_AT_ONCE,
+                async |effect| match room.deliver_one(bundle, *effect).await {
+                    Ok(()) => drop(room.metrics.effects.inc()),
+                    Err(refusal) => {
+                        room.metrics.put_off(refusal.code());
+                        let workflow_id = &bundle.key.workflow_id;
+                        let (effect, event_id) = (effect.kind.word(), effect.event_id);
+                        tracing::warn!(%refusal, %workflow_id, effect, event_id, "an effect on another run must wait");
                     }
-                });
+                },
+            );
             deliveries.await;
         });
     }
 
     async fn deliver_one(&self, bundle: &Bundle, effect: Effect) -> Result<(), Refusal> {
         let (key, round) = (&bundle.key, bundle.round);
-        // What a run before this one asked for is read from that one.
+        // An effect of an earlier run is read from that run.
         let earlier = match effect.of {
             Some(owner) => match self.reader.load_run(key, owner).await {
-                // Forgotten, and with it what it asked for.
+                // The earlier run has expired, and its effect with it.
                 Err(Refusal::UnknownRun { .. }) => {
                     return self.settle(key, owner, effect, round, EffectResult::Unknown).await;
                 }
@@ -168,13 +172,13 @@ impl Effects {
         let run_id = started.run_id;
         let source = read::RunEvents { key, run_id, tail, tail_first };
         let asked = self.reader.read_one(&source, effect.event_id).await?;
-        let errand = asked.as_ref().and_then(|event| effect.outbound(started, event));
+        let outbound = asked.as_ref().and_then(|event| effect.outbound(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {}", effect.event_id, effect.kind.word());
-        let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
-        let target = HeadKey::new(&*key.domain, &*errand.workflow_id);
+        let outbound = Box::new(outbound.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
+        let target = HeadKey::new(&*key.domain, &*outbound.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
-        // Otherwise it is settled already, or somebody else is at it.
-        let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, errand, reply }).await;
+        // A moot effect is already settled, or another node delivers it.
+        let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, outbound, reply }).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);
         }
@@ -182,7 +186,8 @@ impl Effects {
             Ok(EffectOutcome::Settled(result)) => result,
             Ok(EffectOutcome::Moot) => return Ok(()),
             Err(refusal) if never_starts(effect.kind, &refusal) => {
-                tracing::warn!(%refusal, workflow_id = %target.workflow_id, "a child can never be started as it is wanted");
+                let workflow_id = &target.workflow_id;
+                tracing::warn!(%refusal, %workflow_id, "a child can never be started as it is wanted");
                 EffectResult::NeverStarts
             }
             Err(refusal) => return Err(refusal),

@@ -1,4 +1,4 @@
-//! What the taker of a started task gets.
+//! Content of a started task for its poller.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::run::after;
 use crate::run::workshop::Workshop;
 
 impl Workshop {
-    /// What the taker of a started task gets; `start` as [`start_task`](crate::lists::sync_match::start_task) has it.
+    /// Returns a started task for its poller; `start` is the number that
+    /// [`start_task`](crate::lists::sync_match::start_task) returned.
     pub(crate) fn grant(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -22,14 +23,14 @@ impl Workshop {
         taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
-        // After a commit of unknown outcome others may have sent it elsewhere.
+        // After a commit of unknown outcome, another node may have sent the task to another poll.
         if loaded.body.links.sent.poll_of(scheduled_event_id) != taker.poll {
             return None;
         }
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
         let mut riders = TakenAlong::default();
         let run_id = run.started.run_id;
-        // With a retry policy each start is a try of its own.
+        // With a retry policy each start is a separate attempt.
         let span = SpanId::of_attempt(run_id, scheduled_event_id, start);
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
@@ -39,9 +40,9 @@ impl Workshop {
             (run.list_of_held_turn().to_owned(), what)
         } else {
             let activity = run.activities.get(&scheduled_event_id)?;
-            // After a commit of unknown outcome the try may be over, and a later one in other hands.
+            // After a commit of unknown outcome, the attempt may be over and a later one under way.
             let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
-            // What an earlier try left for this one.
+            // Details that an earlier attempt left for this one.
             let mut beats = loaded.beats.iter().filter(|_| activity.attempts.is_some());
             let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
             let details = beat.and_then(|beat| beat.details.clone());

@@ -1,5 +1,5 @@
-//! Taking over a closed run that another service has recorded: it is found like any other from then on, and nothing happens to it
-//! any more. Which histories are taken, `history::ImportedRun` says.
+//! Imports a closed run of another service. From then on it is found like any other run, and does not change any more.
+//! `history::ImportedRun` defines which histories are accepted.
 
 use bytes::Bytes;
 use history::{ImportedRun, Transition};
@@ -11,10 +11,11 @@ use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{EventRange, Refusal, WasImported};
 
-/// How often it is tried where others write to the workflow id meanwhile.
+/// Maximum number of attempts if other nodes write to the workflow id meanwhile.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// The most bytes of parts that are read to see whether they are those of the run. Ours: twice what a run has that is taken.
+/// Maximum size of the parts that are read to compare them with the run, in bytes. Ours: twice the maximum size of an
+/// imported run.
 const PARTS_BYTES: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl RunWorker<'_> {
@@ -22,7 +23,7 @@ impl RunWorker<'_> {
         let (shop, key) = (self.shop, self.key);
         let run_id = imported.run_id();
         for _ in 0..ATTEMPTS_MAX {
-            // Nothing is said on the word of a cache, and nothing is left in one.
+            // No answer is based on a cached state, and no state stays in the cache.
             self.state.forget();
             if let Some(head) = shop.store.load_run(key, *run_id.as_bytes()).await? {
                 let there = shop.reader.open_head(key, head).await?;
@@ -56,16 +57,17 @@ impl RunWorker<'_> {
     }
 }
 
-/// Where a run is put that is taken over.
+/// Place of an imported run among the runs of its workflow id.
 enum Place<'a> {
-    /// As the newest of its workflow id, in the place of this one.
+    /// Newest run, in place of this one.
     Newest(Option<&'a StoredRun>),
-    /// As one of before.
+    /// An earlier run.
     Beside,
 }
 
-/// An open run stays the newest, and so does one that owes something to others or that another goes on for. A run that another goes
-/// on for is never the newest: that one would be begun, and it has its life elsewhere.
+/// Selects the place of an imported run. The current run stays the newest if it is open, owes effects or has a
+/// successor. An imported run with a successor never becomes the newest: the service would start that successor, which
+/// exists elsewhere.
 fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a> {
     if imported.run().has_successor() {
         return Place::Beside;
@@ -77,8 +79,8 @@ fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a
 }
 
 impl Workshop {
-    /// The head and the parts of a run that is taken over: the same parts whoever does it, so that an import that was cut short can be
-    /// made again.
+    /// Returns the head and the parts of an imported run. The parts are the same on every node, so that an interrupted
+    /// import can be repeated.
     fn lay_out_import(&self, key: &HeadKey, base: Option<&StoredRun>, imported: &ImportedRun) -> Prepared {
         let now = self.clock.now();
         let mut transition = Transition::of(imported.run().clone());
@@ -97,7 +99,7 @@ impl Workshop {
         prepared
     }
 
-    /// Whether the run that is there has this history.
+    /// Fails unless the stored run has this history.
     async fn must_be_the_same(&self, key: &HeadKey, there: &StoredRun, imported: &ImportedRun) -> Result<(), Refusal> {
         let run_id = imported.run_id();
         let differs = Refusal::RunDiffers { run_id };
@@ -117,8 +119,8 @@ impl Workshop {
         }
     }
 
-    /// Whether what a store has of the run, which has no head there, is what it is about to have: an import that was cut short may
-    /// have left it, or one of another history.
+    /// Fails unless the parts in the store of a run without a head are those about to be written. An interrupted import
+    /// may have left them, or an import of another history.
     async fn must_be_parts_of_it(&self, key: &HeadKey, head: &Head, parts: &[Part]) -> Result<(), Refusal> {
         if parts.is_empty() {
             return Ok(());

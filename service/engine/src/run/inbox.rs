@@ -1,7 +1,9 @@
-//! The requests that wait for a run, and who works on them: at most one at a time, and never nobody while there are any.
+//! The requests that wait for a run, and the guarantee that at most one worker handles them, and that there is one
+//! whenever requests wait.
 //!
-//! Whoever puts a request where nobody is at work does the work, on the task that they are on. Both are said under one lock,
-//! so that no request is left between a worker who has found nothing more and a caller who has found a worker.
+//! A caller that adds a request while there is no worker runs the worker in its own task. Adding a request and ending
+//! the work use the same lock, so that no request is left between a worker that has found nothing more and a caller
+//! that has found a worker.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,20 +12,20 @@ use std::task::{Context, Poll};
 use crate::base::background::Background;
 use crate::run::request::RunRequest;
 
-/// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
+/// Maximum size of the payloads of one commit, in bytes. Source: the minimum part size of every store.
 const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Most requests that are folded into one commit.
+/// Maximum number of requests in one commit.
 const FOLD_REQUESTS_MAX: usize = 256;
 
 #[derive(Default)]
 struct WaitingRequest {
     requests: Vec<RunRequest>,
-    /// Whether somebody works on them.
+    /// True while a worker handles them.
     is_worked_on: bool,
 }
 
-/// See the module.
+/// Queue of the requests to a run.
 #[derive(Default)]
 pub(crate) struct Inbox(Mutex<WaitingRequest>);
 
@@ -32,7 +34,7 @@ impl Inbox {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Puts a request there. Whoever hears true must work on it: nobody else does.
+    /// Adds a request. Returns true if there is no worker, and then the caller must run one.
     #[must_use]
     pub(crate) fn put(&self, request: RunRequest) -> bool {
         let mut waiting = self.lock();
@@ -40,18 +42,18 @@ impl Inbox {
         !std::mem::replace(&mut waiting.is_worked_on, true)
     }
 
-    /// Begins the work, of whoever [must](Self::put).
+    /// Begins the work, for the caller that [must run it](Self::put).
     pub(crate) fn begin(&self) -> Shift<'_> {
         Shift(self)
     }
 }
 
-/// The work on a run. Ended early it leaves the inbox in order.
+/// A worker's use of the inbox. Dropping it early clears the inbox.
 pub(crate) struct Shift<'a>(&'a Inbox);
 
 impl Shift<'_> {
-    /// The requests that are worked on next, in the order in which they came: as many as one commit takes, and one at least.
-    /// `None` when there are no more; then this work is over, and whoever comes next does theirs.
+    /// Takes the next requests in their order: as many as one commit takes, and at least one. Returns `None` if there
+    /// are no more. Then the work is over, and the next caller runs another worker.
     pub(crate) fn next(&mut self) -> Option<Vec<RunRequest>> {
         let mut waiting = self.0.lock();
         let mut bytes = 0_usize;
@@ -61,14 +63,14 @@ impl Shift<'_> {
         };
         let count = waiting.requests.iter().take(FOLD_REQUESTS_MAX).map(fits).take_while(|fits| *fits).count();
         if waiting.requests.is_empty() {
-            // Under the lock, so that whoever comes next begins anew.
+            // Set while the lock is held, so that the next caller starts another worker.
             waiting.is_worked_on = false;
             return None;
         }
         Some(waiting.requests.drain(..count.max(1)).collect())
     }
 
-    /// The work is over, as [`next`](Self::next) has said.
+    /// Ends the work after [`next`](Self::next) has returned `None`.
     pub(crate) fn end(self) {
         std::mem::forget(self);
     }
@@ -78,13 +80,13 @@ impl Drop for Shift<'_> {
     fn drop(&mut self) {
         let mut waiting = self.0.lock();
         waiting.is_worked_on = false;
-        // Nothing is lost silently: their callers hear that the outcome is not known.
+        // Dropping the requests reports an unknown outcome to their callers.
         waiting.requests.clear();
     }
 }
 
-/// The work on a run, done on the task of the caller who found nobody at it. A caller who goes away does not take a commit
-/// that is under way with it: what is left to do goes on as a task of its own.
+/// Work on a run, polled by the task of the caller that found no worker. If the caller is dropped during a commit, the
+/// rest of the work continues in a background task.
 pub(crate) struct RunWork {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     background: Arc<Background>,
@@ -110,7 +112,7 @@ impl Future for RunWork {
 
 impl Drop for RunWork {
     fn drop(&mut self) {
-        // Outside a runtime the process is ending, and whoever waits hears that the outcome is not known.
+        // Outside a runtime the process is ending, and the callers get an unknown outcome.
         if let Some(work) = self.work.take() {
             self.background.spawn(work);
         }
@@ -125,11 +127,11 @@ mod tests {
     use super::*;
     use crate::run::request::Reply;
 
-    fn look() -> RunRequest {
+    fn wake() -> RunRequest {
         RunRequest::Look { reply: None }
     }
 
-    /// A signal with so many bytes, and where its answer goes.
+    /// Returns a signal with a payload of this size.
     fn signal(bytes: usize, reply: Reply<crate::Admitted>) -> RunRequest {
         let input = Some(Payload::from_trusted(&"1".repeat(bytes)));
         let command = Command::Signal { name: "s".to_owned(), input, identity: None, key: None, if_version: None };
@@ -137,42 +139,42 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_first_does_the_work_and_the_others_find_them_at_it() {
+    fn only_the_first_caller_runs_the_worker() {
         let inbox = Inbox::default();
-        assert_eq!([inbox.put(look()), inbox.put(look())], [true, false]);
+        assert_eq!([inbox.put(wake()), inbox.put(wake())], [true, false]);
         let mut shift = inbox.begin();
         assert_eq!(shift.next().map(|batch| batch.len()), Some(2));
-        assert!(!inbox.put(look()), "it came while the two were worked on");
+        assert!(!inbox.put(wake()), "a worker handles the first two");
         assert_eq!(shift.next().map(|batch| batch.len()), Some(1));
         assert!(shift.next().is_none());
         shift.end();
-        assert!(inbox.put(look()), "nobody is at it any more");
+        assert!(inbox.put(wake()), "there is no worker any more");
     }
 
     #[test]
-    fn whoever_comes_between_the_last_look_and_the_end_of_a_shift_works_and_is_not_forgotten() {
+    fn a_request_after_the_last_batch_starts_a_new_worker() {
         let inbox = Inbox::default();
-        assert!(inbox.put(look()));
+        assert!(inbox.put(wake()));
         let mut shift = inbox.begin();
         assert!(shift.next().is_some() && shift.next().is_none());
-        assert!(inbox.put(look()));
+        assert!(inbox.put(wake()));
         shift.end();
-        assert!(!inbox.put(look()), "the one who came works");
+        assert!(!inbox.put(wake()), "that caller runs the worker");
         assert_eq!(inbox.begin().next().map(|batch| batch.len()), Some(2));
     }
 
     #[test]
-    fn a_shift_that_is_ended_early_leaves_nobody_waiting_and_the_inbox_free() {
+    fn a_shift_dropped_early_clears_the_inbox() {
         let inbox = Inbox::default();
         let (reply, mut answer) = oneshot::channel();
         assert!(inbox.put(signal(1, reply)));
         drop(inbox.begin());
         assert!(answer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
-        assert!(inbox.put(look()));
+        assert!(inbox.put(wake()));
     }
 
     #[test]
-    fn requests_are_folded_until_a_commit_is_full_and_one_that_is_larger_goes_alone() {
+    fn requests_are_batched_up_to_the_size_of_a_commit() {
         let batches = |sizes: &[usize]| {
             let inbox = Inbox::default();
             for bytes in sizes {
@@ -187,13 +189,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_whose_caller_goes_away_goes_on() {
+    async fn work_continues_after_its_caller_is_dropped() {
         let (done, is_done) = oneshot::channel();
         let mut work = RunWork::new(&Background::new(), async move {
             tokio::task::yield_now().await;
             done.send(()).unwrap();
         });
-        tokio::select! { biased; () = &mut work => panic!("it has not been done at once"), () = std::future::ready(()) => {} }
+        tokio::select! {
+            biased;
+            () = &mut work => panic!("it has not been done at once"),
+            () = std::future::ready(()) => {}
+        }
         drop(work);
         assert_eq!(is_done.await, Ok(()));
     }

@@ -1,4 +1,4 @@
-//! Runs as they are now, the current one and earlier ones, for whoever only looks.
+//! Reads the state and history of runs, current and earlier ones, without changing them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::nodes::Nodes;
 use crate::run::runs::Runs;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, TurnWait};
 
-/// Looks at runs, and changes none.
+/// Read access to runs.
 pub(crate) struct RunLookup {
     pub(crate) runs: Arc<Runs>,
     pub(crate) reader: Arc<RunReader>,
@@ -24,21 +24,23 @@ pub(crate) struct RunLookup {
 }
 
 impl RunLookup {
+    /// Fails unless the domain is registered.
+    ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub(crate) async fn must_know_domain(&self, domain: &str) -> Result<(), Refusal> {
         self.registry.must_know(domain).await.map(drop)
     }
 
-    /// A run as it is now: the current one from memory or the store, an earlier one from the store.
+    /// Returns the current state of a run: the current run from memory or the store, an earlier one from the store.
     pub(crate) async fn look_up(&self, at: &RunRef) -> Result<StoredRun, Refusal> {
         self.look_up_with(at, 0).await
     }
 
-    /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where the store is shared
-    /// after all. Where it is known to be shared, every read goes to the store: a node that reads its own writes and misses
-    /// those of others would be worse than a read unit.
+    /// Like [`look_up`](Self::look_up), with the state after this event at least. The state in memory may be older if
+    /// the store is shared without this node knowing. If it is known to be shared, every read goes to the store: a node
+    /// that does not see the commits of others would be worse than the cost of a read unit.
     pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<StoredRun, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = at.key();
@@ -46,7 +48,7 @@ impl RunLookup {
         let current = self.runs.newest(&key, is_old).await?;
         match (current, at.run_id) {
             (None, None) => Err(Refusal::unknown_workflow(&key)),
-            // The newest may have been forgotten before an earlier one that is kept for longer.
+            // The newest run may have expired before an earlier run with a longer retention.
             (None, Some(run_id)) => match self.reader.load_run(&key, run_id).await {
                 Err(Refusal::UnknownRun { .. }) => Err(Refusal::unknown_workflow(&key)),
                 found => found,
@@ -57,11 +59,11 @@ impl RunLookup {
         }
     }
 
-    /// The state of a run.
+    /// Returns the state of a run.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store.
     pub(crate) async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
         let StoredRun { mut body, beats, .. } = self.look_up(at).await?;
         self.reader.fill_notes(&at.key(), &mut body.run).await?;
@@ -70,7 +72,7 @@ impl RunLookup {
         Ok(RunState { run: *body.run, beats, owed: body.links.outbox, reset_as })
     }
 
-    /// Events of a run.
+    /// Returns events of a run.
     ///
     /// # Errors
     ///
@@ -80,7 +82,7 @@ impl RunLookup {
         self.reader.read_page(&at.key(), &loaded, page).await
     }
 
-    /// What keeps the turn of a run from being taken, which waits on `list`; `None` if a decider has it.
+    /// Returns what keeps a run's turn that waits on `list` from being started; `None` if a decider has it.
     pub(crate) async fn turn_wait(
         &self,
         key: &HeadKey,

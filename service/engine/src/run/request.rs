@@ -1,4 +1,4 @@
-//! What can be asked of a run.
+//! Requests to a run.
 
 use history::{
     ActivityCommand, Author, Command, Effect, EffectResult, ImportedRun, OutboundAction, OutboundEffect, Payload,
@@ -14,61 +14,61 @@ use crate::riders::put::{Posing, PutUpdate, Putting};
 use crate::riders::waiting::NewQuery;
 use crate::{Admitted, Deletion, Refusal, Reset, Started, WasImported, WasReset};
 
-/// Where an answer goes.
+/// Channel for the answer to a request.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// Something that is asked of a run.
+/// A request to a run.
 pub(crate) enum RunRequest {
-    /// Start a run of this workflow id.
+    /// Starts a run of this workflow id.
     Start { start: Box<Start>, reply: Reply<Started> },
-    /// Delete runs of this workflow id; `None` when they must first deliver what they owe to others.
+    /// Deletes runs of this workflow id. The answer is `None` if they must deliver effects first.
     Delete { run_id: Option<Uuid>, deletion: Deletion, reply: Reply<Option<u64>> },
-    /// Have a new run go on from an event of a run.
+    /// Continues a run in a new run from one of its events.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
-    /// Take over a run of another service.
+    /// Imports a run of another service.
     Import { imported: Box<ImportedRun>, reply: Reply<WasImported> },
-    /// Admit a command.
+    /// Admits a command.
     Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Admitted> },
-    /// Take a waiting task; `None` when it no longer waits.
+    /// Starts a waiting task. The answer is `None` if it no longer waits.
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
-    /// Take the riders of a run with a task of their own, or with a turn if one waits by now.
+    /// Takes the riders of a run with a separate task, or with a turn if one waits by now.
     TakeRiders { run_id: Uuid, kind: RiderKind, taker: Taker, reply: Reply<TakenRiders> },
-    /// Put an update.
+    /// Adds an update.
     Update { run_id: Option<Uuid>, put: Box<PutUpdate>, reply: Reply<Putting> },
-    /// Put a query.
+    /// Adds a query.
     Pose { run_id: Option<Uuid>, query: Box<NewQuery>, reply: Reply<Posing> },
-    /// See to the riders that are there.
+    /// Hands out the waiting riders if possible.
     SeeToRiders { reply: Reply<()> },
-    /// Take an effect of another run.
-    Effect { source: EffectSource, errand: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
-    /// See whether time has done something, and offer what waits.
+    /// Applies an effect of another run.
+    Effect { source: EffectSource, outbound: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
+    /// Wakes the run: fires its deadlines and offers its waiting tasks.
     Look { reply: Option<Reply<()>> },
-    /// Record a heartbeat; answers whether the activity should stop.
+    /// Records a heartbeat. The answer is true if the activity should stop.
     Beat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
 }
 
-/// Where an effect comes from.
+/// Origin of an effect.
 #[derive(Debug, Clone)]
 pub(crate) struct EffectSource {
     pub(crate) key: HeadKey,
-    /// The run that asked for it.
+    /// The run that owes it.
     pub(crate) run_id: Uuid,
     pub(crate) effect: Effect,
-    /// In which round it is delivered.
+    /// Round in which it is delivered.
     pub(crate) round: u32,
 }
 
-/// What became of an effect at the run that it was for.
+/// Outcome of an effect at the run that it was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EffectOutcome {
-    /// It has it, now or from before; or will never have it, for this reason.
+    /// The run has applied it, now or earlier, or can never apply it for the given reason.
     Settled(EffectResult),
     /// Its source no longer owes it.
     Moot,
 }
 
 impl RunRequest {
-    /// About how many bytes it adds to a commit.
+    /// Returns the approximate size in bytes that the request adds to a commit.
     pub(crate) fn bytes(&self) -> usize {
         let payload = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
         match self {
@@ -87,7 +87,7 @@ impl RunRequest {
                     | ActivityCommand::Resume
                     | ActivityCommand::Change(_) => 0,
                 },
-                // A whole turn's decisions: let it fill a commit of its own.
+                // The decisions of a large turn fill a separate commit.
                 Command::CompleteTurn { answer, .. } if answer.moves_to.is_none() && answer.decisions.len() <= 64 => {
                     4_096
                 }
@@ -109,7 +109,7 @@ impl RunRequest {
                 | Command::SettleEffect { .. }
                 | Command::RetryEffects => 0,
             },
-            Self::Effect { errand, .. } => match &errand.task {
+            Self::Effect { outbound, .. } => match &outbound.task {
                 OutboundAction::Admit(Command::TakeSignal { input, .. }) => payload(input),
                 OutboundAction::Admit(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
                 OutboundAction::Admit(_) | OutboundAction::Start(_) => 0,

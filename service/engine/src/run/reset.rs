@@ -1,5 +1,6 @@
-//! Resetting a run: another one goes on from an earlier event of it (ADR 15). Two commits: one decides it, and terminates an
-//! open run; the other begins the run that goes on. Between them the id is in use, as between the runs of ADR 9.
+//! Resets a run: another run continues it from an earlier event (ADR 15). There are two commits. The first records the
+//! reset and terminates the run if it is open; the second starts the new run. Between them the workflow id is in use,
+//! as with other successors that have not started yet (ADR 9).
 
 use history::event::ResetPlan;
 use history::{Branch, BranchReader, Branching, Event, Fault, PlannedReset, RequestKey, Transition};
@@ -12,8 +13,8 @@ use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{EventRange, Refusal, Reset, WasReset};
 
-/// A run that is forgotten sooner than this is not reset: it must still be there when the new one begins. Ours: a start of
-/// the service that takes long.
+/// Minimum remaining time that a run is kept for it to be reset, because it must still be there when the new run
+/// starts. Ours: longer than a slow start of the service.
 const KEPT_AT_LEAST: history::Duration = history::Duration::from_secs(3_600);
 
 impl RunWorker<'_> {
@@ -21,9 +22,9 @@ impl RunWorker<'_> {
         let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         loop {
-            // Nothing is refused on the word of a cache.
+            // Nothing is refused because of a cached state.
             self.state.forget();
-            self.go_on().await?;
+            self.start_successor().await?;
             let current = self.loaded().await?.cloned();
             let current = current.ok_or_else(|| Refusal::unknown_workflow(key))?;
             if let Some(repeated) = shop.was_reset(key, &current, reset.key).await? {
@@ -46,8 +47,8 @@ impl RunWorker<'_> {
             if self.write(transition, last_event_id, waiting_turn, &mut attempt).await?.is_none() {
                 continue;
             }
-            if let Err(refusal) = self.go_on().await {
-                // It is decided, and the due index brings it back.
+            if let Err(refusal) = self.start_successor().await {
+                // The reset is recorded, and the due index wakes the run again.
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "the run that goes on could not begin yet");
             }
             let (run_id, base_event_id) = (plan.new_run_id, event_id);
@@ -57,7 +58,7 @@ impl RunWorker<'_> {
 }
 
 impl Workshop {
-    /// The run that goes on for one that was reset.
+    /// Returns the transition that starts the successor of a run that was reset.
     pub(crate) async fn branch(
         &self,
         key: &HeadKey,
@@ -70,7 +71,7 @@ impl Workshop {
         Ok(Transition::branch(branch, reset))
     }
 
-    /// The reset that a request with this key has made before.
+    /// Returns the result of an earlier request with this key.
     async fn was_reset(
         &self,
         key: &HeadKey,
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use crate::commit::{self, Draft};
 
-    /// Small enough for everything to be moved out of the head.
+    /// Small enough that everything moves out of the head.
     const LIMITS: Limits = Limits {
         head_soft: 1 << 10,
         head_hard: 64 << 10,
@@ -137,7 +138,7 @@ mod tests {
         Timestamp::from_millis(1_700_000_000_000 + millis)
     }
 
-    /// A branch of a run with many signals, each with a large payload.
+    /// Returns a branch of a run with many signals, each with a large payload.
     fn branch(signals: usize) -> Transition {
         let old = Uuid::from_u128(7);
         let mut transition = Transition::start(&Start::new("w", "t", "l"), old, at(0)).unwrap();
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_that_begin_the_same_branch_write_the_same_parts() {
+    fn nodes_that_start_the_same_branch_write_the_same_parts() {
         for signals in [3, 200] {
             let transition = branch(signals);
             let one = laid_out(transition.clone(), at(10_000), 1);
@@ -179,7 +180,7 @@ mod tests {
             assert_eq!(one.parts, other.parts, "{signals}");
             assert_ne!(one.next.tail, other.next.tail, "each hands its own turn out");
             assert!(one.parts.iter().all(|(_, bytes)| bytes.len() <= LIMITS.part_max));
-            // Together they are the whole history.
+            // Together the parts have the whole history.
             let chunks = one.parts.iter().filter(|(key, _)| matches!(key, PartKey::Chunk { .. }));
             let mut ids = Vec::new();
             for (key, bytes) in chunks {
@@ -190,7 +191,7 @@ mod tests {
             ids.extend(codec::events(&one.next.tail).map(|event| event.unwrap().id));
             assert_eq!(ids, (1..=one.next.run().last_event_id).collect::<Vec<_>>());
         }
-        // A short one stays in the head.
+        // A short history stays in the head.
         let short = laid_out(branch(1), at(10_000), 1);
         assert_eq!((short.parts.len(), short.next.body.tail_first), (1, 1), "one pack");
     }

@@ -1,4 +1,4 @@
-//! Riders in their run: put to it, taken, and judged against what it is.
+//! Riders of a run: adds queries and updates, hands them out, and validates them against the run's state.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::run::worker::RunWorker;
 use crate::{Refusal, Started};
 
 impl RunWorker<'_> {
-    /// In the run's cell: puts a query.
+    /// Adds a query to the run's riders.
     pub(crate) async fn run_pose(&mut self, run_id: Option<Uuid>, new: Box<NewQuery>) -> Result<Posing, Refusal> {
         let (shop, key) = (self.shop, self.key);
         let loaded = self.loaded_for_riders().await?;
@@ -33,14 +33,14 @@ impl RunWorker<'_> {
         Ok(Posing::Put(run.started.run_id, decider_list(key, loaded)))
     }
 
-    /// In the run's cell: has the riders looked at that are there.
+    /// Hands out the waiting riders if possible.
     pub(crate) async fn run_see_to_riders(&mut self) -> Result<(), Refusal> {
         let (shop, key) = (self.shop, self.key);
         shop.request_reply.see_to_riders(key, self.loaded_for_riders().await?);
         Ok(())
     }
 
-    /// The run, with whatever another node may have recorded, which answers must show.
+    /// Returns the run including the commits of other nodes, which answers must reflect.
     async fn loaded_for_riders(&mut self) -> Result<&StoredRun, Refusal> {
         if self.shop.nodes.is_shared() {
             self.state.forget();
@@ -49,7 +49,7 @@ impl RunWorker<'_> {
         self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))
     }
 
-    /// In the run's cell: somebody takes riders. A turn that waits by now is taken instead, and takes them along.
+    /// Takes riders for a poller. If a turn waits by now, the poller is to take the turn, which carries the riders.
     pub(crate) async fn run_take_riders(
         &mut self,
         run_id: Uuid,
@@ -77,7 +77,7 @@ impl RunWorker<'_> {
         })
     }
 
-    /// A task for the queries of an earlier run.
+    /// Returns a task for the queries of an earlier run.
     async fn take_queries_of_earlier(&self, run_id: Uuid, taker: &Taker) -> Result<TakenRiders, Refusal> {
         match self.shop.reader.load_run(self.key, run_id).await {
             Ok(loaded) => Ok(granted(self.shop.request_reply.grant_riders(self.key, &loaded, RiderKind::Query, taker))),
@@ -86,18 +86,18 @@ impl RunWorker<'_> {
         }
     }
 
-    /// In the run's cell: puts an update.
+    /// Adds an update to the run's riders.
     pub(crate) async fn run_update(&mut self, run_id: Option<Uuid>, mut put: PutUpdate) -> Result<Putting, Refusal> {
         let (shop, key) = (self.shop, self.key);
         if let Some(start) = put.start.take() {
             return Box::pin(self.run_update_with_start(put, &start)).await;
         }
         if shop.nodes.is_shared() {
-            // What another node has recorded must be seen.
+            // The state must include the commits of other nodes.
             self.state.forget();
         }
         loop {
-            let before = self.state.was_known();
+            let before = self.state.was_cached();
             let Some(loaded) = self.loaded().await? else {
                 return Err(Refusal::unknown_workflow(key));
             };
@@ -122,7 +122,7 @@ impl RunWorker<'_> {
             let standing = match judged {
                 Err(refusal) => {
                     let is_for_good = matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state());
-                    if !is_for_good && self.state.must_look_into(before) {
+                    if !is_for_good && self.state.invalidate_if_served_from_cache(before) {
                         continue;
                     }
                     return Err(refusal);
@@ -150,7 +150,7 @@ impl RunWorker<'_> {
         }
     }
 
-    /// In the run's cell: starts the run for an update unless it is open, and puts the update to it.
+    /// Starts the run for an update unless it is open, and adds the update.
     async fn run_update_with_start(&mut self, mut put: PutUpdate, start: &Start) -> Result<Putting, Refusal> {
         let (shop, key) = (self.shop, self.key);
         let newest = self.loaded().await?.map(|loaded| loaded.run().started.run_id);
@@ -159,7 +159,7 @@ impl RunWorker<'_> {
             let heard = shop.riders.rejection(run_id, &put.asked.update_id, now)?;
             Some(Putting::Known(run_id, heard))
         });
-        // Its run may have closed with that very turn, and must not be started for it once more.
+        // The turn that rejected the update may also have closed the run. A repeated request must not start another.
         if let Some(known) = rejection {
             return Ok(known);
         }

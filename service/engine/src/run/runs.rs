@@ -1,5 +1,6 @@
-//! The way to every run: what is asked of one is put into its inbox, and whoever finds nobody at work on it does the work. Who
-//! that is, is not known here: rooms that ask things of runs and those that work on them do not know each other.
+//! Access to all runs: a request goes into the inbox of its run, and the caller that finds no worker there runs one.
+//! The type of the worker is not known here, so that modules that send requests and the module that handles them do not
+//! depend on each other.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
@@ -20,16 +21,16 @@ use crate::run::inbox::RunWork;
 use crate::run::request::{Reply, RunRequest};
 use crate::{Admitted, Refusal};
 
-/// How long a node leaves a run that it wrote to that run's home, when its time has come.
+/// Time that a node leaves a due run that it wrote to the run's home node.
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
-/// Who works on runs.
+/// Handles the requests of runs.
 pub(crate) trait WorksOnRuns: Send + Sync {
-    /// Does what waits in a run's inbox, until there is nothing more.
+    /// Handles the requests in a run's inbox until it is empty.
     fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// See the module.
+/// Entry point for requests to runs, with the cache of runs in memory.
 pub(crate) struct Runs {
     store: Arc<dyn Store>,
     reader: Arc<RunReader>,
@@ -50,26 +51,26 @@ impl Runs {
         Self { store, reader, nodes, cache: Cache::new(cache_bytes), background, worker: OnceLock::new() }
     }
 
-    /// Says who works on runs, once.
+    /// Sets the worker of runs. Only the first call has an effect.
     pub(crate) fn are_worked_on_by(&self, worker: Weak<dyn WorksOnRuns>) {
         drop(self.worker.set(worker));
     }
 
-    /// Puts a request to a run. Whoever gets the work must do it.
+    /// Adds a request to a run's inbox. If this returns the work, the caller must run it.
     #[must_use]
     fn submit(&self, cell: &Arc<RunCell>, request: RunRequest) -> Option<RunWork> {
         if !cell.inbox.put(request) {
             return None;
         }
         let Some(worker) = self.worker.get().and_then(Weak::upgrade) else {
-            // The service has ended: whoever waits hears that the outcome is not known.
+            // The service has stopped. Dropping the requests reports an unknown outcome to their callers.
             drop(cell.inbox.begin());
             return None;
         };
         Some(RunWork::new(&self.background, worker.work(Arc::clone(cell))))
     }
 
-    /// Asks something of a run and waits for the answer; `make` makes the request, given where the answer goes.
+    /// Sends a request to a run and waits for the answer. `make` creates the request from the channel for the answer.
     pub(crate) async fn ask<T>(&self, key: &HeadKey, make: impl FnOnce(Reply<T>) -> RunRequest) -> Result<T, Refusal> {
         let (reply, mut answer) = oneshot::channel();
         let cell = self.cache.cell(key);
@@ -87,7 +88,7 @@ impl Runs {
         answered.map_err(lost)?
     }
 
-    /// Has a command admitted to a run.
+    /// Admits a command to a run.
     pub(crate) async fn tell(
         &self,
         key: &HeadKey,
@@ -97,7 +98,7 @@ impl Runs {
         self.tell_of(key, run_id, command, Author::default()).await
     }
 
-    /// The same, of this author.
+    /// Admits a command of this author to a run.
     pub(crate) async fn tell_of(
         &self,
         key: &HeadKey,
@@ -108,18 +109,18 @@ impl Runs {
         self.ask(key, |reply| RunRequest::Tell { run_id, command, author, reply }).await
     }
 
-    /// Looks at one run now: fires what is due and offers what waits.
+    /// Wakes one run now: fires its deadlines and offers its waiting tasks.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// An error of the store.
     pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.leave_to_home(key).await;
         self.ask(key, |reply| RunRequest::Look { reply: Some(reply) }).await
     }
 
-    /// Before what is due of a run is done: where nodes share a store, its home may do it first, and what is in memory may
-    /// lack what another node has written.
+    /// Prepares for handling a due run if nodes share a store: gives the run's home node time to handle it first, and
+    /// drops the state in memory, which may lack commits of other nodes.
     pub(crate) async fn leave_to_home(&self, key: &HeadKey) {
         if self.nodes.is_shared() {
             if !self.nodes.is_home(self.store.due_shard(key)) {
@@ -131,12 +132,12 @@ impl Runs {
         }
     }
 
-    /// The newest run of a workflow id as the store has it, whatever is in memory.
+    /// Reads the newest run of a workflow id from the store, regardless of the state in memory.
     pub(crate) async fn stored(&self, key: &HeadKey) -> Result<Option<StoredRun>, Refusal> {
         self.store.load(key).await?.map(StoredRun::decode).transpose()
     }
 
-    /// The newest run of a workflow id, from memory unless that `is_old`, else from the store.
+    /// Returns the newest run of a workflow id, from memory unless it `is_old`, else from the store.
     pub(crate) async fn newest(
         &self,
         key: &HeadKey,
@@ -157,12 +158,12 @@ impl Runs {
         Ok(current)
     }
 
-    /// Says how much a cell takes now, or that it holds nothing worth keeping.
+    /// Sets the size of a cell after use; `None` if it has nothing to keep.
     pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         self.cache.settle(cell, bytes);
     }
 
-    /// Runs in memory, and their bytes.
+    /// Returns the number of runs in memory and their size in bytes.
     pub(crate) fn in_memory(&self) -> (usize, usize) {
         self.cache.size()
     }
@@ -176,14 +177,14 @@ mod tests {
     use crate::base::records::Records;
 
     #[tokio::test]
-    async fn whoever_asks_where_nobody_works_on_runs_hears_that_the_outcome_is_not_known_and_can_ask_again() {
+    async fn without_an_executor_the_outcome_is_unknown() {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
         let reader = Arc::new(RunReader::new(Arc::clone(&store)));
         let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1, Arc::new(crate::SystemClock)));
         let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
         for _ in 0..2 {
-            let heard = runs.look(&HeadKey::new("d", "w")).await;
-            assert!(matches!(heard, Err(Refusal::OutcomeUnknown { .. })), "{heard:?}");
+            let answer = runs.look(&HeadKey::new("d", "w")).await;
+            assert!(matches!(answer, Err(Refusal::OutcomeUnknown { .. })), "{answer:?}");
         }
     }
 }

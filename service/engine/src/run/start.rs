@@ -1,4 +1,4 @@
-//! Starting runs: what becomes of a start where its workflow id is in use, and with the signal that it carries.
+//! Starts runs: handles a workflow id that is in use, a signal or an update that comes with the start, and successors.
 
 use history::admit::{Starting, is_cancel_request, starting, starting_for};
 use history::{
@@ -16,10 +16,10 @@ use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{EventRange, Refusal, Registry, Started};
 
-/// Why a run was terminated for which another one was started.
+/// Reason of the termination of a run that a start replaces.
 const REPLACED: &str = "replaced by a new start";
 
-/// The start that a body asks for, with the defaults of its domain and its type.
+/// Returns the start that a request body describes, with the defaults of its domain and its type.
 pub(crate) async fn start_of(
     registry: &Registry,
     domain: &str,
@@ -38,7 +38,7 @@ pub(crate) async fn start_of(
 }
 
 impl RunWorker<'_> {
-    /// In the run's cell: starts a run. With an update the run has it before its first turn can be taken.
+    /// Starts a run. If there is an update, the run has it before its first turn can be taken.
     pub(crate) async fn run_start(
         &mut self,
         start: &Start,
@@ -47,22 +47,22 @@ impl RunWorker<'_> {
         let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         let author = Author::of_start(start);
-        // What takes the place of an open run needs no room of its own, in its domain or on the disk.
+        // A run that replaces an open one needs no additional capacity in its domain or on the disk.
         let (mut room, mut replaces) = (None, false);
         loop {
-            let before = self.state.was_known();
-            Box::pin(self.go_on()).await?;
+            let before = self.state.was_cached();
+            Box::pin(self.start_successor()).await?;
             let now = shop.clock.now();
             let run_id = shop.ids.run_id(now);
             let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
             let starting = shop.starting(key, existing.as_mut(), start, update.as_deref()).await?;
-            // Nor is it said from a cache that a run is open.
+            // That a run is open is not reported from a cache either.
             let needs_proof = match &starting {
                 Err(fault) => fault.depends_on_state(),
                 Ok(Starting::Existing { .. }) => start.signal.is_none(),
                 Ok(Starting::New | Starting::Repeated { .. } | Starting::TerminateFirst) => false,
             };
-            if needs_proof && self.state.must_look_into(before) {
+            if needs_proof && self.state.invalidate_if_served_from_cache(before) {
                 continue;
             }
             match (starting?, existing) {
@@ -71,7 +71,8 @@ impl RunWorker<'_> {
                 }
                 (Starting::Existing { run_id }, Some(run)) => {
                     let told = signal_of(start);
-                    if told.is_none() || self.run_told(run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
+                    if told.is_none()
+                        || self.run_command(run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
                     {
                         return Ok(Started { run_id, repeated: false, existing: true });
                     }
@@ -85,8 +86,8 @@ impl RunWorker<'_> {
                         key: None,
                         child_policy: None,
                     };
-                    // Whether it is this that closes it or something else: the next look finds what there is to do.
-                    self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                    // If something else closed the run meanwhile, the next iteration handles that.
+                    self.run_command(run, Some((&terminate, &author)), &mut attempt).await?;
                     replaces = true;
                     continue;
                 }
@@ -116,9 +117,9 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
-    /// id counts as open all the while: whoever comes to the run in between does this first.
-    pub(crate) async fn go_on(&mut self) -> Result<(), Refusal> {
+    /// Starts the successor of a run that has continued as new, is retried or was reset, if it has not started yet. The
+    /// workflow id counts as open until then: every request to the run starts the successor first.
+    pub(crate) async fn start_successor(&mut self) -> Result<(), Refusal> {
         let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         loop {
@@ -156,8 +157,8 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Admits a command to a run and commits it; false when another attempt is needed, on what the store has.
-    pub(crate) async fn run_told(
+    /// Admits a command to a run and commits it. Returns false if another attempt with the store's state is needed.
+    pub(crate) async fn run_command(
         &mut self,
         run: Run,
         told: Option<(&Command, &Author)>,
@@ -177,7 +178,7 @@ impl RunWorker<'_> {
 }
 
 impl Workshop {
-    /// The newest cancel request to a run; `None` if there was none.
+    /// Returns the newest cancel request of a run; `None` if there was none.
     async fn cancel_request(&self, key: &HeadKey, loaded: &StoredRun) -> Result<Option<Event>, Refusal> {
         if !loaded.run().cancel_requested {
             return Ok(None);
@@ -195,7 +196,8 @@ impl Workshop {
         }
     }
 
-    /// Room for another run, on the disk and in its domain. That the disk has none is counted; for an update, as its own refusal.
+    /// Reserves capacity for another run in its domain and checks the disk. If the disk has no space, the refusal is
+    /// counted, except for an update, whose refusal is counted elsewhere.
     async fn room_for(&self, domain: &str, start: &Start, is_for_update: bool) -> Result<Option<RunPermit>, Refusal> {
         if let Err(refusal) = self.disk.must_have_room() {
             if !is_for_update {
@@ -206,7 +208,8 @@ impl Workshop {
         self.open_runs.room_for(domain, start).await
     }
 
-    /// What a start does, with all that is known of it: that its run is there is one of the things that must be so for it to be repeated.
+    /// Decides what a start does, with all records of its request. A start counts as repeated only if the run that it
+    /// started is still there.
     async fn starting(
         &self,
         key: &HeadKey,
@@ -236,7 +239,7 @@ impl Workshop {
     }
 }
 
-/// The signal that a start carries, for a run that is open already.
+/// Returns the signal that comes with a start, for a run that is already open.
 fn signal_of(start: &Start) -> Option<Command> {
     let signal = start.signal.clone()?;
     let (name, input, identity, key) = (signal.name, signal.input, start.identity.clone(), start.key);

@@ -1,4 +1,4 @@
-//! The one way into a run: whoever works on it admits the requests that wait for it together, commits once, and answers.
+//! A run's worker: admits the waiting requests of a run together, commits once, and answers them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::riders::answer::standings;
 use crate::run::after;
 use crate::run::cell::RunCell;
-use crate::run::effects::{is_settled, undergo};
+use crate::run::effects::{apply_owed_effect, is_settled};
 use crate::run::request::{EffectOutcome, EffectSource, Reply, RunRequest};
 use crate::run::runs::WorksOnRuns;
 use crate::run::workshop::Workshop;
 use crate::{Admitted, Refusal};
 
-/// Who works on a run: owns what is known of it for as long. The only one, until it is done.
+/// The worker of a run. It owns the run's state in memory while it works, and is the only worker of the run.
 pub(crate) struct RunWorker<'a> {
     pub(crate) shop: &'a Arc<Workshop>,
     pub(crate) key: &'a HeadKey,
     pub(crate) state: &'a mut CachedRun,
 }
 
-/// A request of a batch that changes events, with the answer that it gets once they are durable.
+/// A request of a batch that changes events, with the answer to send once the events are durable.
 enum Pending {
     Tell {
         run_id: Option<Uuid>,
@@ -49,7 +49,7 @@ enum Pending {
     },
     Effect {
         source: EffectSource,
-        errand: Box<OutboundEffect>,
+        outbound: Box<OutboundEffect>,
         reply: Reply<EffectOutcome>,
         answer: Option<Result<EffectOutcome, Refusal>>,
     },
@@ -76,12 +76,12 @@ impl WorksOnRuns for Workshop {
 }
 
 impl RunWorker<'_> {
-    /// Loads the run unless it is known. `Ok(None)`: there is none.
+    /// Loads the run unless it is in memory. Returns `None` if there is no run.
     pub(crate) async fn loaded(&mut self) -> Result<Option<&StoredRun>, Refusal> {
         self.shop.reader.loaded(self.key, self.state).await
     }
 
-    /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
+    /// Returns the size of the state if it stays in memory. A closed run is read rarely, and then from the store.
     fn keep(&mut self) -> Option<usize> {
         let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
         let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
@@ -101,8 +101,10 @@ impl RunWorker<'_> {
                 RunRequest::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
                 }
-                RunRequest::Effect { source, errand, reply } if !matches!(errand.task, OutboundAction::Start(_)) => {
-                    pending.push(Pending::Effect { source, errand, reply, answer: None });
+                RunRequest::Effect { source, outbound, reply }
+                    if !matches!(outbound.task, OutboundAction::Start(_)) =>
+                {
+                    pending.push(Pending::Effect { source, outbound, reply, answer: None });
                 }
                 RunRequest::Look { reply } => pending.push(Pending::Look { reply }),
                 alone => {
@@ -113,17 +115,18 @@ impl RunWorker<'_> {
         }
         self.run_pending(&mut pending).await;
         if self.state.known().is_some_and(StoredRun::has_successor)
-            && let Err(refusal) = Box::pin(self.go_on()).await
+            && let Err(refusal) = Box::pin(self.start_successor()).await
         {
-            // The due index brings it back.
+            // The due index wakes the run again.
             let workflow_id = &self.key.workflow_id;
             tracing::warn!(%refusal, %workflow_id, "the run that goes on could not begin yet");
         }
     }
 
-    /// Does what is not admitted together with other requests.
+    /// Handles a request that is not admitted together with others.
     async fn run_alone(&mut self, request: RunRequest) {
-        // Each in a box: whoever works on a run has room for what most requests need, which is none of these.
+        // Each future is boxed, so that the worker only reserves space for the frequent requests, which come in
+        // batches.
         match request {
             RunRequest::Start { start, reply } => drop(reply.send(Box::pin(self.run_start(&start, None)).await)),
             RunRequest::TakeRiders { run_id, kind, taker, reply } => {
@@ -136,8 +139,8 @@ impl RunWorker<'_> {
                 drop(reply.send(Box::pin(self.run_pose(run_id, query)).await));
             }
             RunRequest::SeeToRiders { reply } => drop(reply.send(Box::pin(self.run_see_to_riders()).await)),
-            RunRequest::Effect { source, errand, reply } => {
-                drop(reply.send(Box::pin(self.run_child_start(&source, &errand)).await));
+            RunRequest::Effect { source, outbound, reply } => {
+                drop(reply.send(Box::pin(self.run_child_start(&source, &outbound)).await));
             }
             RunRequest::Delete { run_id, deletion, reply } => {
                 drop(reply.send(Box::pin(self.run_delete(run_id, &deletion)).await));
@@ -149,7 +152,7 @@ impl RunWorker<'_> {
             RunRequest::Beat { run_id, task, details, reply } => {
                 drop(reply.send(Box::pin(self.run_beat(run_id, task, details)).await));
             }
-            // These are admitted together. Whoever came here with one hears that its outcome is not known.
+            // These requests are part of batches. If one arrives here, dropping its reply reports an unknown outcome.
             RunRequest::Tell { .. } | RunRequest::Take { .. } | RunRequest::Look { .. } => {}
         }
     }
@@ -164,7 +167,7 @@ impl RunWorker<'_> {
         let now = shop.clock.now();
         let is_held = |run: &Run| run.started.run_id == run_id && held(run, task).is_ok();
         if self.state.known().is_some_and(|loaded| !is_held(loaded.run())) {
-            // Another node may have started it.
+            // Another node may have started the activity.
             self.state.forget();
         }
         let loaded = self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))?;
@@ -180,7 +183,7 @@ impl RunWorker<'_> {
         Ok(cancel_requested)
     }
 
-    /// Admits what is pending and commits it.
+    /// Admits the pending requests and commits them.
     async fn run_pending(&mut self, pending: &mut Vec<Pending>) {
         if pending.is_empty() {
             return;
@@ -200,29 +203,29 @@ impl RunWorker<'_> {
         }
     }
 
-    /// One attempt; false when another is needed.
+    /// Makes one attempt. Returns false if another is needed.
     async fn try_pending(&mut self, pending: &mut Vec<Pending>, attempt: &mut u32) -> Result<bool, Refusal> {
         let (shop, key) = (self.shop, self.key);
-        let before = self.state.was_known();
+        let before = self.state.was_cached();
         let now = shop.clock.now();
         let Some(loaded) = self.loaded().await? else {
             for request in pending.drain(..) {
-                find_nothing(key, request);
+                answer_without_run(key, request);
             }
             return Ok(true);
         };
-        if !before.is_so() {
+        if !before.get() {
             shop.carry_out(key, loaded, after::of_loading(key, loaded));
         }
         if loaded.has_successor() {
-            Box::pin(self.go_on()).await?;
+            Box::pin(self.start_successor()).await?;
             return Ok(false);
         }
         let run = loaded.run();
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(run));
         let (beats, outbox) = (loaded.beats.clone(), loaded.body.links.outbox.clone());
         let mut transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
-        // Behind the look at this run, and before the commit.
+        // Runs after this run was loaded and before the commit.
         let sources = pending.iter().filter_map(|request| match request {
             Pending::Effect { source, .. } => Some(source),
             Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
@@ -234,15 +237,15 @@ impl RunWorker<'_> {
             Pending::Take { .. } | Pending::Effect { .. } | Pending::Look { .. } => None,
         });
         shop.marks.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
-        let BatchSaid { looks, says_no } = admit(key, pending, &mut transition, owed, &beats, now);
-        if says_no && self.state.must_look_into(before) {
+        let BatchSummary { looks, refuses } = admit(key, pending, &mut transition, owed, &beats, now);
+        if refuses && self.state.invalidate_if_served_from_cache(before) {
             return Ok(false);
         }
         let round = transition.links().outbox.round();
         let written = if transition.is_changed() {
             self.write(transition, last_event_id, waiting_turn, attempt).await?
         } else if looks {
-            Box::pin(self.look_without_events(now, attempt)).await?
+            Box::pin(self.wake_without_events(now, attempt)).await?
         } else {
             Some(())
         };
@@ -252,18 +255,18 @@ impl RunWorker<'_> {
         self.answer(pending);
         if let Some(loaded) = self.state.known().filter(|_| looks) {
             let now = shop.clock.now();
-            shop.carry_out(key, loaded, after::of_look(key, loaded, &outbox, round, now));
+            shop.carry_out(key, loaded, after::of_wake(key, loaded, &outbox, round, now));
         }
         Ok(true)
     }
 
-    /// Time has done nothing: only remembers when to look again, where the store has it earlier.
-    async fn look_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
+    /// Handles a wake without new events: only stores the time of the next wake if the store has an earlier one.
+    async fn wake_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
         let Some(loaded) = self.state.known() else {
             return Ok(Some(()));
         };
         let stored = loaded.head.due.map(Timestamp::from_millis);
-        // By a clock that was ahead.
+        // The stored time is too late if it was computed with a clock that was ahead.
         let due = || commit::due(loaded.run(), &loaded.body.links, &loaded.beats, loaded.body.offers, now);
         let is_late =
             |stored: Timestamp| due().is_some_and(|due| stored.since(due) > history::limits::DEADLINE_LATE_MIN);
@@ -302,15 +305,16 @@ impl RunWorker<'_> {
     }
 }
 
-/// What there is to say to the requests of a batch.
-struct BatchSaid {
-    /// Whether somebody has the run looked at.
+/// Summary of a batch of requests.
+struct BatchSummary {
+    /// True if a request wakes the run.
     looks: bool,
-    /// Whether anybody hears a no that depends on the run's state.
-    says_no: bool,
+    /// True if a request is refused for a reason that depends on the run's state.
+    refuses: bool,
 }
 
-/// Admits requests, each on what those before it left. `owed` says of every effect whether its source owes it.
+/// Admits requests in order, each with the state that the previous ones left. `owed` has for each effect whether its
+/// source still owes it.
 fn admit(
     key: &HeadKey,
     pending: &mut [Pending],
@@ -318,43 +322,43 @@ fn admit(
     owed: Vec<Result<bool, Refusal>>,
     beats: &[Heartbeat],
     now: Timestamp,
-) -> BatchSaid {
-    let mut said = BatchSaid { looks: false, says_no: false };
+) -> BatchSummary {
+    let mut summary = BatchSummary { looks: false, refuses: false };
     let mut owed = owed.into_iter();
     for request in pending {
         match request {
             Pending::Tell { run_id, command, author, answer, .. } => {
-                said.says_no |= is_settled(command, transition);
-                let told = admit_told(key, transition, *run_id, (command, author), now);
-                said.says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
-                said.says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
+                summary.refuses |= is_settled(command, transition);
+                let told = admit_command(key, transition, *run_id, (command, author), now);
+                summary.refuses |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
+                summary.refuses |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
                 *answer = Some(told);
             }
             Pending::Take { task, list, taker, taken, .. } => {
                 let is_same = transition.run().started.run_id == task.run_id;
                 let which = (task.scheduled_event_id, task.lost);
                 *taken = is_same.then(|| start_task(transition, which, list, taker, now)).flatten();
-                said.says_no |= taken.is_none();
+                summary.refuses |= taken.is_none();
             }
-            Pending::Effect { errand, answer, .. } => {
-                let taken = undergo(owed.next(), transition, errand, now);
-                said.says_no |=
+            Pending::Effect { outbound, answer, .. } => {
+                let taken = apply_owed_effect(owed.next(), transition, outbound, now);
+                summary.refuses |=
                     matches!(taken, Ok(EffectOutcome::Settled(EffectResult::Unknown | EffectResult::Closed)));
                 *answer = Some(taken);
             }
             Pending::Look { .. } => {
-                said.looks = true;
-                // Nothing to refuse: what is not due yet stays as it is.
+                summary.looks = true;
+                // A refusal means that nothing is due yet.
                 drop(transition.admit(&Command::FireDeadlines { heartbeats: beats.to_vec() }, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }
         }
     }
-    said
+    summary
 }
 
-/// There is no run.
-fn find_nothing(key: &HeadKey, request: Pending) {
+/// Answers a request to a workflow id that has no run.
+fn answer_without_run(key: &HeadKey, request: Pending) {
     match request {
         Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
         Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
@@ -383,7 +387,7 @@ fn must_be_current(key: &HeadKey, run: &Run, run_id: Option<Uuid>) -> Result<(),
     }
 }
 
-fn admit_told(
+fn admit_command(
     key: &HeadKey,
     transition: &mut Transition,
     run_id: Option<Uuid>,
@@ -403,13 +407,13 @@ fn admit_told(
     };
     let warnings = transition.take_warnings();
     let reflects = match command {
-        // Its own decisions are news that the decider knows.
+        // The decider knows of the events that its own decisions cause.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
             if seen <= turn.started_event_id =>
         {
             Some(transition.run().version)
         }
-        // There is news that it has not seen: no version of the run is like this.
+        // There are events that the decider has not seen, so no version of the run has exactly the state that it knows.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => {
             Some(turn.started_event_id)
         }
@@ -427,14 +431,14 @@ fn admit_told(
 mod tests {
     use super::*;
 
-    /// The room of what it takes to work on a run, without anything to work on.
-    fn room<F>(_: impl Fn(&'static mut RunWorker<'static>, Vec<RunRequest>) -> F) -> usize {
+    /// Returns the size of the future, without a run to work on.
+    fn size<F>(_: impl Fn(&'static mut RunWorker<'static>, Vec<RunRequest>) -> F) -> usize {
         size_of::<F>()
     }
 
     #[test]
-    fn whoever_works_on_a_run_takes_little_room() {
-        let room = room(RunWorker::run_batch);
-        assert!(room <= 4 * 1_024, "{room} bytes are taken for each batch; what few requests need goes into a box");
+    fn a_worker_takes_little_memory() {
+        let size = size(RunWorker::run_batch);
+        assert!(size <= 4 * 1_024, "{size} bytes are taken for each batch; what few requests need goes into a box");
     }
 }

@@ -1,4 +1,4 @@
-//! What whoever works on a run has at hand. There is one for all runs; whose turn it is to work on which says its inbox.
+//! Dependencies of a run's worker, shared by the workers of all runs.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::run::effects::Effects;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics};
 
-/// See the module.
+/// Dependencies of a run's worker.
 pub(crate) struct Workshop {
     pub(crate) runs: Arc<Runs>,
     pub(crate) store: Arc<dyn Store>,

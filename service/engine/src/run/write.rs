@@ -1,4 +1,5 @@
-//! Writing a commit: once at most whatever the store says of it. What follows from it once it is durable is in `after.rs`.
+//! Writes a commit at most once, even if the store cannot report its outcome. `after.rs` computes what follows from a
+//! commit.
 
 use std::time::Duration;
 
@@ -13,31 +14,32 @@ use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{Refusal, lists::backlog};
 
-/// How often a commit that lost a race, or was not applied, is tried in all.
+/// Maximum number of attempts of a commit that lost a race or was not applied.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// The wait after the first attempt that was not applied; doubled after each further one.
+/// Pause after the first attempt that was not applied; doubled after each further one.
 const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
 
-/// The longest wait after the second race that a commit lost; doubled after each further one. How long of it is drawn, so that
-/// nodes that race for one run do not meet again; after the first race there is none, for most races are between two.
+/// Maximum pause after a commit lost its second race; doubled after each further race. The actual pause is random, so
+/// that competing nodes do not meet again. There is no pause after the first race, because most races are between two
+/// nodes.
 const RACE_WAIT: Duration = Duration::from_millis(5);
 
-/// What became of a commit.
-enum Landed {
-    /// It is what the store has.
-    Yes,
-    /// It is in what the store has, this; or in the run before that.
-    AndMore(Box<StoredRun>),
-    /// It is not in the store, and never will be: something else is.
-    No,
-    /// It is not in the store, and nothing else is; there is time for another try.
-    Later,
+/// Outcome of a commit.
+enum CommitOutcome {
+    /// The store has exactly this commit.
+    Applied,
+    /// The store has this newer state, which includes the commit or follows a run that does.
+    AppliedThenSuperseded(Box<StoredRun>),
+    /// The commit is not in the store and never will be, because another commit was written.
+    Conflict,
+    /// The commit is not in the store, and neither is another. It can be tried again.
+    NotApplied,
 }
 
 impl RunWorker<'_> {
-    /// Commits a transition, with pollers that wait for the tasks it makes (sync match). `None`: try again on what the
-    /// store has.
+    /// Commits a transition and starts its new tasks for waiting pollers (sync match). Returns `None` if the requests
+    /// must be admitted again to the store's state.
     pub(crate) async fn write(
         &mut self,
         mut transition: Transition,
@@ -67,21 +69,21 @@ impl RunWorker<'_> {
             (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
             (None, None) => Expect::Absent,
         };
-        match shop.commit_surely(key, expect, &next.head, &parts, op, attempt).await {
-            Ok(Landed::No) => {
+        match shop.commit_until_known(key, expect, &next.head, &parts, op, attempt).await {
+            Ok(CommitOutcome::Conflict) => {
                 shop.lists.unreserve(made.reserved, None);
                 self.state.forget();
                 shop.lost_race(key, recorded, attempt).await.map(|()| None)
             }
-            Ok(Landed::Later) => {
+            Ok(CommitOutcome::NotApplied) => {
                 shop.lists.unreserve(made.reserved, None);
                 self.state.forget();
                 Ok(None)
             }
-            Ok(landed) => {
-                if let Landed::AndMore(found) = landed {
+            Ok(outcome) => {
+                if let CommitOutcome::AppliedThenSuperseded(found) = outcome {
                     if found.head.run != next.head.run {
-                        // That run is over, and with it the tasks that this commit made.
+                        // The run is over, and with it the tasks of this commit.
                         shop.lists.unreserve(std::mem::take(&mut made.reserved), None);
                         made.unmatched.clear();
                     }
@@ -99,12 +101,12 @@ impl RunWorker<'_> {
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
                 let follows = after::of_commit(key, base, &next, made, shop.clock.now());
                 shop.carry_out(key, &next, follows);
-                self.state.is(next);
+                self.state.replace(next);
                 Ok(Some(()))
             }
             Err(refusal) => {
                 shop.lists.unreserve(made.reserved, Some(&refusal));
-                // What was about to be started may have been, or may wait.
+                // The tasks may have been started or may still wait.
                 shop.agenda.look_again(key, shop.clock.now());
                 self.state.forget();
                 Err(refusal)
@@ -112,7 +114,7 @@ impl RunWorker<'_> {
         }
     }
 
-    /// The newest event that the store has of a transition's run, as far as it is known.
+    /// Returns the newest event of a transition's run that is known to be in the store.
     fn committed(&self, transition: &Transition) -> EventId {
         let run_id = transition.run().started.run_id;
         let same_run = self.state.known().map(StoredRun::run).filter(|base| base.started.run_id == run_id);
@@ -121,8 +123,8 @@ impl RunWorker<'_> {
 }
 
 impl Workshop {
-    /// Lays a commit out, with its operation id and when somebody must look at the run again. A transition that changes nothing is a look at a run
-    /// whose tasks still wait.
+    /// Lays out a commit with its operation id and the time of the next wake. A transition without changes comes from a
+    /// wake of a run whose tasks still wait.
     async fn lay_out(
         &self,
         key: &HeadKey,
@@ -135,11 +137,11 @@ impl Workshop {
         let (run, links, events) = transition.into_all();
         let offers = match base {
             Some(base) if only_looks => Box::pin(self.offers_after(key, base, now)).await,
-            Some(base) if are_all_matched && !backlog::waits_anew(base.run(), &run) => base.body.offers,
+            Some(base) if are_all_matched && !backlog::has_new_waiting_task(base.run(), &run) => base.body.offers,
             _ => 0,
         };
         let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
-        let due = self.lazily(base, commit::due(&run, &links, beats, offers, now), now);
+        let due = self.due_to_store(base, commit::due(&run, &links, beats, offers, now), now);
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
         let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));
@@ -150,7 +152,7 @@ impl Workshop {
         (op, prepared)
     }
 
-    /// Another has written to the run: waits a little, unless that has happened too often.
+    /// Pauses briefly after another node has written to the run. Fails if that has happened too often.
     async fn lost_race(&self, key: &HeadKey, recorded: usize, attempt: &mut u32) -> Result<(), Refusal> {
         self.metrics.conflicts.inc();
         tracing::debug!(workflow_id = %key.workflow_id, recorded, attempt, "another has written to this run");
@@ -165,10 +167,9 @@ impl Workshop {
         Ok(())
     }
 
-    /// Commits until the store has said what became of it. Once an outcome was not known, it is the very same commit that
-    /// is tried again: its version lets it land once at most, so that nothing is recorded twice by a write that was only
-    /// late.
-    async fn commit_surely(
+    /// Commits until the store has reported an outcome. If an outcome was unknown, the very same commit is tried again:
+    /// because of its version it can be written at most once, so that a delayed write does not record anything twice.
+    async fn commit_until_known(
         &self,
         key: &HeadKey,
         expect: Expect<'_>,
@@ -176,16 +177,17 @@ impl Workshop {
         parts: &[(PartKey, Bytes)],
         op: u64,
         attempt: &mut u32,
-    ) -> Result<Landed, Refusal> {
+    ) -> Result<CommitOutcome, Refusal> {
         let mut doubt: Option<String> = None;
         loop {
             let wait = match self.store.commit(key, expect.clone(), head, parts).await {
-                Ok(Cas::Won) => return Ok(Landed::Yes),
-                Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(Landed::No),
-                // To an earlier try of our own, perhaps, or to a client library's, on which others may have built.
+                Ok(Cas::Won) => return Ok(CommitOutcome::Applied),
+                Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(CommitOutcome::Conflict),
+                // The winner may be an earlier attempt of this commit or a retry by a client library, and other nodes
+                // may have built on it.
                 Ok(Cas::Lost(_)) => match Box::pin(self.find_op(key, op)).await {
-                    Ok(Some(found)) => return Ok(Landed::AndMore(Box::new(found))),
-                    Ok(None) => return Ok(Landed::No),
+                    Ok(Some(found)) => return Ok(CommitOutcome::AppliedThenSuperseded(Box::new(found))),
+                    Ok(None) => return Ok(CommitOutcome::Conflict),
                     Err(refusal) => {
                         doubt.get_or_insert_with(|| refusal.to_string());
                         None
@@ -210,21 +212,21 @@ impl Workshop {
             tokio::time::sleep(wait.unwrap_or(ATTEMPT_WAIT * 2_u32.saturating_pow(*attempt))).await;
             *attempt += 1;
             if doubt.is_none() {
-                // Nothing is in flight: better on what the store has by now.
-                return Ok(Landed::Later);
+                // No write is under way, so it is better to start over from the store's current state.
+                return Ok(CommitOutcome::NotApplied);
             }
         }
     }
 
-    /// How often the waiting tasks of a run have been offered after one more time. Where the next look is to be late, its
-    /// lists have a row of it first; as long as that cannot be written it is not late.
+    /// Returns how often the waiting tasks of a run have been offered, including this time. Before the waits become
+    /// long, rows of the run are written to the backlog. While that fails, the waits stay short.
     async fn offers_after(&self, key: &HeadKey, base: &StoredRun, now: Timestamp) -> u32 {
         let offers = base.body.offers.saturating_add(1);
         if offers < LATE_OFFERS || self.lists.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
     }
 
-    /// Keeps the stored instant where moving it costs something and it is still a lower bound.
-    fn lazily(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    /// Keeps the stored due time if changing it has a cost and it is still a lower bound.
+    fn due_to_store(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
         match (stored, need) {
             (Some(stored), Some(need)) if !self.limits.due_moves_are_cheap && now < stored && stored <= need => {
@@ -234,7 +236,7 @@ impl Workshop {
         }
     }
 
-    /// After a commit of unknown outcome: the head, if it carries our operation id.
+    /// Returns the run after a commit of unknown outcome if it has our operation id.
     async fn find_op(&self, key: &HeadKey, op: u64) -> Result<Option<StoredRun>, Refusal> {
         let Some(head) = self.store.load(key).await? else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Answers to tasks: tokens read, answers admitted, heartbeats recorded.
+//! Answers to tasks: decodes tokens, admits answers, and records heartbeats.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::run::request::RunRequest;
 use crate::tasks::Tasks;
 use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind};
 
-/// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
+/// Number of events that are searched for the outcome of a turn. Ours: a turn ends before that many other events.
 const LOSS_EVENTS_MAX: usize = 1_000;
 
 impl Tasks {
-    /// Reads a decider's token.
+    /// Decodes a decider's token.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Tasks {
         self.mint.open_turn(token)
     }
 
-    /// Reads a runner's token.
+    /// Decodes a runner's token.
     ///
     /// # Errors
     ///
@@ -40,8 +40,8 @@ impl Tasks {
         self.mint.open_activity(token)
     }
 
-    /// Whether somebody has the task that a token is of: a token is no key to a run for ever. What another node has given
-    /// away beside a run, that one alone knows of, and it is taken at its word.
+    /// Fails if no decider has the token's task any more, so that a token does not give access to a run forever. Only
+    /// the node that handed out a task without an event knows about it; for tokens of other nodes this check passes.
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
         let key = token.key();
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
@@ -56,25 +56,28 @@ impl Tasks {
         must_hold(run, token.turn).map_err(Into::into)
     }
 
-    /// Has a decider's answer admitted: `CompleteTurn` or `FailTurn`.
+    /// Admits a decider's answer: `CompleteTurn` or `FailTurn`.
     ///
     /// # Errors
     ///
-    /// A fault of the rules, e.g. [`Fault::TurnLost`], or the store's.
+    /// A fault of the rules, e.g. [`Fault::TurnLost`], or an error of the store.
     pub async fn answer_turn(&self, token: &TurnToken, command: Command) -> Result<(), Refusal> {
         self.answer_turn_with(token, command, Vec::new(), Vec::new()).await
     }
 
-    /// The same, and gives what it says to queries to those who wait for it, by the queries' ids; what nobody waits for any more is
-    /// ignored. What the decider says to the turn's updates, and to updates that earlier turns accepted, is recorded together with its
-    /// decisions, or not at all.
+    /// Admits a decider's answer, and sends the results of queries to their callers by the queries' ids. Results
+    /// without a waiting caller are ignored. The results of the turn's updates, and of updates that earlier turns
+    /// accepted, are recorded together with its decisions or not at all.
     ///
     /// # Errors
     ///
-    /// As for [`answer_turn`](Self::answer_turn); a fault for an answer to a query that the run was never asked, for a
-    /// second answer to one, and for decisions in answer to a task that only asks; [`Refusal::QueryTaskLost`] when nobody
-    /// waits any more for anything that such a task asked; [`Fault::UpdateUnknown`] for an answer to an update that the turn was not
-    /// asked to judge and that none has accepted.
+    /// As for [`answer_turn`](Self::answer_turn), and:
+    ///
+    /// * a fault for an answer to a query that the run never got, for a second answer to a query, and for decisions in
+    ///   answer to a task that has only queries,
+    /// * [`Refusal::QueryTaskLost`] if none of the queries of such a task has a waiting caller any more,
+    /// * [`Fault::UpdateUnknown`] for an answer to an update that is not part of the turn and that no turn has
+    ///   accepted.
     pub async fn answer_turn_with(
         &self,
         token: &TurnToken,
@@ -85,8 +88,8 @@ impl Tasks {
         self.answer_turn_warned(token, command, results, updates).await.map(drop)
     }
 
-    /// The same, and returns warnings about the decisions: they are recorded, and probably not meant. An answer that
-    /// another node records has none.
+    /// Admits a decider's answer with results of queries and updates, and returns warnings about decisions that are
+    /// recorded but are probably mistakes. An answer that another node records has no warnings.
     ///
     /// # Errors
     ///
@@ -98,7 +101,7 @@ impl Tasks {
         results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<Vec<Warning>, Refusal> {
-        // A longer list was cut when the request was read.
+        // A longer list was truncated when the request was read.
         let (found, max) = (updates.len(), limits::UPDATE_RESULTS_MAX);
         if found > max {
             let problem = format!("has {found} entries, at most {max} are allowed");
@@ -118,19 +121,19 @@ impl Tasks {
         }
         let mut command = command;
         if let Command::CompleteTurn { answer, .. } = &mut command {
-            answer.decision_context = self.surroundings_of(token, &answer.decisions).await?;
+            answer.decision_context = self.decision_context_of(token, &answer.decisions).await?;
         }
         let key = token.key();
         match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
             Ok(warnings) => Ok(warnings),
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
-                Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                Err(refusal_of_its_run(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
             }
         }
     }
 
-    /// The refusal of an answer to a turn; where the turn is lost, with how, as the history tells it.
+    /// Returns the refusal of an answer to a turn. If the turn is lost, adds the reason from the history.
     pub async fn how_turn_was_lost(&self, token: &TurnToken, refusal: Refusal) -> Refusal {
         let Refusal::Fault(Fault::TurnLost) = refusal else { return refusal };
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
@@ -139,32 +142,32 @@ impl Tasks {
         let (limit, leaves_payloads_out) = (LOSS_EVENTS_MAX, true);
         let page = EventRange { after, limit, leaves_payloads_out, ..EventRange::default() };
         match Box::pin(self.lookup.history(&at, &page)).await {
-            // A speculative turn is not recorded before its answer is.
+            // A speculative turn is recorded only with its answer.
             Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
             Ok(read) => match TurnLoss::find(token.turn, &read.events) {
                 Some(how) => Refusal::TurnLost { how },
                 None => refusal,
             },
-            // It cannot be looked up any more: it is lost all the same.
+            // The history is no longer available, but the turn is lost anyway.
             Err(_) => refusal,
         }
     }
 
-    /// What is known of what these decisions name.
-    async fn surroundings_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<DecisionContext, Refusal> {
+    /// Returns what is known about the names in these decisions.
+    async fn decision_context_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<DecisionContext, Refusal> {
         let domain = &token.domain;
         let has_functions = self.lists.lambda.get().is_some();
-        let mut around = DecisionContext { has_functions, ..DecisionContext::default() };
+        let mut context = DecisionContext { has_functions, ..DecisionContext::default() };
         for decision in decisions {
             match decision {
                 // Functions have no types.
                 Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {}
                 Decision::ScheduleActivity(it) => {
-                    self.look_up(domain, &it.activity_type, &mut around.activity_types).await?;
+                    self.look_up(domain, &it.activity_type, &mut context.activity_types).await?;
                 }
                 Decision::StartChild(it) => {
-                    self.look_up(domain, &it.workflow_type, &mut around.workflow_types).await?;
-                    around.child_capacities.push(Box::pin(self.open_runs.room_for_child(domain)).await?);
+                    self.look_up(domain, &it.workflow_type, &mut context.workflow_types).await?;
+                    context.child_capacities.push(Box::pin(self.open_runs.room_for_child(domain)).await?);
                 }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {
@@ -175,7 +178,7 @@ impl Tasks {
                             Box::pin(self.lookup.describe(&at)).await?.run.started.workflow_type.clone()
                         }
                     };
-                    self.look_up(domain, &full, &mut around.workflow_types).await?;
+                    self.look_up(domain, &full, &mut context.workflow_types).await?;
                 }
                 Decision::CancelActivity(_)
                 | Decision::StartTimer(_)
@@ -188,10 +191,10 @@ impl Tasks {
                 | Decision::CancelWorkflow(_) => {}
             }
         }
-        Ok(around)
+        Ok(context)
     }
 
-    /// Adds what is known of a type, once for all decisions that name it.
+    /// Adds the registration of a type, once for all decisions with this type.
     async fn look_up<D: TypeKind>(
         &self,
         domain: &str,
@@ -228,43 +231,44 @@ impl Tasks {
         self.request_reply.answer_queries(token, version, outcomes, otherwise).await
     }
 
-    /// Has a runner's answer admitted.
+    /// Admits a runner's answer.
     ///
     /// # Errors
     ///
-    /// A fault of the rules, e.g. [`Fault::ActivityClosed`], or the store's.
+    /// A fault of the rules, e.g. [`Fault::ActivityClosed`], or an error of the store.
     pub async fn answer_activity(&self, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
         let key = token.key();
         match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(_) => Ok(()),
-            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+            Err(refusal) => Err(self.refusal_of_its_task(&key, token, refusal).await),
         }
     }
 
-    /// Records a heartbeat; answers whether the activity should stop.
+    /// Records a heartbeat. Returns true if the activity should stop.
     ///
     /// # Errors
     ///
-    /// [`Fault::ActivityClosed`], [`Fault::RunClosed`], a fault for details that are too large, or the store's.
+    /// [`Fault::ActivityClosed`], [`Fault::RunClosed`], a fault for details that are too large, or an error of the
+    /// store.
     pub async fn heartbeat(&self, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
         check_payload("details", details.as_ref())?;
         let key = token.key();
         let (run_id, task) = (token.run_id, token.task);
         match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),
-            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+            Err(refusal) => Err(self.refusal_of_its_task(&key, token, refusal).await),
         }
     }
 
-    async fn as_its_run_says_to_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
+    async fn refusal_of_its_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
         let judge = |run: &Run| held(run, token.task).err();
-        as_its_run_says(&self.reader, key, token.run_id, refusal, Fault::ActivityClosed, judge).await
+        refusal_of_its_run(&self.reader, key, token.run_id, refusal, Fault::ActivityClosed, judge).await
     }
 }
 
-/// Why an answer with a true token is refused when the workflow id has another run by now, or none: what the token's
-/// own run says to it, as long as it is there, so that what follows a run changes nothing about it.
-pub(super) async fn as_its_run_says(
+/// Returns the refusal of an answer with a valid token if the workflow id now has another run or none. It is the
+/// refusal of the token's own run while that run is kept, so that a successor does not change it.
+pub(super) async fn refusal_of_its_run(
     reader: &RunReader,
     key: &HeadKey,
     run_id: Uuid,
@@ -276,7 +280,7 @@ pub(super) async fn as_its_run_says(
         Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => lost.into(),
         Refusal::RunNotCurrent { .. } => match reader.load_run(key, run_id).await {
             Ok(earlier) => judge(earlier.run()).unwrap_or(lost).into(),
-            // Past its retention.
+            // Retention of the run is over.
             Err(Refusal::UnknownRun { .. }) => lost.into(),
             Err(refusal) => refusal,
         },

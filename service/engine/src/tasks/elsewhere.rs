@@ -1,20 +1,20 @@
-//! Answers to turns whose updates another node has: that node records them.
+//! Passes answers to turns to the node that has the turn's updates, which records them.
 
 use history::admit::must_hold;
 use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};
 
 use crate::nodes::messages::Passed;
 use crate::tasks::Tasks;
-use crate::tasks::answers::as_its_run_says;
+use crate::tasks::answers::refusal_of_its_run;
 use crate::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken};
 
 impl Tasks {
-    /// The node that has the updates of a turn, where it is another one.
+    /// Returns the node that has the updates of a turn, if it is another one.
     pub(super) fn recorder_of<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
         token.node.as_deref().filter(|node| token.judges && self.nodes.address() != Some(*node))
     }
 
-    /// Passes an answer on. When the node is lost that has the updates, so is what they asked, and the turn with them.
+    /// Passes an answer to another node. If that node has failed, the updates are lost, and the turn with them.
     pub(super) async fn pass_answer(
         &self,
         node: &str,
@@ -25,7 +25,7 @@ impl Tasks {
     ) -> Result<(), Refusal> {
         let what = match command {
             Command::CompleteTurn { answer, .. } => {
-                // What is known of the types, the other node finds out itself.
+                // The other node looks up the types itself.
                 let TurnAnswer { decisions, context, awaiting, moves_to, decision_context: _ } = *answer;
                 Passed::Completed { decisions, context, awaiting, moves_to }
             }
@@ -56,21 +56,21 @@ impl Tasks {
                 if token.speculative.is_some() {
                     return Err(self.request_reply.speculation_lost(&key, token).await);
                 }
-                // So that another decider has it at once, and not when its time is over.
+                // Makes the turn available to another decider at once, without waiting for its timeout.
                 let (turn, reason) = (token.turn, Some("node-lost".to_owned()));
                 let fail = Command::FailTurn { turn, reason, details: None };
                 match self.runs.tell(&key, Some(token.run_id), fail).await {
                     Ok(_) => Err(Fault::TurnLost.into()),
                     Err(refusal) => {
                         let judge = |run: &Run| must_hold(run, turn).err();
-                        Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                        Err(refusal_of_its_run(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
                     }
                 }
             }
         }
     }
 
-    /// Records an answer that was given to another node.
+    /// Records an answer that another node received.
     pub async fn record_for_node(&self, answer: PassedAnswer) -> FromRecorder {
         let PassedAnswer { token, what, results, updates, may, by } = answer;
         let recorded = match self.mint.open_turn(&token) {

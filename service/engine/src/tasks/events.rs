@@ -1,4 +1,4 @@
-//! The events that come with a decider task: the window, or the first page of the whole history.
+//! Events that come with a decider task: the window, or the first page of the whole history.
 
 use history::event::DeciderCompleted;
 use history::{Event, EventId, EventKind, Payload};
@@ -8,19 +8,20 @@ use crate::commit::read::{Room, RunEvents};
 use crate::lists::polls::TaskEvents;
 use crate::tasks::Tasks;
 
-/// What was read for a decider task.
+/// Events and context for a decider task.
 pub(super) struct ReadEvents {
     pub(super) events: Vec<Event>,
-    /// Their bytes, as JSON.
+    /// Size of the events as JSON, in bytes.
     pub(super) bytes: usize,
-    /// See [`DeciderTask::next`](crate::DeciderTask::next).
+    /// Value of [`DeciderTask::next`](crate::DeciderTask::next).
     pub(super) next: Option<EventId>,
-    /// What the last completed turn left.
+    /// Context that the last completed turn left.
     pub(super) context: Option<Payload>,
 }
 
 impl Tasks {
-    /// Reads the events of a task up to event `last`, and the context. `shown` follows them and is not recorded yet.
+    /// Reads the events of a task up to event `last`, and the context. The events in `shown` follow them and are not
+    /// recorded yet.
     pub(super) async fn read_events(
         &self,
         source: &RunEvents<'_>,
@@ -58,7 +59,7 @@ impl Tasks {
         Ok(ReadEvents { events, bytes, next, context })
     }
 
-    /// The context of the last completed turn, from the part of the window that did not come with the task.
+    /// Reads the context of the last completed turn from the part of the window that does not come with the task.
     async fn read_context(
         &self,
         source: &RunEvents<'_>,
@@ -71,7 +72,7 @@ impl Tasks {
     }
 }
 
-/// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
+/// Returns the DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
 fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderCompleted> {
     events.iter().rev().find_map(|event| match &event.kind {
         EventKind::DeciderCompleted(it) if it.started_event_id == started_event_id => Some(it),

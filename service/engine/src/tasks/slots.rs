@@ -1,4 +1,4 @@
-//! Polls for several tasks at once: slots, each of which is filled by one task, as they come.
+//! Exchanges: polls for several tasks at once. Each slot gets one task, as tasks arrive.
 
 use std::sync::Arc;
 
@@ -18,47 +18,47 @@ use crate::lists::{ListKey, OnList, Side, Taker};
 use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
 use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over};
 
-/// Most bytes of tasks that come into slots at once, and so of an exchange's answer or of one line of it. Ours: as many as a request
-/// may bring. Source: `docs/exchanges.md`.
+/// Maximum size of the tasks that arrive together, and so of an exchange's response or one line of it, in bytes. Ours:
+/// the maximum size of a request. Source: `docs/exchanges.md`.
 pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Room that there must be for one more task: a whole window, what rides with it, and the context of the run.
+/// Maximum size of one more task in bytes: a whole window, its riders, and the context of the run.
 const TASK_BYTES_MAX: usize = EVENTS_BYTES_MAX + TASK_RIDER_BYTES_MAX + 2 * history::limits::PAYLOAD_BYTES_MAX;
 
-/// Whether one more task may come with those that have so many bytes.
+/// Returns true if one more task can be added to tasks of this total size.
 fn has_room(bytes: usize) -> bool {
     bytes + TASK_BYTES_MAX <= EXCHANGE_BYTES_MAX
 }
 
-/// Slots of a list that wait for their tasks. Dropping them is for callers whose connection is gone: tasks on their way
-/// into a slot are given back. To end the wait otherwise, call [`Tasks::last_turns`] or [`Tasks::last_activities`].
+/// Slots of a list that wait for their tasks. Drop them only if the caller's connection is gone: tasks on their way
+/// into a slot are then returned. In other cases end the wait with [`Tasks::last_turns`] or [`Tasks::last_activities`].
 pub struct Slots {
     lists: Arc<TaskLists>,
     background: Arc<Background>,
     list: ListKey,
     taker: Taker,
-    /// Earlier tries of the poll.
+    /// Earlier attempts of the poll.
     earlier: Vec<PollId>,
     events: TaskEvents,
     deadline: Instant,
-    /// Those that are not on the list, or stand by there, the next one last.
+    /// Slots that are not on the list, or are on it as standby, in the reverse of their order.
     free: Vec<u32>,
-    /// How many are on the list, or reserved.
+    /// Number of slots that are on the list or reserved.
     waits: usize,
     waiting: Option<WaitingSlots>,
-    /// The slots in `waiting` are off their list: nothing comes but what they are reserved for.
+    /// True if the slots in `waiting` are off their list. Only the reserved ones can still get tasks.
     is_withdrawn: bool,
-    /// Tasks that are taken and come next: there was no room for them beside others.
+    /// Started tasks that come with the next call, because they did not fit.
     held_over: Vec<(u32, Grant)>,
     _polling: Option<Polling>,
 }
 
 impl Tasks {
-    /// Polls for several tasks at once. Of a later try of the poll `slots` are those into which nothing had come.
+    /// Polls for several tasks at once. A repeated poll passes in `slots` those that have received no task.
     ///
     /// # Errors
     ///
-    /// As for [`poll_decider`](Self::poll_decider), and a fault for more slots than there may be, or one that is there twice.
+    /// As for [`poll_decider`](Self::poll_decider), and a fault for too many slots or duplicate slots.
     pub async fn slots(
         &self,
         is_decider: bool,
@@ -71,7 +71,7 @@ impl Tasks {
         let free = in_order(slots)?;
         let list = ListKey { domain: domain.into(), side: Side::of(is_decider), name: list.into() };
         let (taker, earlier) = taker(&list, poll)?;
-        // Without a slot it is no poll.
+        // A request without slots is no poll.
         let polling = if free.is_empty() { None } else { Some(self.lists.pollers.polling(&list, &taker)?) };
         if polling.is_some() {
             if !poll.wait.is_zero() {
@@ -99,18 +99,18 @@ impl Tasks {
         })
     }
 
-    /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
-    /// Together they have at most [`EXCHANGE_BYTES_MAX`]; those beyond come with the next call. The slot of a turn that cannot be
-    /// read stays empty: its turn is given back, or left to its timeout if its run is broken.
+    /// Waits for the next turns and returns each with its slot: at least one, or none if the wait is over or all slots
+    /// have a turn. Together they have at most [`EXCHANGE_BYTES_MAX`]; others come with the next call. If a turn cannot
+    /// be read, its slot stays empty, and the turn is returned to the list, or left to time out if its run is broken.
     ///
     /// # Errors
     ///
-    /// The store's, if no task could be taken.
+    /// An error of the store if no task could be taken.
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
         slots.next_read(self).await
     }
 
-    /// The same for activities.
+    /// Waits for the next activities, as [`next_turns`](Self::next_turns) does for turns.
     ///
     /// # Errors
     ///
@@ -119,8 +119,8 @@ impl Tasks {
         slots.next_read(self).await
     }
 
-    /// Waits as [`next_turns`](Self::next_turns) does, and then ends the wait: returns the next turns together with
-    /// those for which slots were reserved when they came. Those beyond [`EXCHANGE_BYTES_MAX`] come with the next calls
+    /// Waits as [`next_turns`](Self::next_turns) does and then ends the wait. Returns the next turns together with
+    /// those for which slots were reserved at that moment. Turns beyond [`EXCHANGE_BYTES_MAX`] come with further calls
     /// of [`next_turns`](Self::next_turns), until [`are_filled`](Slots::are_filled).
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Tasks {
         slots.last_read(self).await
     }
 
-    /// The same for activities.
+    /// Ends the wait for activities, as [`last_turns`](Self::last_turns) does for turns.
     ///
     /// # Errors
     ///
@@ -140,12 +140,12 @@ impl Tasks {
     }
 }
 
-/// What comes into a slot.
+/// A task that a slot can get.
 trait SlotsTask: Sized {
-    /// What was granted, with what its taker is to see.
+    /// Reads the task of a grant with the content that its poller gets.
     fn read<'a>(tasks: &'a Tasks, grant: &'a Grant, events: TaskEvents) -> BoxFuture<'a, Result<Self, Refusal>>;
 
-    /// How many bytes it brings.
+    /// Returns the size of the task's content in bytes.
     fn size(&self) -> usize;
 }
 
@@ -170,7 +170,7 @@ impl SlotsTask for ActivityTask {
 }
 
 impl DeciderTask {
-    /// Bytes of what it brings: its window, the context, and what rides with it.
+    /// Returns the size of the task's content in bytes: events, context and riders.
     pub fn bytes(&self) -> usize {
         let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
         let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
@@ -180,14 +180,14 @@ impl DeciderTask {
 }
 
 impl ActivityTask {
-    /// Bytes of what it brings: its input, and what the last heartbeat said.
+    /// Returns the size of the task's content in bytes: input and heartbeat details.
     pub fn bytes(&self) -> usize {
         let brought = [&self.input, &self.heartbeat_details];
         brought.into_iter().flatten().map(Payload::len).sum()
     }
 }
 
-/// The tasks there are, or if there are none, why not. One that fails does not hold up the others.
+/// Returns the tasks if there are any, otherwise the refusal. A failure does not hold up the other tasks.
 fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refusal> {
     match refused {
         Some(refusal) if tasks.is_empty() => Err(refusal),
@@ -195,7 +195,7 @@ fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refu
     }
 }
 
-/// The slots in the order in which they are filled, the last one first.
+/// Returns the slots in the reverse of the order in which they are filled.
 fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
     let problem = if slots.len() > SLOTS_MAX {
         Some(format!("has {} slots, at most {SLOTS_MAX} are allowed", slots.len()))
@@ -211,12 +211,12 @@ fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
 }
 
 impl Slots {
-    /// Whether each slot has had its task, or none was asked for.
+    /// Returns true if each slot has had its task, or if there are no slots.
     pub fn are_filled(&self) -> bool {
         self.free.is_empty() && self.waits == 0 && self.held_over.is_empty()
     }
 
-    /// Whether the next task of the list comes here: there is a slot, and nobody else has waited longer.
+    /// Returns true if the next task of the list comes here: a slot waits, and no other poller has waited longer.
     pub fn are_next(&self) -> bool {
         match &self.waiting {
             Some(waiting) => waiting.are_first,
@@ -224,8 +224,8 @@ impl Slots {
         }
     }
 
-    /// Has them wait from now on, for a task that is made before the next ones are asked for, and that nobody else waits for. What waits on its
-    /// list already stays there until then.
+    /// Lets the slots wait from now on as standby, for tasks that are created before the next call and that no other
+    /// poller waits for. Tasks that already wait stay on the list until that call.
     pub fn stand_by(&mut self) {
         let is_polled = !self.earlier.is_empty() || self.waiting.is_some();
         if !is_polled && !self.are_filled() && !self.background.is_stopping() {
@@ -233,8 +233,8 @@ impl Slots {
         }
     }
 
-    /// Has those that stand by wait no more until the next tasks are asked for. Tasks that have come into them, or for
-    /// which they are reserved, are among those.
+    /// Ends the standby until the next call. That call returns the tasks that arrived, and those for which slots are
+    /// reserved.
     pub fn stand_down(&mut self) {
         if let Some(waiting) = &self.waiting {
             let free = waiting.withdraw();
@@ -245,23 +245,23 @@ impl Slots {
         }
     }
 
-    /// Ends the wait of all slots at once. Tasks on their way to them go back to the list.
+    /// Ends the wait of all slots at once. Tasks on their way to them return to the list.
     pub fn give_up(&mut self) {
         self.free.clear();
         self.held_over.clear();
         (self.waiting, self.waits, self.is_withdrawn) = (None, 0, false);
     }
 
-    /// Tasks that wait, or where none does has the slots wait.
-    fn poll(&mut self, stands_by: bool) -> Vec<(u32, OnList)> {
-        let standing_by = if stands_by { self.free.clone() } else { Vec::new() };
-        match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, stands_by) {
+    /// Returns waiting tasks. If there are none, the slots begin to wait.
+    fn poll(&mut self, is_standby: bool) -> Vec<(u32, OnList)> {
+        let standby_slots = if is_standby { self.free.clone() } else { Vec::new() };
+        match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, is_standby) {
             SlotsPolled::Tasks(tasks) => tasks,
             SlotsPolled::Wait(waiting) => {
                 if self.deadline > Instant::now() {
                     self.lists.seek_waiting(&self.list);
                 }
-                (self.free, self.waits) = (standing_by, waiting.room);
+                (self.free, self.waits) = (standby_slots, waiting.room);
                 self.waiting = Some(waiting);
                 Vec::new()
             }
@@ -279,7 +279,7 @@ impl Slots {
             }
         }
         if let Some(waiting) = &self.waiting {
-            waiting.are_ready();
+            waiting.end_standby();
             self.free.clear();
         }
         if !self.earlier.is_empty() {
@@ -306,7 +306,7 @@ impl Slots {
         }
     }
 
-    /// Takes tasks that wait, all at once; slots of those that somebody else has are free again.
+    /// Takes waiting tasks, all at once. The slot of a task that another poller got is free again.
     async fn take(&mut self, tasks: Vec<(u32, OnList)>) -> Result<Vec<(u32, Grant)>, Refusal> {
         let (lists, list, taker) = (&self.lists, &self.list, &self.taker);
         let take =
@@ -321,11 +321,11 @@ impl Slots {
             }
         }
         self.free.sort_unstable_by(|one, other| other.cmp(one));
-        // What was taken is worth more than what is wrong with the rest, which is offered again.
+        // Tasks that were taken are returned despite errors for others, which are offered again.
         or_refused(taken, refused)
     }
 
-    /// What had been started for earlier tries of the poll.
+    /// Takes the tasks that were started for earlier attempts of the poll.
     async fn take_lost(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
         let earlier = std::mem::take(&mut self.earlier);
         let (lists, list) = (&self.lists, &self.list);
@@ -343,11 +343,11 @@ impl Slots {
             }
         }
         self.free.retain(|slot| found.iter().all(|(other, _)| other != slot));
-        // What was found is not held up by what could not be; that is found by a later try.
+        // Tasks that were found are returned despite errors for others. A later attempt finds those.
         or_refused(found, refused)
     }
 
-    /// The next tasks that can be read. Others wait on meanwhile: what is wrong with one run does not end a wait.
+    /// Returns the next tasks that can be read. A broken run does not end the wait of the other slots.
     async fn next_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
         let mut tasks = Vec::new();
         loop {
@@ -360,7 +360,7 @@ impl Slots {
         }
     }
 
-    /// The next tasks that can be read, and those for which slots are reserved when they come; nothing waits afterwards.
+    /// Returns the next tasks that can be read, and those for which slots are reserved. No slot waits afterwards.
     async fn last_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
         let mut tasks = self.next_read(from).await?;
         self.stand_down();
@@ -371,7 +371,7 @@ impl Slots {
         Ok(tasks)
     }
 
-    /// Reads tasks, to come with others, while there is room; those beyond are held over.
+    /// Reads tasks while they fit. Tasks that do not fit are held over.
     async fn read<T: SlotsTask>(
         &mut self,
         granted: Vec<(u32, Grant)>,
@@ -394,7 +394,7 @@ impl Slots {
         self.held_over.extend(granted);
     }
 
-    /// Waits until tasks come, and takes all that are there; none when the wait is over.
+    /// Waits until tasks arrive and takes all that have arrived. Returns none if the wait is over.
     async fn wait(&mut self) -> Vec<(u32, Grant)> {
         let mut granted = Vec::new();
         while let (Some(waiting), true) = (&mut self.waiting, granted.is_empty()) {
@@ -407,7 +407,7 @@ impl Slots {
             let Some(first) = first else {
                 self.stand_down();
                 granted = self.take_reserved().await;
-                // The wait is over for all of them.
+                // The wait is over for all slots.
                 self.free.clear();
                 break;
             };
@@ -423,7 +423,7 @@ impl Slots {
         granted
     }
 
-    /// What came into slots that wait no longer: waits for each commit that had reserved one.
+    /// Returns the tasks of slots that no longer wait, after waiting for each commit that has reserved one.
     async fn take_reserved(&mut self) -> Vec<(u32, Grant)> {
         let mut granted = Vec::new();
         if let Some(mut waiting) = self.waiting.take() {
@@ -441,13 +441,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_comes_with_others_while_the_largest_still_fits() {
+    fn a_task_is_added_while_the_largest_one_still_fits() {
         let most = EXCHANGE_BYTES_MAX - TASK_BYTES_MAX;
         assert!(has_room(0) && has_room(most) && !has_room(most + 1));
     }
 
     #[test]
-    fn slots_are_filled_from_the_first_on_and_none_is_there_twice() {
+    fn slots_are_filled_in_order_without_duplicates() {
         assert_eq!(in_order(vec![3, 0, 7]).unwrap(), [7, 3, 0]);
         assert!(in_order(Vec::new()).unwrap().is_empty());
         let many = |count: u32| in_order((0..count).collect());

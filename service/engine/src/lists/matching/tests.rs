@@ -1,4 +1,4 @@
-//! What waits on lists, by itself.
+//! Tests of matching alone.
 
 use store::HeadKey;
 
@@ -29,24 +29,24 @@ fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
     matching.withdraw(&list(), Uuid::from_u128(2), 2);
-    // What is not there is no matter.
+    // Tasks that are not on the list are ignored.
     matching.withdraw(&list(), Uuid::from_u128(1), 7);
     matching.withdraw(&ListKey { name: "other".into(), ..list() }, Uuid::from_u128(1), 2);
     assert_eq!(matching.waiting(&list()), (2, false));
     assert_eq!([next(&matching), next(&matching)], [Some(task(1, 2)), Some(task(3, 2))]);
     assert!(next(&matching).is_none());
-    // It may come again.
+    // A withdrawn task can be offered again.
     assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Waits));
     matching.withdraw(&list(), Uuid::from_u128(2), 2);
     assert!(matching.depths().is_empty(), "an idle list takes no room");
 }
 
 #[test]
-fn a_query_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
+fn a_query_merged_into_a_turn_is_withdrawn_with_it() {
     let matching = Matching::new(WaitingBounds::default());
     let asks = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
     assert!(matches!(matching.offer(&list(), OnList::Riders(asks)), Offered::Waits));
-    assert_eq!(matching.waiting(&list()), (0, false), "what only asks is no turn");
+    assert_eq!(matching.waiting(&list()), (0, false), "riders are not counted");
     assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known));
     assert_eq!(matching.waiting(&list()), (1, false));
     assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known), "it is known by its new name");
@@ -55,7 +55,7 @@ fn a_query_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
 }
 
 #[test]
-fn there_are_so_many_lists_in_memory_and_one_that_somebody_polls_is_always_among_them() {
+fn lists_in_memory_are_bounded_except_polled_ones() {
     let matching = Matching::new(WaitingBounds::default());
     let lists_max = WaitingBounds::default().lists_max;
     let list = |number: usize| ListKey { name: number.to_string().into(), ..list() };
@@ -66,14 +66,14 @@ fn there_are_so_many_lists_in_memory_and_one_that_somebody_polls_is_always_among
     assert_eq!(matching.depths().len(), lists_max);
     assert_eq!(matching.waiting(&list(99_999)), (0, true), "it may have some in the store");
     let PollResult::Wait(waiting) = matching.poll(&list(99_999), &Taker::default()) else { panic!("nothing is there") };
-    assert_eq!(matching.take_overflowed(), [list(99_999)], "which are looked for");
+    assert_eq!(matching.take_overflowed(), [list(99_999)], "its rows are read");
     assert!(matches!(matching.offer(&list(99_999), task(1, 2)), Offered::Poller(..)));
     drop(waiting);
     assert_eq!(matching.depths().len(), lists_max);
 }
 
 #[test]
-fn a_list_has_so_many_tasks_and_says_that_there_are_more() {
+fn tasks_of_a_list_are_bounded_and_overflow_is_reported() {
     let bounds = WaitingBounds::default();
     let matching = Matching::new(bounds);
     let all = u128::try_from(bounds.list_tasks_max).unwrap();
@@ -86,7 +86,7 @@ fn a_list_has_so_many_tasks_and_says_that_there_are_more() {
 }
 
 #[test]
-fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
+fn tasks_of_all_lists_are_bounded_with_a_minimum_for_each() {
     let matching = Matching::new(WaitingBounds { tasks_max: 150, ..WaitingBounds::default() });
     let other = ListKey { name: "other".into(), ..list() };
     for run in 1..=150 {
@@ -98,7 +98,7 @@ fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
     }
     assert!(matches!(matching.offer(&other, task(301, 2)), Offered::Full));
     assert!(matching.is_full(&other));
-    // What is taken, withdrawn or turned into another makes room.
+    // Tasks that are taken or withdrawn make space.
     for run in 201..=251 {
         matching.withdraw(&other, Uuid::from_u128(run), 2);
     }
@@ -111,20 +111,20 @@ fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
 }
 
 #[test]
-fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() {
+fn examined_lists_are_bounded_and_more_are_reported() {
     let matching = Matching::new(WaitingBounds::default());
     for (run, name) in (1..).zip(["a", "b", "c"]) {
         assert!(matches!(matching.offer(&ListKey { name: name.into(), ..list() }, task(run, 2)), Offered::Waits));
     }
-    let look = |looked_at_max| {
+    let examine = |examined_max| {
         let mut found = BTreeSet::new();
-        let has_more = matching.add_lists("d", looked_at_max, &mut found);
+        let has_more = matching.add_lists("d", examined_max, &mut found);
         (found.len(), has_more)
     };
-    assert_eq!([look(1), look(2), look(3), look(4)], [(1, true), (2, true), (3, false), (3, false)]);
+    assert_eq!([examine(1), examine(2), examine(3), examine(4)], [(1, true), (2, true), (3, false), (3, false)]);
 }
 
-/// Slots of a poll that has waited for nothing.
+/// Polls with these slots and expects to wait.
 fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
     let mut slots = slots.to_vec();
@@ -134,27 +134,27 @@ fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots
     }
 }
 
-/// The polls of the pollers that are taken next.
+/// Returns the polls of the next reserved pollers.
 fn taken(matching: &Matching, count: usize) -> Vec<Option<PollId>> {
     (0..count).map(|_| matching.reserve(&list()).and_then(|poller| poller.taker.poll)).collect()
 }
 
 #[test]
-fn slots_are_taken_one_after_the_other_each_with_a_poll_of_its_own_before_whoever_came_later() {
+fn slots_are_served_in_order_each_with_its_own_poll_id() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
     let (_first, _second) = (wait_with(&matching, 7, &[2, 1, 0]), wait_with(&matching, 8, &[0]));
     assert_eq!(matching.pollers(&list()), 4);
     let of = |poll: u64, slot| Some(PollId(poll).of_slot(slot));
     assert_eq!(taken(&matching, 5), [of(7, 0), of(7, 1), of(7, 2), of(8, 0), None]);
-    assert!(matching.depths().is_empty(), "nobody waits any more");
+    assert!(matching.depths().is_empty(), "no poller waits");
     let mut polls: Vec<_> = (0..256).flat_map(|slot| [of(7, slot), of(8, slot)]).collect();
     polls.sort_unstable();
     polls.dedup();
     assert_eq!(polls.len(), 512);
 }
 
-/// Slots that stand by, if they may.
-fn stand_by_with(matching: &Arc<Matching>, list: &ListKey, poll: u64, slots: &[u32]) -> Option<WaitingSlots> {
+/// Polls with these slots as a standby poller; `None` if a task may wait.
+fn standby_with(matching: &Arc<Matching>, list: &ListKey, poll: u64, slots: &[u32]) -> Option<WaitingSlots> {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
     match matching.poll_slots(list, &taker, &mut slots.to_vec(), true) {
         SlotsPolled::Wait(waiting) => Some(waiting),
@@ -166,34 +166,34 @@ fn stand_by_with(matching: &Arc<Matching>, list: &ListKey, poll: u64, slots: &[u
 }
 
 #[test]
-fn slots_that_stand_by_go_after_all_others_until_they_are_ready() {
+fn standby_slots_are_served_last_until_standby_ends() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
-    let (first, _second) = (stand_by_with(&matching, &list(), 7, &[1, 0]).unwrap(), wait_with(&matching, 8, &[1, 0]));
+    let (first, _second) = (standby_with(&matching, &list(), 7, &[1, 0]).unwrap(), wait_with(&matching, 8, &[1, 0]));
     assert_eq!(matching.pollers(&list()), 4);
     let of = |poll: u64, slot| Some(PollId(poll).of_slot(slot));
-    assert_eq!(taken(&matching, 1), [of(8, 0)], "who has come later, and does nothing else");
-    first.are_ready();
+    assert_eq!(taken(&matching, 1), [of(8, 0)], "a later poller that is not on standby");
+    first.end_standby();
     assert_eq!(taken(&matching, 4), [of(7, 0), of(7, 1), of(8, 1), None]);
 
-    let _third = stand_by_with(&matching, &list(), 9, &[1, 0]).unwrap();
-    assert_eq!(taken(&matching, 3), [of(9, 0), of(9, 1), None], "where nobody else waits");
+    let _third = standby_with(&matching, &list(), 9, &[1, 0]).unwrap();
+    assert_eq!(taken(&matching, 3), [of(9, 0), of(9, 1), None], "there is no other poller");
 }
 
 #[test]
-fn no_slots_stand_by_where_a_task_waits_or_may_wait_in_the_store() {
+fn no_standby_if_a_task_waits_or_may_wait_in_the_store() {
     let matching =
         Arc::new(Matching::new(WaitingBounds { lists_max: 1, list_tasks_max: 1, ..WaitingBounds::default() }));
     assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
-    assert!(stand_by_with(&matching, &list(), 7, &[0]).is_none(), "a task waits");
+    assert!(standby_with(&matching, &list(), 7, &[0]).is_none(), "a task waits");
     assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Full));
     matching.withdraw(&list(), task(1, 2).run_id, 2);
-    assert!(stand_by_with(&matching, &list(), 7, &[0]).is_none(), "another is in the store alone");
+    assert!(standby_with(&matching, &list(), 7, &[0]).is_none(), "another is in the store alone");
     let other = ListKey { name: "other".into(), ..list() };
-    assert!(stand_by_with(&matching, &other, 7, &[0]).is_none(), "there is no room for the list");
+    assert!(standby_with(&matching, &other, 7, &[0]).is_none(), "there is no room for the list");
 }
 
 #[test]
-fn tasks_that_wait_go_into_slots_at_once_and_slots_that_are_left_wait_when_asked_again() {
+fn waiting_tasks_fill_slots_and_the_rest_stay_free() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
     for run in 1..=2 {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
@@ -207,7 +207,7 @@ fn tasks_that_wait_go_into_slots_at_once_and_slots_that_are_left_wait_when_asked
 }
 
 #[test]
-fn a_slot_that_was_reserved_in_vain_waits_in_front_and_all_of_a_poll_go_when_it_ends() {
+fn a_returned_slot_is_first_and_an_ended_poll_has_none() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
     let (first, _second) = (wait_with(&matching, 7, &[2, 1, 0]), wait_with(&matching, 8, &[0]));
     let reserved = matching.reserve(&list()).unwrap();
@@ -225,30 +225,29 @@ fn a_slot_that_was_reserved_in_vain_waits_in_front_and_all_of_a_poll_go_when_it_
 }
 
 #[test]
-fn a_slot_whose_poll_was_lost_is_handed_nothing_and_its_neighbors_are() {
+fn a_lost_slot_gets_no_task_and_its_neighbors_do() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
     let _waiting = wait_with(&matching, 7, &[2, 1, 0]);
     matching.drop_poller(PollId(7).of_slot(1));
     assert_eq!(taken(&matching, 3), [Some(PollId(7).of_slot(0)), Some(PollId(7).of_slot(2)), None]);
 }
 
-/// What becomes of a poll whose wait ends while it is reserved, when that comes to nothing.
 #[tokio::test]
-async fn a_poll_that_ends_while_reserved_is_over_when_nothing_comes_of_that() {
+async fn a_poll_ended_while_reserved_gets_none_if_that_fails() {
     let matching = Matching::new(WaitingBounds::default());
     let PollResult::Wait(waiting) = matching.poll(&list(), &Taker::default()) else { panic!("nothing waits") };
     let reserved = matching.reserve(&list()).unwrap();
     let mut end = std::pin::pin!(waiting.end());
     let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
     assert!(end.as_mut().poll(context).is_pending(), "it waits for the commit that has reserved it");
-    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits), "nobody else is there");
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits), "no other poller waits");
     assert!(matching.poll_for(&list(), reserved).is_none(), "it takes nothing more");
     assert!(end.await.is_none());
     assert_eq!((matching.pollers(&list()), matching.waiting(&list()).0), (0, 1));
 }
 
 #[tokio::test]
-async fn slots_that_are_withdrawn_while_reserved_close_when_nothing_comes_of_that() {
+async fn slots_withdrawn_while_reserved_close_if_that_fails() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
     let mut waiting = wait_with(&matching, 7, &[2, 1, 0]);
     let (first, second) = (matching.reserve(&list()).unwrap(), matching.reserve(&list()).unwrap());

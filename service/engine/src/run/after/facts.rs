@@ -1,14 +1,14 @@
-//! What a commit has recorded that is counted or measured. Pure.
+//! Extracts from a commit the facts that metrics count and measure. Pure.
 
 use history::{Event, EventKind, Run, Transition};
 
 use crate::base::metrics::measured::{CommitFacts, Fact};
 
-/// The facts of a transition that is about to be committed, made from what is known of the run before.
+/// Returns the facts of a transition that is about to be committed. `before` is the run before it.
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> CommitFacts {
     let run = made.run();
     let before = before.filter(|before| before.started.run_id == run.started.run_id);
-    // What was copied from another run has been counted there.
+    // Events copied from another run were counted with that run.
     let events = made.events().get(made.copied()..).unwrap_or_default();
     let mut all: Vec<Fact> = events.iter().filter_map(|event| of_event(before, events, event)).collect();
     if let Some(closed_at) = run.closed_at.filter(|_| before.is_none_or(Run::is_open)) {

@@ -1,19 +1,19 @@
-//! What an operator is told of a run that a commit has left failing, blocked or stuck: why, and what to do. Pure.
+//! Notices to operators about runs that a commit leaves failing, blocked or stuck: the reason, and what to do. Pure.
 
 use history::event::{ActivityPausedCause, DeciderFailedCause, DeciderTimeout};
 use history::{Event, EventKind, PendingActivity, Run, RunCondition, Transition};
 
 use crate::base::notices::{NoticeKind, RunNotice, in_log, in_shell};
 
-/// The notice of a transition that is about to be committed; `None` unless the run stands so now and did not before.
+/// Returns the notice of a transition that is about to be committed; `None` unless it changes the run's condition.
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> Option<RunNotice> {
     let run = made.run();
     let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::condition);
-    let standing = run.condition();
-    if before == Some(standing) {
+    let condition = run.condition();
+    if before == Some(condition) {
         return None;
     }
-    let (kind, why, advice) = match standing {
+    let (kind, why, advice) = match condition {
         RunCondition::Failing => (NoticeKind::Failing, why_failing(run, made.events()), None),
         RunCondition::Blocked => {
             let (why, advice) = why_blocked(run)?;

@@ -1,5 +1,5 @@
-//! What follows from what, a line a case. What follows from every commit, that riders are seen to, is left out of most
-//! lines, and so is what is in flight.
+//! Tests what follows from commits, one case a line. Most lines leave out what follows from every commit (riders) and
+//! the tasks in flight.
 
 use history::{
     Command, ContinueAsNew, Decision, Duration, ScheduleActivity, Scheduled, Start, StartChild, StartTimer, Transition,
@@ -25,13 +25,13 @@ fn start() -> Start {
     Start::new("w", "t", "l")
 }
 
-/// A run of a schedule.
+/// Returns the start of a scheduled run.
 fn scheduled() -> Start {
     let schedule = Scheduled { schedule_id: "s".to_owned(), action: 1, nominal_time: now() };
     Start { schedule: Some(schedule), ..start() }
 }
 
-/// The run as it is after one more commit.
+/// Returns the run after one more commit.
 fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> StoredRun {
     let mut transition = match base {
         Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
@@ -46,20 +46,20 @@ fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> Stor
     commit::prepare(draft, &LIMITS, |head| head.body.len()).next
 }
 
-/// A run with these commits.
+/// Returns a run with these commits.
 fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
     let begun = commit(None, start, &[]);
     commits.iter().fold(begun, |base, commands| commit(Some(&base), start, commands))
 }
 
-/// A poller who waits for a task of the list.
+/// Returns a poller that waits for a task of the list.
 fn reserved(list: &ListKey, scheduled_event_id: EventId) -> Reserved {
     let lists = Matching::new(WaitingBounds::default());
     let PollResult::Wait(_waiting) = lists.poll(list, &Taker::default()) else { panic!("nothing is offered") };
     Reserved { list: list.clone(), poller: lists.reserve(list).unwrap(), scheduled_event_id, start: 0 }
 }
 
-/// What follows from one more commit; a poller waits for `matched`.
+/// Returns what follows from one more commit if a poller waits for `matched`.
 fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Option<EventId>) -> Vec<String> {
     let known = before.map(|before| backlog::waiting(&key(), before.run())).unwrap_or_default();
     let waiting = backlog::waiting(&key(), next.run()).into_iter();
@@ -76,18 +76,18 @@ fn line(after: Vec<String>) -> String {
     told.join(", ")
 }
 
-/// What follows from `commands` on a run with these commits.
+/// Returns what follows from `commands` on a run with these commits.
 fn follows(start: &Start, commits: &[&[Command]], commands: &[Command]) -> String {
     let before = run(start, commits);
     let next = commit(Some(&before), start, commands);
     line(all_that_follows(Some(&before), &next, None))
 }
 
-/// What follows from a look at a run with these commits, of which nobody has anything in memory.
+/// Returns what follows from a wake of a run with these commits of which nothing is in memory.
 fn found(start: &Start, commits: &[&[Command]]) -> String {
     let loaded = run(start, commits);
     let (outbox, round) = (&loaded.body.links.outbox, loaded.body.links.outbox.round());
-    line(of_look(&key(), &loaded, outbox, round, now()).iter().map(word).collect())
+    line(of_wake(&key(), &loaded, outbox, round, now()).iter().map(word).collect())
 }
 
 fn word(after: &After) -> String {
@@ -99,7 +99,7 @@ fn word(after: &After) -> String {
             format!("{scheduled_event_id} of {} no longer in flight", list.name)
         }
         After::Withdraw { list, scheduled_event_id, .. } => format!("withdraw {scheduled_event_id} from {}", list.name),
-        After::Wake(None) => "wake nobody".to_owned(),
+        After::Wake(None) => "wake never".to_owned(),
         After::Wake(Some(at)) => format!("wake in {}s", at.since(now()).as_millis() / 1_000),
         After::SettleRiders => "settle riders".to_owned(),
         After::Grant(reserved) => format!("grant {}", reserved.scheduled_event_id),
@@ -151,7 +151,7 @@ fn child() -> Decision {
 }
 
 #[test]
-fn riders_are_settled_before_a_turn_is_granted_and_seen_to_when_all_tasks_are_out() {
+fn riders_are_settled_before_grants_and_handed_out_last() {
     let begun = run(&start(), &[&[]]);
     let all = all_that_follows(None, &begun, None);
     assert_eq!(all, ["wake in 30s", "settle riders", "offer 2 on l", "see to riders", "notify of 2"]);
@@ -160,7 +160,7 @@ fn riders_are_settled_before_a_turn_is_granted_and_seen_to_when_all_tasks_are_ou
 }
 
 #[test]
-fn a_task_is_offered_when_it_begins_to_wait_and_not_with_what_happens_while_it_waits() {
+fn a_task_is_offered_once_when_it_begins_to_wait() {
     let schedules = turn(2, vec![activity()]);
     assert_eq!(follows(&start(), &[], &schedules), "withdraw 2 from l, wake in 30s, offer 5 on work, notify of 5");
     assert_eq!(follows(&start(), &[], &[signal()]), "wake in 30s, notify of 3");
@@ -168,18 +168,15 @@ fn a_task_is_offered_when_it_begins_to_wait_and_not_with_what_happens_while_it_w
 }
 
 #[test]
-fn a_task_that_is_taken_stays_its_takers_and_one_that_has_ended_is_withdrawn() {
+fn ended_tasks_are_withdrawn_and_started_ones_are_not() {
     assert_eq!(follows(&start(), &[], &[taken(None)]), "wake in 30s, notify of 3");
-    assert_eq!(follows(&start(), &[], &[terminate()]), "withdraw 2 from l, wake nobody, notify of 3, the last");
+    assert_eq!(follows(&start(), &[], &[terminate()]), "withdraw 2 from l, wake never, notify of 3, the last");
     let waits = turn(2, vec![activity()]);
-    assert_eq!(
-        follows(&start(), &[&waits], &[terminate()]),
-        "withdraw 5 from work, wake nobody, notify of 6, the last"
-    );
+    assert_eq!(follows(&start(), &[&waits], &[terminate()]), "withdraw 5 from work, wake never, notify of 6, the last");
 }
 
 #[test]
-fn a_task_is_in_flight_from_the_commit_that_starts_it_to_the_one_that_ends_it() {
+fn a_task_is_in_flight_from_its_start_to_its_end() {
     let flights = |commits: &[&[Command]], commands: &[Command]| -> String {
         let before = run(&start(), commits);
         let next = commit(Some(&before), &start(), commands);
@@ -188,25 +185,25 @@ fn a_task_is_in_flight_from_the_commit_that_starts_it_to_the_one_that_ends_it() 
     };
     let taken = [taken(None)];
     assert_eq!(flights(&[], &taken), "2 of l in flight");
-    assert_eq!(flights(&[&taken], &[signal()]), "", "it goes on");
+    assert_eq!(flights(&[&taken], &[signal()]), "", "it stays in flight");
     assert_eq!(flights(&[&taken], &[terminate()]), "2 of l no longer in flight", "a run that closes lets it go");
     let schedules = turn(2, vec![activity()]);
     assert_eq!(flights(&[&taken], &schedules[1..]), "2 of l no longer in flight");
-    assert_eq!(flights(&[], &schedules), "", "it came and went in one commit");
+    assert_eq!(flights(&[], &schedules), "", "it started and ended in one commit");
     let starts = [Command::StartActivity { scheduled_event_id: 5, identity: None, poll: None }];
     assert_eq!(flights(&[&schedules], &starts), "5 of work in flight");
-    assert_eq!(flights(&[&schedules, &starts], &[signal()]), "", "it goes on");
+    assert_eq!(flights(&[&schedules, &starts], &[signal()]), "", "it stays in flight");
     assert_eq!(flights(&[&schedules, &starts], &[terminate()]), "5 of work no longer in flight");
 }
 
 #[test]
-fn somebody_looks_again_when_the_first_time_comes() {
+fn a_run_is_woken_at_its_earliest_time() {
     assert_eq!(follows(&start(), &[&[taken(None)]], &turn(2, vec![timer(10)])[1..]), "wake in 10s, notify of 5");
     assert_eq!(follows(&start(), &[&[taken(None)]], &turn(2, vec![timer(90)])[1..]), "wake in 90s, notify of 5");
 }
 
 #[test]
-fn what_a_run_owes_is_delivered_once_by_the_commit_that_makes_it_ready() {
+fn effects_are_delivered_once_when_they_become_ready() {
     let starts = turn(2, vec![child()]);
     let once = "withdraw 2 from l, wake in 30s, notify of 5, deliver [StartChild] in round 3";
     assert_eq!(follows(&start(), &[], &starts), once);
@@ -214,16 +211,16 @@ fn what_a_run_owes_is_delivered_once_by_the_commit_that_makes_it_ready() {
 }
 
 #[test]
-fn the_schedule_of_a_run_is_told_when_it_has_closed_and_no_other_goes_on_for_it() {
+fn a_schedule_wakes_when_its_run_closes_for_good() {
     assert_eq!(follows(&scheduled(), &[&[taken(None)]], &[signal()]), "wake in 30s, notify of 5");
-    let closed = "withdraw 2 from l, wake nobody, notify of 3, the last, wake its schedule";
+    let closed = "withdraw 2 from l, wake never, notify of 3, the last, wake its schedule";
     assert_eq!(follows(&scheduled(), &[], &[terminate()]), closed);
-    let goes_on = turn(2, vec![ContinueAsNew::default().into()]);
-    assert_eq!(follows(&scheduled(), &[&[taken(None)]], &goes_on[1..]), "wake in 30s, notify of 5, the last");
+    let continues = turn(2, vec![ContinueAsNew::default().into()]);
+    assert_eq!(follows(&scheduled(), &[&[taken(None)]], &continues[1..]), "wake in 30s, notify of 5, the last");
 }
 
 #[test]
-fn a_look_finds_what_was_forgotten_and_nothing_that_has_yet_to_wait() {
+fn a_wake_restores_only_what_is_available() {
     assert_eq!(found(&start(), &[]), "offer 2 on l");
     assert_eq!(found(&start(), &[&[taken(None)]]), "");
     assert_eq!(found(&start(), &[&[taken(Some(POLL))]]), "remember 2 for poll 9");
