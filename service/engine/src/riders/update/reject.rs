@@ -1,10 +1,11 @@
-//! Telling that an update is rejected, where several nodes share a store. A rejection leaves nothing in the store that would keep a
-//! decider from accepting the same update elsewhere, whose caller gave up waiting there and has asked here again. So nobody hears of it
-//! before all other nodes have said that none of their deciders has the update. Who says so remembers the rejection, and does
-//! not have the update judged again.
+//! Announcement of rejections with several nodes over one store. A rejection is not stored, so that nothing
+//! prevents a decider of another node from accepting the same update, if its caller stopped waiting there and
+//! repeated it here. Therefore the caller gets it only after all other nodes have replied that none of their
+//! deciders has the update. A node that replies so remembers the rejection and does not have the update judged
+//! again.
 //!
-//! A node that is taken for dead is not asked. What was judged there it does not record any more: it knows that it has been
-//! silent for so long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
+//! A node that is considered dead is not asked. It does not record verdicts any more, because it knows that its
+//! heartbeats have failed for that long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +19,11 @@ use crate::nodes::Nodes;
 use crate::riders::heard::UpdateHeard;
 use crate::{Refusal, RejectedUpdate};
 
-/// How long the other nodes have to say whether a decider of theirs has an update. Ours: as for polls that are repeated.
+/// Time for the other nodes to reply whether one of their deciders has an update. Ours: as for repeated polls.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
-/// What the caller of an update hears: a rejection only if no decider of another node can accept the update yet.
+/// Returns the outcome for the caller of an update: a rejection only if no decider of another node can still accept
+/// it.
 pub(super) async fn told_by_all(
     (nodes, elsewhere): (&Nodes, &Elsewhere),
     key: &HeadKey,
@@ -52,7 +54,7 @@ pub(super) async fn told_by_all(
     UpdateHeard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, waits_for: None })
 }
 
-/// `None` when one does not say.
+/// Asks all other nodes to give up an update; `None` if one does not reply.
 async fn do_all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
     let peers = elsewhere.peers()?;
     let mut asked = JoinSet::new();
