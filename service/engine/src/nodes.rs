@@ -64,7 +64,7 @@ const GROUP: usize = 8;
 
 /// Number of heartbeats after which a node checks for another record, unless the last known record is full: then it
 /// checks with each heartbeat. Ours: only a node that joined while another left is found this late.
-const LOOK_FURTHER_EVERY: u64 = 10;
+const SEARCH_RECORDS_EVERY: u64 = 10;
 
 /// Returns the name of a record in the store.
 fn record_name(group: usize) -> String {
@@ -371,7 +371,7 @@ impl Nodes {
         let Groups { own, known, is_full, beats } = self.groups();
         let known_ones = (0..known).filter(|group| Some(*group) != own).map(|group| self.read_record(group));
         let mut records: BTreeMap<usize, NodesRecord> = try_join_all(known_ones).await?.into_iter().flatten().collect();
-        if own.is_none() || is_full || beats.is_multiple_of(LOOK_FURTHER_EVERY) {
+        if own.is_none() || is_full || beats.is_multiple_of(SEARCH_RECORDS_EVERY) {
             for group in known.. {
                 let Some(found) = self.read_record(group).await? else { break };
                 records.extend([found]);
@@ -676,7 +676,7 @@ mod tests {
         nodes[1].leave().await.unwrap();
         // The record was full before and now has space.
         nodes[0].groups.lock().unwrap().is_full = false;
-        for _ in 0..LOOK_FURTHER_EVERY {
+        for _ in 0..SEARCH_RECORDS_EVERY {
             nodes[0].beat().await.unwrap();
         }
         assert!(nodes[0].alive().contains(&"late".to_owned()));

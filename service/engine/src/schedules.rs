@@ -146,8 +146,8 @@ impl Scheduler {
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
         let mut record = ScheduleRecord::decode(&head)?;
         let (rules, times, now) = (record.schedule.rules(), record.times()?, self.clock.now());
-        let sights = self.sights(domain, &record.state).await?;
-        record.state.observe(rules, &sights, now);
+        let observed_runs = self.observed_runs(domain, &record.state).await?;
+        record.state.observe(rules, &observed_runs, now);
         let is_over = record.state.paused.is_some() || record.state.remaining == Some(0);
         let next_times =
             if is_over { Vec::new() } else { upcoming(&times, record.state.cursor.max(now), NEXT_SHOWN).await.times };

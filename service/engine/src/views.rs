@@ -20,7 +20,7 @@ use crate::run::lookup::RunLookup;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState};
 
 /// Delay before the next attempt to find the successor of a run.
-const GO_ON_WAIT: Duration = Duration::from_millis(10);
+const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 /// Read access to runs.
 pub struct Views {
@@ -70,7 +70,7 @@ impl Views {
                         return Ok((run_id, None));
                     }
                     // The successor exists in a moment, or as soon as nothing prevents its start any more.
-                    tokio::time::sleep(GO_ON_WAIT.min(left)).await;
+                    tokio::time::sleep(SUCCESSOR_WAIT.min(left)).await;
                 }
                 closed => return Ok((run_id, closed)),
             }

@@ -12,7 +12,7 @@ use store::{Due, HeadKey};
 pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
 
 /// Time ahead for which the due index is read.
-const AHEAD: Duration = Duration::from_secs(60);
+const READ_AHEAD: Duration = Duration::from_secs(60);
 
 /// Maximum number of runs on the agenda, about 200 bytes each. If more are due soon, the agenda covers a shorter
 /// time.
@@ -20,14 +20,14 @@ pub(crate) const ENTRIES_MAX: usize = 20_000;
 
 /// Delay before a run is woken again if it could not be processed or its task could not be taken. Ours: short,
 /// because the run makes no progress, but not zero, because the store has just failed several attempts.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Time to wake a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgendaEntry {
     at: Timestamp,
     /// Requested in addition to the due index: only the wake removes it, not an earlier commit.
-    is_asked: bool,
+    is_requested: bool,
 }
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ struct AgendaEntries {
     /// When the due index was last read, even if the horizon did not move.
     read_at: Timestamp,
     /// Time of the next wake, unless an earlier one is notified.
-    next_look: Timestamp,
+    next_wake: Timestamp,
 }
 
 impl AgendaEntries {
@@ -89,14 +89,14 @@ impl Agenda {
     /// Sets when a run must be woken, after a commit. An earlier requested wake is kept.
     pub(crate) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
         let mut entries = self.lock();
-        let asked = entries.by_key.get(key).filter(|known| known.is_asked).map(|known| known.at);
+        let asked = entries.by_key.get(key).filter(|known| known.is_requested).map(|known| known.at);
         if asked.is_some_and(|asked| due.is_none_or(|due| asked <= due)) {
             return;
         }
         match due {
             Some(at) if at < entries.horizon => {
-                entries.insert(AgendaEntry { at, is_asked: asked.is_some() }, key);
-                self.must_look_by(at, entries);
+                entries.insert(AgendaEntry { at, is_requested: asked.is_some() }, key);
+                self.wake_by(at, entries);
             }
             _ => entries.remove(key),
         }
@@ -104,9 +104,9 @@ impl Agenda {
 
     /// Makes the next wake no later than this. It may be earlier than necessary, because most commits move the wake
     /// it was for: an unnecessary wake costs less than a notification for each commit.
-    fn must_look_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
-        if at < entries.next_look {
-            entries.next_look = at;
+    fn wake_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
+        if at < entries.next_wake {
+            entries.next_wake = at;
             drop(entries);
             self.earlier.notify_one();
         }
@@ -118,13 +118,13 @@ impl Agenda {
         let mut entries = self.lock();
         let known = entries.by_key.get(key);
         let at = known.map_or(at, |known| known.at.min(at));
-        entries.insert(AgendaEntry { at, is_asked: true }, key);
-        self.must_look_by(at, entries);
+        entries.insert(AgendaEntry { at, is_requested: true }, key);
+        self.wake_by(at, entries);
     }
 
     /// Wakes a run soon, because something could not be done.
     pub(crate) fn look_again(&self, key: &HeadKey, now: Timestamp) {
-        self.set_by(key, now.plus(LOOK_AGAIN_AFTER));
+        self.set_by(key, now.plus(RETRY_DELAY));
     }
 
     /// Extends the horizon and returns the old and the new one: from now on, commits due before the new one are put
@@ -133,7 +133,7 @@ impl Agenda {
     pub(crate) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let mut entries = self.lock();
         let before = entries.horizon;
-        entries.horizon = before.max(now.plus(AHEAD));
+        entries.horizon = before.max(now.plus(READ_AHEAD));
         entries.read_at = now;
         (before, entries.horizon)
     }
@@ -156,8 +156,8 @@ impl Agenda {
             // not known here.
             let known = entries.by_key.get(&key).copied();
             if known.is_none_or(|known| self.read_every.is_some() && at < known.at) {
-                let is_asked = known.is_some_and(|known| known.is_asked);
-                entries.insert(AgendaEntry { at, is_asked }, &key);
+                let is_requested = known.is_some_and(|known| known.is_requested);
+                entries.insert(AgendaEntry { at, is_requested }, &key);
             }
         }
     }
@@ -182,18 +182,18 @@ impl Agenda {
         let mut entries = self.lock();
         // The clock was put back: the due index was not read for the times now ahead, and other nodes may have
         // written entries for them.
-        if entries.read_at > now.plus(AHEAD) {
+        if entries.read_at > now.plus(READ_AHEAD) {
             entries.read_at = Timestamp::default();
             entries.horizon = entries.horizon.min(now);
         }
         // Extended after half of the time ahead, so that entries are known well before they are due.
-        let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(AHEAD.as_millis() / 2));
+        let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(READ_AHEAD.as_millis() / 2));
         let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
         let (at, extend) = match entries.order.first() {
             Some((at, _)) if *at <= extend_at => (*at, false),
             _ => (extend_at.max(now), extend_at <= now),
         };
-        entries.next_look = at;
+        entries.next_wake = at;
         (at, extend)
     }
 

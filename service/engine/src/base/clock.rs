@@ -52,9 +52,9 @@ impl Clock for SystemClock {
 
     async fn sleep_until(&self, at: Timestamp) {
         /// Maximum sleep before the wall clock is read again, because it may be changed during the sleep.
-        const LOOK_AGAIN: Duration = Duration::from_secs(10);
+        const RECHECK_AFTER: Duration = Duration::from_secs(10);
         let wait = Duration::from(at.since(self.now()));
-        tokio::time::sleep(wait.min(LOOK_AGAIN)).await;
+        tokio::time::sleep(wait.min(RECHECK_AFTER)).await;
     }
 }
 

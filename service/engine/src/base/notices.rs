@@ -15,7 +15,7 @@ use uuid::Uuid;
 pub(crate) use kinds::{NoticeKind, NoticeList};
 use rate_limit::{LineAllowed, Overdue, RateLimit};
 
-/// Interval at which omitted events are looked for. Ours: a small part of [`SPAN`].
+/// Interval at which omitted events are reported. Ours: a small part of [`SPAN`].
 pub(crate) const NOTICES_EVERY: Duration = Duration::from_secs(10);
 
 /// Maximum number of characters of callers' text, such as a reason, in one line. Ours: enough to recognize the

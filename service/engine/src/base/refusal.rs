@@ -15,7 +15,7 @@ mod rows;
 pub use row::MayBeRecorded;
 pub use row::RefusalRow;
 
-/// Kind of thing whose number is limited.
+/// Kind of limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limited {
     /// Domains.

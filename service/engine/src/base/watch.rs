@@ -94,7 +94,7 @@ impl Watchers {
     }
 
     /// Whether the run has not been read from the store for `every`. If so, the caller must read it.
-    pub(crate) fn is_time_to_look(&self, key: &HeadKey, every: Duration) -> bool {
+    pub(crate) fn is_check_due(&self, key: &HeadKey, every: Duration) -> bool {
         let mut watched = self.lock();
         let Some(entry) = watched.get_mut(key).filter(|entry| entry.looked.elapsed() >= every) else { return false };
         entry.looked = Instant::now();

@@ -44,7 +44,7 @@ const COUNT_LASTS: Duration = Duration::from_secs(10);
 
 /// The same if the count leaves no capacity. Ours: a caller that repeats a refused start must not cause a count
 /// each time.
-const NO_LASTS: Duration = Duration::from_secs(1);
+const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
 /// Time for which capacity is kept for a child that was decided but has not started. Ours: it starts in a moment,
 /// or waits for the store.
@@ -92,7 +92,7 @@ impl KnownOfDomain {
     fn stale(&mut self, max: u64) -> Option<u64> {
         let has_room = self.open() < max;
         let is_stale = self.counted.is_none_or(|QuotaCount { at, is_billed, .. }| {
-            !is_billed || at.elapsed() >= if has_room { COUNT_LASTS } else { NO_LASTS }
+            !is_billed || at.elapsed() >= if has_room { COUNT_LASTS } else { REFUSAL_LASTS }
         });
         is_stale.then(|| self.next())
     }
@@ -276,7 +276,7 @@ mod tests {
         let mut known = KnownOfDomain::default();
         known.count(1, 1, true);
         assert!(known.stale(2).is_none() && known.stale(1).is_none());
-        tokio::time::advance(NO_LASTS).await;
+        tokio::time::advance(REFUSAL_LASTS).await;
         assert!(known.stale(2).is_none() && known.stale(1).is_some());
         tokio::time::advance(COUNT_LASTS).await;
         assert!(known.stale(2).is_some());

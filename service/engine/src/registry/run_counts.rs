@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// Maximum number of domains with their own numbers. Ours: they are labels of metrics, and each metric has a series
 /// per domain.
-const DOMAINS_TOLD_MAX: usize = 100;
+const DOMAINS_SHOWN_MAX: usize = 100;
 
 /// Name that stands for all other domains. A domain with this name is counted among them.
 const OTHER_DOMAINS: &str = "*";
@@ -92,7 +92,7 @@ impl RunCounts {
     pub(crate) fn gauged(&self) -> Option<Gauged> {
         let counted = self.lock();
         let LastCount { by_domain: counts, all, flagged } = counted.as_ref()?;
-        let (mut by_domain, mut room) = (BTreeMap::new(), DOMAINS_TOLD_MAX);
+        let (mut by_domain, mut room) = (BTreeMap::new(), DOMAINS_SHOWN_MAX);
         for (domain, counts) in counts {
             let told = if domain == OTHER_DOMAINS || room == 0 { OTHER_DOMAINS } else { domain };
             room -= usize::from(told == domain && domain != OTHER_DOMAINS);
@@ -165,7 +165,7 @@ mod tests {
     fn domains_beyond_the_maximum_are_counted_together() {
         let age = Age { until: Instant::now(), counted_at: Timestamp::from_millis(7) };
         let counts = || BTreeMap::from([("open".into(), 10), ("stuck".into(), 2), ("retrying".into(), 1)]);
-        let mut by_domain: ByDomain = (0..DOMAINS_TOLD_MAX + 3).map(|it| (format!("d{it:03}"), counts())).collect();
+        let mut by_domain: ByDomain = (0..DOMAINS_SHOWN_MAX + 3).map(|it| (format!("d{it:03}"), counts())).collect();
         by_domain.insert("*".to_owned(), counts());
         let counted = LastCount { by_domain, all: age, flagged: age };
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
@@ -173,7 +173,7 @@ mod tests {
         let known = RunCounts::new(store, Arc::new(SystemClock), Arc::new(registry), Background::new());
         *known.lock() = Some(counted);
         let gauged = known.gauged().unwrap();
-        assert_eq!(gauged.by_domain.len(), DOMAINS_TOLD_MAX + 1);
+        assert_eq!(gauged.by_domain.len(), DOMAINS_SHOWN_MAX + 1);
         assert_eq!(gauged.by_domain["d000"], [13, 0, 0, 2, 0, 1, 0]);
         assert_eq!(gauged.by_domain["*"].map(|gauge| gauge % 4), [0, 0, 0, 0, 0, 0, 0], "four domains");
     }

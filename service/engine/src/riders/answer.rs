@@ -42,7 +42,7 @@ struct Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         if !self.with.is_empty() && self.room.riders.end_answering(&self.key, self.by, self.is_lost) {
-            self.room.look_to_riders(&self.key, self.run_id);
+            self.room.check_riders(&self.key, self.run_id);
         }
     }
 }
@@ -83,7 +83,7 @@ impl Answering {
             }
         }
         if room.riders.updates() > 0 {
-            room.look_to_riders(&self.key, self.run_id);
+            room.check_riders(&self.key, self.run_id);
         }
     }
 }
@@ -282,7 +282,7 @@ impl RequestReply {
         }
         // The run may have changed while the query was being answered.
         if !outcomes.is_empty() && self.riders.answer(key, run_id, shown, version, outcomes) {
-            self.look_to_riders(key, run_id);
+            self.check_riders(key, run_id);
         }
     }
 

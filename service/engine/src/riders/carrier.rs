@@ -7,7 +7,7 @@ use history::{ProposedUpdate, Run, TurnId, limits};
 
 use crate::lists::Taker;
 use crate::lists::grant::{NumberedQuery, RiderKind, TakenAlong};
-use crate::riders::place::{self, By, Happens};
+use crate::riders::place::{self, By, RiderEvent};
 use crate::riders::rider::{OwnTask, Rider, RiderContent};
 
 /// Maximum bytes of the queries that one task takes, and the same for updates. A larger one is taken alone. Ours: a
@@ -90,7 +90,7 @@ pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>)
     let mut updates = Load::new(if takes(RiderKind::Update) { most } else { 0 });
     let mut taken = TakenAlong::default();
     for rider in riders.iter_mut().filter(|rider| rider.run_id == run_id && rider.since <= shown) {
-        if rider.place.after(rider.kind(), Happens::Taken(by)).is_none() {
+        if rider.place.after(rider.kind(), RiderEvent::Taken(by)).is_none() {
             continue;
         }
         let bytes = rider.bytes();
@@ -107,7 +107,7 @@ pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>)
             }
             RiderContent::Query { .. } | RiderContent::Update { .. } => continue,
         }
-        rider.undergo(Happens::Taken(by));
+        rider.apply_event(RiderEvent::Taken(by));
         rider.own = own.cloned();
     }
     taken

@@ -34,13 +34,13 @@ use crate::{
 
 /// First delay before a run with waiting riders is read again, because another node may have changed it. It doubles
 /// each time.
-const LOOK_FIRST: Duration = Duration::from_millis(50);
+const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 
 /// Maximum delay. Each read is one read of the store per waiting rider.
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Delay before another node is asked, after one that could not answer or had no decider.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+const NEXT_NODE_DELAY: Duration = Duration::from_millis(250);
 
 /// Maximum time to wait for one node's answer to a query before another is asked, except for callers that watch for
 /// changes, which may wait for longer. Ours: the maximum time of a query task, plus one second.
@@ -101,21 +101,21 @@ impl RequestReply {
                 {
                     return heard;
                 }
-                tokio::time::sleep(ASK_AGAIN_AFTER).await;
+                tokio::time::sleep(NEXT_NODE_DELAY).await;
             }
         };
         tokio::select! {
             heard = asking => heard,
-            never = self.keep_looking(key) => match never {},
+            never = self.keep_checking_run(key) => match never {},
         }
     }
 
     /// Checks the run periodically, because another node may have ended the turn that a rider waits for.
-    async fn keep_looking(self: &Arc<Self>, key: &HeadKey) -> Infallible {
-        let mut wait = LOOK_FIRST;
+    async fn keep_checking_run(self: &Arc<Self>, key: &HeadKey) -> Infallible {
+        let mut wait = CHECK_DELAY_FIRST;
         loop {
             tokio::time::sleep(wait).await;
-            wait = LOOK_EVERY_MAX.min(wait * 2);
+            wait = CHECK_DELAY_MAX.min(wait * 2);
             if let Err(refusal) = self.runs.ask(key, |reply| RunRequest::SeeToRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
             }
@@ -123,7 +123,11 @@ impl RequestReply {
     }
 
     /// Awaits the reply of a node as long as the node is alive.
-    async fn hear_alive<T>(&self, node: &str, says: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    async fn await_reply_while_alive<T>(
+        &self,
+        node: &str,
+        says: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
         let until_dead = async {
             while self.nodes.alive().iter().any(|alive| alive == node) {
                 tokio::time::sleep(ALIVE_EVERY).await;
@@ -136,7 +140,7 @@ impl RequestReply {
     }
 
     /// Sends a query to nodes at which a decider waits, until it is answered.
-    pub(super) async fn have_answered_elsewhere(
+    pub(super) async fn query_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
         forwarded: Forwarded,
@@ -150,7 +154,7 @@ impl RequestReply {
             async move {
                 let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
                 forwarded.wait = if forwarded.seen.is_some() { left } else { left.min(FORWARD_WAIT) };
-                match self.hear_alive(&node, peers?.query(&node, &forwarded)).await {
+                match self.await_reply_while_alive(&node, peers?.query(&node, &forwarded)).await {
                     Ok(FromNode::Answer { version, outcome }) => {
                         Some(QueryHeard::Answer(DeciderAnswer { version, outcome }))
                     }
@@ -168,7 +172,7 @@ impl RequestReply {
 
     /// Lends an update that waits here to nodes at which a decider waits, as often as necessary. Sets `in_doubt`
     /// once a decider of another node may have it whose verdict is no longer awaited.
-    pub(super) async fn have_judged_elsewhere(
+    pub(super) async fn judge_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
         run_id: Uuid,
@@ -202,7 +206,7 @@ impl RequestReply {
     ) {
         let judged = match self.lists.elsewhere.peers() {
             None => Ok(FromJudge::Withdrawn),
-            Some(peers) => self.hear_alive(node, peers.judge(node, &lent)).await,
+            Some(peers) => self.await_reply_while_alive(node, peers.judge(node, &lent)).await,
         };
         // Set before the update can be taken here again.
         if matches!(judged, Ok(FromJudge::Held) | Err(_)) {
@@ -227,7 +231,7 @@ impl RequestReply {
             None => self.riders.end_lending(key, run_id, &update_id),
         }
         if self.riders.updates() > 0 {
-            self.look_to_riders(key, run_id);
+            self.check_riders(key, run_id);
         }
     }
 }
@@ -284,7 +288,7 @@ impl RequestReply {
                 told = &mut heard => told.ok(),
                 () = self.background.stopped() => None,
                 () = tokio::time::sleep_until(give_up) => None,
-                never = self.keep_looking(&key) => match never {},
+                never = self.keep_checking_run(&key) => match never {},
             };
             if let Some(told) = told {
                 return told.into();

@@ -52,7 +52,7 @@ pub(crate) enum RiderPlace {
 
 /// Event of riders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Happens {
+pub(crate) enum RiderEvent {
     /// A task takes them.
     Taken(By),
     /// The answer of a task has arrived and is about to be recorded.
@@ -73,29 +73,29 @@ pub(crate) enum Happens {
 
 impl RiderPlace {
     /// Returns the state after an event; `None` if it does not change.
-    pub(crate) fn after(self, kind: RiderKind, happens: Happens) -> Option<Self> {
+    pub(crate) fn after(self, kind: RiderKind, happens: RiderEvent) -> Option<Self> {
         use RiderPlace::{Answering, Held, Lent, Out, Waits};
         match happens {
-            Happens::Taken(by) => match self {
+            RiderEvent::Taken(by) => match self {
                 Waits => Some(Out(by)),
                 // No separate task is made for it.
                 Held { .. } => matches!(by, By::Turn(_)).then_some(Out(by)),
                 Lent | Out(_) | Answering(_) => None,
             },
-            Happens::AnswerComes(by) => (self == Out(by)).then_some(Answering(by)),
-            Happens::AnswerFails { by, is_lost } => (self == Answering(by)).then_some(match kind {
+            RiderEvent::AnswerComes(by) => (self == Out(by)).then_some(Answering(by)),
+            RiderEvent::AnswerFails { by, is_lost } => (self == Answering(by)).then_some(match kind {
                 RiderKind::Update if !is_lost => Out(by),
                 RiderKind::Query | RiderKind::Update => Waits,
             }),
-            Happens::TaskLost(by) => (self == Out(by)).then_some(Waits),
-            Happens::RunSeen { held, idle_at } => match self {
+            RiderEvent::TaskLost(by) => (self == Out(by)).then_some(Waits),
+            RiderEvent::RunSeen { held, idle_at } => match self {
                 Out(By::Turn(turn)) => (held != Some(turn)).then_some(Waits),
                 Held { version } => idle_at.is_some_and(|now| now != version).then_some(Waits),
                 Waits | Lent | Out(By::Own(_)) | Answering(_) => None,
             },
-            Happens::Lent => (self == Waits).then_some(Lent),
-            Happens::Returned => (self == Lent).then_some(Waits),
-            Happens::Answered { version } => (kind == RiderKind::Query).then_some(Held { version }),
+            RiderEvent::Lent => (self == Waits).then_some(Lent),
+            RiderEvent::Returned => (self == Lent).then_some(Waits),
+            RiderEvent::Answered { version } => (kind == RiderKind::Query).then_some(Held { version }),
         }
     }
 
@@ -128,8 +128,8 @@ impl RiderPlace {
 /// | out | – | gone on | refused | – | – |
 /// | lent, or answering | – | – | – | – | – |
 ///
-/// The run knows the update; another run is the newest or continues this one; the run has closed; it is paused; it
-/// has another version than the update expects.
+/// The columns are, in this order: the run knows the update; another run is the newest or continues this one; the
+/// run has closed; the run is paused; the run has another version than the update expects.
 pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> Option<UpdateHeard> {
     let is_out = match place {
         RiderPlace::Waits | RiderPlace::Held { .. } => false,
@@ -161,9 +161,9 @@ pub(crate) fn is_new(run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> bool {
 }
 
 /// Returns the event for the riders of a run that was read.
-pub(crate) fn seen(run: &Run) -> Happens {
+pub(crate) fn seen(run: &Run) -> RiderEvent {
     let held = run.turn.as_ref().filter(|_| run.is_open());
-    Happens::RunSeen {
+    RiderEvent::RunSeen {
         held: held.map(|turn| TurnId {
             scheduled_event_id: turn.scheduled_event_id,
             started_event_id: turn.started_event_id,

@@ -22,7 +22,7 @@ use crate::run::request::RunRequest;
 use crate::{Forwarded, QueryOutcome, Refusal, RunRef, SeenVersion};
 
 /// Delay before the next attempt to find the successor of a run.
-const GO_ON_WAIT: Duration = Duration::from_millis(10);
+const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 impl SeenVersion {
     /// Whether an answer equals what this caller has seen.
@@ -153,7 +153,7 @@ impl RequestReply {
         let heard = tokio::select! {
             biased;
             answer = answer => answer.ok().map(QueryHeard::Answer),
-            heard = self.have_answered_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
+            heard = self.query_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
             () = self.background.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
@@ -198,12 +198,12 @@ impl RequestReply {
                 Posing::Put(run_id, list) => return Ok((run_id, list)),
                 Posing::GoesOn(back) => {
                     query = back;
-                    tokio::time::sleep(GO_ON_WAIT).await;
+                    tokio::time::sleep(SUCCESSOR_WAIT).await;
                 }
                 Posing::Earlier(back, run_id) => {
                     let loaded = self.reader.load_run(key, run_id).await?;
                     self.riders.put_query(key, loaded.run(), *back)?;
-                    self.see_to_queries_of_closed(key, &loaded);
+                    self.make_task_for_closed(key, &loaded);
                     return Ok((run_id, decider_list(key, &loaded)));
                 }
             }

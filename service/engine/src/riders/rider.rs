@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::SeenVersion;
 use crate::lists::grant::{Query, RiderKind};
 use crate::riders::heard::{DeciderAnswer, UpdateHeard};
-use crate::riders::place::{By, Happens, RiderPlace};
+use crate::riders::place::{By, RiderEvent, RiderPlace};
 
 /// Aborts a waiting tokio task when the last rider that needs it is dropped.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl Rider {
     }
 
     /// Applies an event. Returns whether the state has changed.
-    pub(super) fn undergo(&mut self, happens: Happens) -> bool {
+    pub(super) fn apply_event(&mut self, happens: RiderEvent) -> bool {
         let Some(place) = self.place.after(self.kind(), happens) else { return false };
         self.place = place;
         if !matches!(place, RiderPlace::Out(By::Own(_)) | RiderPlace::Answering(By::Own(_))) {

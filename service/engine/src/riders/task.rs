@@ -66,7 +66,7 @@ impl RequestReply {
     }
 
     /// Makes a task for the queries of a closed run, which has no turns any more.
-    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
+    pub(super) fn make_task_for_closed(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         if self.riders.settle_closed(key, loaded.run()) {
             self.make_task(key, loaded, RiderKind::Query);
         }
@@ -154,7 +154,7 @@ impl RequestReply {
                 RiderKind::Query => self.metrics.ask_tasks_lost.inc(),
                 RiderKind::Update => self.metrics.speculative_turns_lost.inc(),
             };
-            self.look_to_riders(key, run_id);
+            self.check_riders(key, run_id);
         }
     }
 
@@ -178,7 +178,7 @@ impl RequestReply {
     }
 
     /// Makes the run's worker check its riders, because something about them has changed.
-    pub(crate) fn look_to_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
+    pub(crate) fn check_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
         let (room, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
             if let Err(refusal) = room.runs.ask(&key, |reply| RunRequest::SeeToRiders { reply }).await {
@@ -189,7 +189,7 @@ impl RequestReply {
             if let Ok(loaded) = room.reader.load_run(&key, run_id).await
                 && !loaded.run().is_open()
             {
-                room.see_to_queries_of_closed(&key, &loaded);
+                room.make_task_for_closed(&key, &loaded);
             }
         });
     }

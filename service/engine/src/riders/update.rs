@@ -27,11 +27,11 @@ use crate::run::request::RunRequest;
 use crate::{EventRange, Refusal, RunRef};
 
 /// Delay before the next attempt to find the successor of a run.
-const GO_ON_WAIT: Duration = Duration::from_millis(10);
+const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 /// If other nodes may write to a run, interval at which it is read while a caller waits for an accepted update to
 /// end.
-const SHARED_LOOK_EVERY: Duration = Duration::from_millis(500);
+const SHARED_CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// Reason of an update that a decider took and did not answer.
 const UNANSWERED: &str = "unanswered";
@@ -151,7 +151,7 @@ impl RequestReply {
                     let lending = (update_id.as_str(), &in_doubt);
                     let heard = tokio::select! {
                         heard = self.hear(part, heard, deadline) => heard,
-                        never = self.have_judged_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
+                        never = self.judge_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
                     };
                     let heard = match heard {
                         Ok(heard) => heard,
@@ -164,7 +164,7 @@ impl RequestReply {
                         let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
                         return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, waits_for: None });
                     }
-                    tokio::time::sleep(GO_ON_WAIT).await;
+                    tokio::time::sleep(SUCCESSOR_WAIT).await;
                     continue;
                 }
                 Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
@@ -183,7 +183,7 @@ impl RequestReply {
             };
             let heard = if in_doubt.load(Ordering::Relaxed) {
                 let others = (&*self.nodes, &*self.lists.elsewhere);
-                reject::told_by_all(others, &key, run_id, &asked.update_id, heard).await
+                reject::confirm_rejection(others, &key, run_id, &asked.update_id, heard).await
             } else {
                 heard
             };
@@ -192,12 +192,12 @@ impl RequestReply {
                 // The run is not open any more.
                 UpdateHeard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
                 UpdateHeard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
-                heard => read_heard(asked.update_id, run_id, heard),
+                heard => outcome_to_progress(asked.update_id, run_id, heard),
             };
         }
     }
 
-    /// Waits for a verdict. If the wait ends first, returns the state of the update, and whether it was there.
+    /// Waits for a verdict. If the wait ends first, returns the state of the update as the error; `None` if it is gone.
     async fn hear(
         &self,
         part: WaitingCaller<'_>,
@@ -246,7 +246,11 @@ impl RequestReply {
             let event_id = match run.update_status(update_id) {
                 UpdateStatus::Accepted { event_id } => event_id,
                 UpdateStatus::Ended { event_id, .. } => {
-                    return read_heard(update_id.to_owned(), run_id, self.ended(&key, &loaded, event_id).await?);
+                    return outcome_to_progress(
+                        update_id.to_owned(),
+                        run_id,
+                        self.ended(&key, &loaded, event_id).await?,
+                    );
                 }
                 UpdateStatus::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
                 UpdateStatus::New => {
@@ -259,7 +263,7 @@ impl RequestReply {
                 let (update_id, started) = (update_id.to_owned(), false);
                 return Ok(UpdateProgress { update_id, run_id, started, event_id, done: None });
             }
-            let wait = if self.nodes.is_shared() { left.min(SHARED_LOOK_EVERY) } else { left };
+            let wait = if self.nodes.is_shared() { left.min(SHARED_CHECK_EVERY) } else { left };
             tokio::select! {
                 biased;
                 () = watching.beyond(run_id, run.last_event_id) => {}
@@ -329,7 +333,7 @@ impl RequestReply {
     }
 }
 
-fn read_heard(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<UpdateProgress, Refusal> {
+fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<UpdateProgress, Refusal> {
     match heard {
         UpdateHeard::Done { event_id, version, result } => {
             Ok(UpdateProgress { update_id, run_id, started: false, event_id, done: Some((version, result)) })

@@ -23,7 +23,7 @@ use crate::lists::Taker;
 use crate::lists::grant::{Query, RiderKind, TakenAlong};
 use crate::riders::carrier::{Carrier, WithTask, take};
 use crate::riders::heard::{DeciderAnswer, UpdateHeard};
-use crate::riders::place::{self, By, Happens, RiderPlace};
+use crate::riders::place::{self, By, RiderEvent, RiderPlace};
 use crate::riders::rejections::Rejections;
 use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
 use crate::{QueryOutcome, Refusal, SeenVersion};
@@ -198,7 +198,7 @@ impl Riders {
     pub(crate) fn begin_answering(&self, key: &HeadKey, by: By, judges: bool) -> WithTask {
         self.with(key, |riders| {
             let may = riders.iter_mut().filter(|rider| judges || rider.kind() == RiderKind::Query);
-            let begun = may.filter_map(|rider| rider.undergo(Happens::AnswerComes(by)).then_some(&*rider));
+            let begun = may.filter_map(|rider| rider.apply_event(RiderEvent::AnswerComes(by)).then_some(&*rider));
             WithTask::of(begun)
         })
     }
@@ -206,32 +206,32 @@ impl Riders {
     /// Handles an answer that was not recorded: the task may be answered again, or is lost. Returns whether it had
     /// any riders.
     pub(crate) fn end_answering(&self, key: &HeadKey, by: By, is_lost: bool) -> bool {
-        self.happen(key, Happens::AnswerFails { by, is_lost }, |_| true)
+        self.happen(key, RiderEvent::AnswerFails { by, is_lost }, |_| true)
     }
 
     /// Handles a task that is lost or did not reach its poller: its riders wait again. Returns whether it had any.
     pub(crate) fn lose(&self, key: &HeadKey, by: By) -> bool {
-        self.happen(key, Happens::TaskLost(by), |_| true)
+        self.happen(key, RiderEvent::TaskLost(by), |_| true)
     }
 
     /// Takes a waiting update to lend it to another node.
     pub(crate) fn lend(&self, key: &HeadKey, run_id: Uuid, update_id: &str) -> Option<ProposedUpdate> {
         self.with(key, |riders| {
             let rider = riders.iter_mut().find(|rider| rider.is_update(run_id, update_id))?;
-            if rider.undergo(Happens::Lent) { rider.asked().cloned() } else { None }
+            if rider.apply_event(RiderEvent::Lent) { rider.asked().cloned() } else { None }
         })
     }
 
     /// Puts back a lent update that returned without a verdict: the next turn takes it.
     pub(crate) fn end_lending(&self, key: &HeadKey, run_id: Uuid, update_id: &str) {
-        self.happen(key, Happens::Returned, |rider| rider.is_update(run_id, update_id));
+        self.happen(key, RiderEvent::Returned, |rider| rider.is_update(run_id, update_id));
     }
 
     /// Applies an event to riders. Returns whether the state of any has changed.
-    fn happen(&self, key: &HeadKey, happens: Happens, to: impl Fn(&Rider) -> bool) -> bool {
+    fn happen(&self, key: &HeadKey, happens: RiderEvent, to: impl Fn(&Rider) -> bool) -> bool {
         self.with(key, |riders| {
             // Every rider must be changed, so that `any` would end too early.
-            let moved = riders.iter_mut().filter(|rider| to(rider)).map(|rider| rider.undergo(happens));
+            let moved = riders.iter_mut().filter(|rider| to(rider)).map(|rider| rider.apply_event(happens));
             moved.filter(|moved| *moved).count() > 0
         })
     }
@@ -252,7 +252,7 @@ impl Riders {
                 let mut asked = riders.iter_mut().filter(|rider| rider.id == number && rider.run_id == run_id);
                 if let Some(rider) = asked.find(|rider| rider.since <= shown) {
                     goes_on |= rider.answer(&DeciderAnswer { version, outcome });
-                    rider.undergo(Happens::Answered { version });
+                    rider.apply_event(RiderEvent::Answered { version });
                 }
             }
             goes_on

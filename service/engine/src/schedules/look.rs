@@ -48,8 +48,8 @@ impl Scheduler {
             let (rules, times, now) = (record.schedule.rules(), record.times()?, self.clock.now());
             let id = Uuid::from_bytes(head.run);
             let before = record.state.clone();
-            let sights = self.sights(domain, &record.state).await?;
-            record.state.observe(rules, &sights, now);
+            let observed_runs = self.observed_runs(domain, &record.state).await?;
+            record.state.observe(rules, &observed_runs, now);
             for it in &done {
                 match it {
                     ActionDone::Started(number, result) => record.state.started(*number, result.clone()),
@@ -85,11 +85,11 @@ impl Scheduler {
     }
 
     /// Returns the current state of a schedule's runs, in their order.
-    pub(super) async fn sights(&self, domain: &str, state: &ScheduleState) -> Result<Vec<ObservedRun>, Refusal> {
-        join_all(state.running.iter().map(|run| self.sight(domain, run))).await.into_iter().collect()
+    pub(super) async fn observed_runs(&self, domain: &str, state: &ScheduleState) -> Result<Vec<ObservedRun>, Refusal> {
+        join_all(state.running.iter().map(|run| self.observed_run(domain, run))).await.into_iter().collect()
     }
 
-    async fn sight(&self, domain: &str, run: &Running) -> Result<ObservedRun, Refusal> {
+    async fn observed_run(&self, domain: &str, run: &Running) -> Result<ObservedRun, Refusal> {
         let Some(loaded) = self.runs.stored(&HeadKey::new(domain, &*run.workflow_id)).await? else {
             return Ok(ObservedRun::Gone);
         };

@@ -58,7 +58,7 @@ pub struct DeadlineRepair {
 }
 
 /// A run with the data needed for its repair.
-struct Looked {
+struct RepairData {
     late: LateRun,
     beats: Vec<Heartbeat>,
     /// Durations of timers whose duration is not in the state.
@@ -100,7 +100,7 @@ impl DeadlineRepair {
     pub async fn repair(&self, at: &RunRef, by_hand: ByHand, author: Author) -> Result<RepairedRun, Refusal> {
         history::admit::check_by_hand(&by_hand)?;
         self.must_be_right().await?;
-        let Looked { late, beats, timers } = self.look(at).await?;
+        let RepairData { late, beats, timers } = self.look(at).await?;
         if !late.run.is_open() {
             return Err(Fault::RunClosed { status: late.run.status }.into());
         }
@@ -114,7 +114,7 @@ impl DeadlineRepair {
         Ok(RepairedRun { late, event_id: (!admitted.repeated).then_some(admitted.event_id) })
     }
 
-    async fn look(&self, at: &RunRef) -> Result<Looked, Refusal> {
+    async fn look(&self, at: &RunRef) -> Result<RepairData, Refusal> {
         let RunState { mut run, beats, owed, .. } = self.lookup.describe(at).await?;
         let now = self.clock.now();
         let mut timers = BTreeMap::new();
@@ -123,7 +123,7 @@ impl DeadlineRepair {
         }
         run.learn_timer_spans(&timers);
         let deadlines = run.late_deadlines(&beats, &owed, now);
-        Ok(Looked { late: LateRun { run, deadlines }, beats, timers })
+        Ok(RepairData { late: LateRun { run, deadlines }, beats, timers })
     }
 
     /// Returns the duration of a timer from its TimerScheduled event.

@@ -36,7 +36,7 @@ const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_
 const TAKE_OVER_AT_ONCE: usize = 1_000;
 
 /// Number of runs woken concurrently.
-const LOOKS_AT_ONCE: usize = 64;
+const WAKES_AT_ONCE: usize = 64;
 
 /// Interval at which a node reads the due index of its shards from the beginning, because it does not see the
 /// writes of other nodes and an index may lag. Shorter than the grace period of a waiting task.
@@ -46,10 +46,10 @@ pub(crate) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(
 const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
 
 /// Delay after a failed read of the store.
-const TROUBLE_WAIT: Duration = Duration::from_secs(1);
+const ERROR_WAIT: Duration = Duration::from_secs(1);
 
 /// The same for a node that takes over. Ours: short, because runs make no progress in the meantime.
-const TAKE_OVER_TROUBLE_WAIT: Duration = Duration::from_millis(200);
+const TAKE_OVER_ERROR_WAIT: Duration = Duration::from_millis(200);
 
 /// Interval at which expired runs are deleted.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
@@ -89,14 +89,18 @@ impl Sweeper {
         keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_telling().await }));
         keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
         keep("watching the clock", |sweep| Box::pin(async move { sweep.watch_clock().await }));
-        keep("looking again after the clock was put back", |sweep| Box::pin(async move { sweep.look_behind().await }));
+        keep("looking again after the clock was put back", |sweep| {
+            Box::pin(async move { sweep.wake_after_put_back().await })
+        });
         if self.nodes.is_shared() {
-            keep("saying that this node is there", |sweep| Box::pin(async move { sweep.keep_beating().await }));
+            keep("saying that this node is there", |sweep| {
+                Box::pin(async move { sweep.keep_sending_heartbeats().await })
+            });
         }
     }
 
     /// Sends heartbeats of this node until the service stops.
-    async fn keep_beating(self: &Arc<Self>) {
+    async fn keep_sending_heartbeats(self: &Arc<Self>) {
         let mut began = Instant::now();
         loop {
             tokio::time::sleep_until(self.nodes.next_beat(began)).await;
@@ -128,10 +132,10 @@ impl Sweeper {
             let (wake_at, extend) = self.agenda.next(now);
             if extend && let Err(refusal) = self.extend_agenda(now).await {
                 tracing::warn!(%refusal, "the due index could not be read");
-                tokio::time::sleep(TROUBLE_WAIT).await;
+                tokio::time::sleep(ERROR_WAIT).await;
                 continue;
             }
-            let due = self.agenda.take_due(now, LOOKS_AT_ONCE);
+            let due = self.agenda.take_due(now, WAKES_AT_ONCE);
             if due.is_empty() && !extend {
                 tokio::select! {
                     biased;
@@ -140,11 +144,11 @@ impl Sweeper {
                 }
             }
             for key in due {
-                if looks.len() >= LOOKS_AT_ONCE {
+                if looks.len() >= WAKES_AT_ONCE {
                     looks.join_next().await;
                 }
                 let sweep = Arc::clone(self);
-                looks.spawn(async move { sweep.look_or_again(&key).await });
+                looks.spawn(async move { sweep.wake_or_retry(&key).await });
             }
             while looks.try_join_next().is_some() {}
         }
@@ -153,24 +157,24 @@ impl Sweeper {
     /// Offers waiting tasks that other nodes had in memory: at the start, and whenever the set of nodes changes.
     async fn take_over(self: &Arc<Self>) {
         loop {
-            self.look_ahead().await;
+            self.wake_due_ahead().await;
             self.nodes.changed.notified().await;
         }
     }
 
     /// Reads all shards concurrently, so that a slow shard or run does not delay the others.
-    async fn look_ahead(self: &Arc<Self>) {
+    async fn wake_due_ahead(self: &Arc<Self>) {
         let until = self.clock.now().plus(TAKE_OVER_AHEAD).as_millis();
-        let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
+        let looks = Arc::new(Semaphore::new(WAKES_AT_ONCE));
         let mut shards = JoinSet::new();
         for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
-            shards.spawn(Arc::clone(self).look_at_each(shard, until, |_| true, Arc::clone(&looks)));
+            shards.spawn(Arc::clone(self).wake_each(shard, until, |_| true, Arc::clone(&looks)));
         }
         while shards.join_next().await.is_some() {}
     }
 
     /// Wakes the due runs of a shard, if they are wanted.
-    async fn look_at_each(
+    async fn wake_each(
         self: Arc<Self>,
         shard: u32,
         until: UnixMs,
@@ -183,7 +187,7 @@ impl Sweeper {
                 Ok(due) => due,
                 Err(error) => {
                     tracing::warn!(%error, "the due index could not be read");
-                    tokio::time::sleep(TAKE_OVER_TROUBLE_WAIT).await;
+                    tokio::time::sleep(TAKE_OVER_ERROR_WAIT).await;
                     continue;
                 }
             };
@@ -193,7 +197,7 @@ impl Sweeper {
                 let Ok(look) = Arc::clone(&looks).acquire_owned().await else { return };
                 let sweep = Arc::clone(&self);
                 under_way.spawn(async move {
-                    sweep.look_or_again(&due.key).await;
+                    sweep.wake_or_retry(&due.key).await;
                     drop(look);
                 });
                 while under_way.try_join_next().is_some() {}
@@ -207,7 +211,7 @@ impl Sweeper {
         let shards = self.limits.due_shards.max(1);
         let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
         let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
-        // One shard of another node, a different one each time: its node may not know that it is responsible.
+        // Also one shard of another node, a different one each time, because its home may not know that it is.
         let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
         // Read concurrently, so that a slow shard does not delay the others.
         let mut reads = JoinSet::new();
@@ -237,7 +241,7 @@ impl Sweeper {
     }
 
     /// Wakes a run, or schedules another attempt soon if that fails.
-    async fn look_or_again(self: &Arc<Self>, key: &HeadKey) {
+    async fn wake_or_retry(self: &Arc<Self>, key: &HeadKey) {
         self.metrics.looks.inc();
         let looked = match domain_of_schedule(key) {
             Some(_) => self.schedules.look(key).await,
@@ -264,7 +268,7 @@ impl Sweeper {
 
     /// Wakes runs and schedules again after the clock was put back or confirmed, because those woken while it was
     /// ahead have their next wake in the future.
-    async fn look_behind(self: &Arc<Self>) {
+    async fn wake_after_put_back(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
             if !self.guard.take_put_back() {
@@ -277,9 +281,7 @@ impl Sweeper {
             let from = self.clock.now().as_millis();
             for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
                 let is_ahead = move |due: &Due| due.at > from && domain_of_schedule(&due.key).is_none();
-                Arc::clone(self)
-                    .look_at_each(shard, UnixMs::MAX, is_ahead, Arc::new(Semaphore::new(LOOKS_AT_ONCE)))
-                    .await;
+                Arc::clone(self).wake_each(shard, UnixMs::MAX, is_ahead, Arc::new(Semaphore::new(WAKES_AT_ONCE))).await;
             }
         }
     }

@@ -13,8 +13,8 @@ use crate::{Refusal, RunRef, RunState, SeenVersion};
 
 /// If other nodes may write to a run, interval at which watchers here read it, at first and at most. One read costs
 /// a read unit for all watchers together.
-const LOOK_FIRST: Duration = Duration::from_millis(50);
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
+const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
 impl Views {
     /// Waits until the run has an event after `after`, has closed or has been replaced by another run, at most for
@@ -85,15 +85,15 @@ impl Views {
             return std::future::pending().await;
         }
         let (key, newest) = (at.key(), RunRef { run_id: None, ..at.clone() });
-        let mut wait = LOOK_FIRST;
+        let mut wait = CHECK_DELAY_FIRST;
         loop {
             tokio::time::sleep(wait).await;
-            wait = LOOK_EVERY_MAX.min(wait * 2);
+            wait = CHECK_DELAY_MAX.min(wait * 2);
             if self.nodes.is_alone() {
                 continue;
             }
             // Another watcher may have read it.
-            if !self.watchers.is_time_to_look(&key, wait / 2) {
+            if !self.watchers.is_check_due(&key, wait / 2) {
                 continue;
             }
             match Box::pin(self.describe(&newest)).await {

@@ -151,7 +151,7 @@ async fn an_accepted_update_is_one_turn_and_one_commit() {
     assert_eq!(service.store.stats().commits, commits + 1, "one commit");
     let names = service.names("w").await;
     assert_eq!(names[before.len()..], [&TURN[..], &UPDATE, &["Marker"]].concat());
-    // The events shown to the decider before they were recorded are those that are recorded.
+    // The decider was shown the same events before they were recorded.
     let window = &service.events("w").await[2..before.len() + 2];
     assert_eq!(shown, window);
     assert_eq!(service.gauge("updates_waiting"), 0);

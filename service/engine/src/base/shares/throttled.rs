@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Minimum interval between log lines.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Kind of limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl ThrottledLog {
     pub(super) fn tell(&self, throttled: &Throttled) {
         let others = {
             let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if line.at.is_some_and(|at| at.elapsed() < TOLD_EVERY) {
+            if line.at.is_some_and(|at| at.elapsed() < LOG_EVERY) {
                 line.untold = line.untold.saturating_add(1);
                 return;
             }

@@ -25,16 +25,16 @@ fn word(place: Option<RiderPlace>) -> &'static str {
 /// Returns where a rider is after each of these events, which all concern this task.
 fn line(kind: RiderKind, place: RiderPlace, by: By) -> String {
     let all = [
-        Happens::Taken(By::Turn(LATER)),
-        Happens::Taken(By::Own(8)),
-        Happens::AnswerComes(by),
-        Happens::AnswerFails { by, is_lost: false },
-        Happens::AnswerFails { by, is_lost: true },
-        Happens::TaskLost(by),
-        Happens::RunSeen { held: Some(LATER), idle_at: Some(9) },
-        Happens::Lent,
-        Happens::Returned,
-        Happens::Answered { version: 9 },
+        RiderEvent::Taken(By::Turn(LATER)),
+        RiderEvent::Taken(By::Own(8)),
+        RiderEvent::AnswerComes(by),
+        RiderEvent::AnswerFails { by, is_lost: false },
+        RiderEvent::AnswerFails { by, is_lost: true },
+        RiderEvent::TaskLost(by),
+        RiderEvent::RunSeen { held: Some(LATER), idle_at: Some(9) },
+        RiderEvent::Lent,
+        RiderEvent::Returned,
+        RiderEvent::Answered { version: 9 },
     ];
     all.map(|happens| word(place.after(kind, happens))).join(" ")
 }
@@ -69,9 +69,9 @@ fn events_of_another_task_change_nothing() {
     for kind in [RiderKind::Query, RiderKind::Update] {
         for (by, other) in [(By::Turn(TURN), By::Turn(LATER)), (By::Turn(TURN), OWN), (OWN, By::Own(8))] {
             let others = [
-                Happens::AnswerComes(other),
-                Happens::AnswerFails { by: other, is_lost: true },
-                Happens::TaskLost(other),
+                RiderEvent::AnswerComes(other),
+                RiderEvent::AnswerFails { by: other, is_lost: true },
+                RiderEvent::TaskLost(other),
             ];
             for happens in others {
                 assert_eq!(Out(by).after(kind, happens), None, "{kind:?} {happens:?}");
@@ -84,7 +84,7 @@ fn events_of_another_task_change_nothing() {
 #[test]
 fn reading_the_run_moves_riders_without_a_turn() {
     let seen =
-        |place: RiderPlace, held, idle_at| word(place.after(RiderKind::Query, Happens::RunSeen { held, idle_at }));
+        |place: RiderPlace, held, idle_at| word(place.after(RiderKind::Query, RiderEvent::RunSeen { held, idle_at }));
     let out = Out(By::Turn(TURN));
     assert_eq!(
         [seen(out, Some(TURN), None), seen(out, Some(LATER), None), seen(out, None, None)],
@@ -100,15 +100,15 @@ fn reading_the_run_gives_its_held_turn_and_idle_version() {
     let [start, complete] = turn(2, Vec::new());
     let pause = || Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
     let waits = run(&[]);
-    assert_eq!(seen(&waits), Happens::RunSeen { held: None, idle_at: None });
+    assert_eq!(seen(&waits), RiderEvent::RunSeen { held: None, idle_at: None });
     let held = run(std::slice::from_ref(&start));
-    assert_eq!(seen(&held), Happens::RunSeen { held: Some(TURN), idle_at: None });
+    assert_eq!(seen(&held), RiderEvent::RunSeen { held: Some(TURN), idle_at: None });
     let idle = run(&[start.clone(), complete]);
-    assert_eq!(seen(&idle), Happens::RunSeen { held: None, idle_at: Some(idle.version) });
+    assert_eq!(seen(&idle), RiderEvent::RunSeen { held: None, idle_at: Some(idle.version) });
     let paused = run(&[pause()]);
-    assert_eq!(seen(&paused), Happens::RunSeen { held: None, idle_at: Some(paused.version) });
+    assert_eq!(seen(&paused), RiderEvent::RunSeen { held: None, idle_at: Some(paused.version) });
     let paused = run(&[start, pause()]);
-    assert_eq!(seen(&paused), Happens::RunSeen { held: Some(TURN), idle_at: None });
+    assert_eq!(seen(&paused), RiderEvent::RunSeen { held: Some(TURN), idle_at: None });
 }
 
 /// Returns the outcome of an update in these places: waiting, out, lent and being answered.

@@ -1,6 +1,6 @@
 //! Announcement of rejections with several nodes over one store. A rejection is not stored, so that nothing
 //! prevents a decider of another node from accepting the same update, if its caller stopped waiting there and
-//! repeated it here. Therefore the caller gets it only after all other nodes have replied that none of their
+//! repeated it here. Therefore the caller gets the rejection only after all other nodes have replied that none of their
 //! deciders has the update. A node that replies so remembers the rejection and does not have the update judged
 //! again.
 //!
@@ -24,7 +24,7 @@ const ASKED_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns the outcome for the caller of an update: a rejection only if no decider of another node can still accept
 /// it.
-pub(super) async fn told_by_all(
+pub(super) async fn confirm_rejection(
     (nodes, elsewhere): (&Nodes, &Elsewhere),
     key: &HeadKey,
     run_id: Uuid,
@@ -44,7 +44,7 @@ pub(super) async fn told_by_all(
     let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
     let update_id = update_id.to_owned();
     let rejected = RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details };
-    let given_up = if nodes.is_in_touch() { do_all_give_up(nodes, elsewhere, &rejected).await } else { None };
+    let given_up = if nodes.is_in_touch() { all_give_up(nodes, elsewhere, &rejected).await } else { None };
     let why = match given_up {
         Some(true) => return heard,
         Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
@@ -55,7 +55,7 @@ pub(super) async fn told_by_all(
 }
 
 /// Asks all other nodes to give up an update; `None` if one does not reply.
-async fn do_all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
+async fn all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
     let peers = elsewhere.peers()?;
     let mut asked = JoinSet::new();
     for node in nodes.others() {
