@@ -1,4 +1,4 @@
-//! What every room stands on, and which knows of none of them.
+//! Parts that all others build on. They depend on no other part of the engine.
 
 pub(super) mod agenda;
 pub(super) mod background;

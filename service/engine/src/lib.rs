@@ -1,7 +1,9 @@
-//! The engine: brings commands, tasks and time to runs. Moves bytes and wakes waiters; the rules are `history`'s.
+//! The engine: applies commands, task results and deadlines to runs. It stores runs and wakes waiting callers; the
+//! rules of a run are in the crate `history`.
 //!
-//! One call's way: the inbox of the run's cell → `worker.rs` admits what waits there by `history::Transition` and writes
-//! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
+//! A call takes this way: it enters the inbox of its run's cell. `worker.rs` admits the waiting calls with
+//! `history::Transition` and writes one commit to the [store](store::Store). Then callers, waiting pollers and
+//! watchers are notified.
 
 mod base;
 mod commit;
@@ -66,22 +68,23 @@ pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
 pub use views::metrics_page::{MetricKind, MetricsPage, PageLabels};
 
-/// What an operator may set.
+/// Settings of the engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How much memory recently used runs may take, in bytes, about.
+    /// Approximate memory for recently used runs, in bytes.
     pub cache_bytes: usize,
-    /// Fixes every id, for tests; random when `None`.
+    /// Seed that makes all ids reproducible, for tests. If `None`, ids are random.
     pub seed: Option<u64>,
-    /// Which of several nodes over one store this is; `None` when no other works over it.
+    /// This node, if several share the store; `None` for a single node.
     pub node: Option<Node>,
-    /// What programs over SWF's wire are held to; `None` where to nothing but what all runs are.
+    /// SWF's quotas. If `None`, only the limits that apply to all runs are enforced.
     pub quotas: Option<Quotas>,
-    /// Bytes of the store's disk that are kept for runs that are open: with less no other is started. 0 for none.
+    /// Bytes of the store's disk that are reserved for open runs: with less free space, no run is started. 0 for no
+    /// reserve.
     pub disk_reserve: u64,
-    /// The most tasks that wait in memory; more of them wait in the store alone.
+    /// Maximum numbers of tasks that wait in memory; further tasks wait only in the store.
     pub waiting: WaitingBounds,
-    /// Where the spans of runs go; nowhere when `None`.
+    /// Destination of the spans of runs. If `None`, no spans are made.
     pub spans: Option<SpanExport>,
 }
 
@@ -99,14 +102,15 @@ impl Default for Settings {
     }
 }
 
-/// A room, behind an [`Arc`], of parts that it shares, and of others that are its own.
+/// Makes a part of the engine in an [`Arc`]: the fields in brackets are clones of other parts, the rest are its
+/// own.
 macro_rules! room {
     ($($room:ident)::+ [$($shared:ident),*] $($own:ident: $of:expr),*) => {
         Arc::new($($room)::+ { $($shared: $shared.clone(),)* $($own: $of,)* })
     };
 }
 
-/// See the module. Always behind an [`Arc`].
+/// The engine with all its parts. Always behind an [`Arc`].
 pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -133,16 +137,16 @@ pub struct Engine {
     metrics: Arc<Metrics>,
     shares: Arc<Shares>,
     background: Arc<Background>,
-    /// Works on runs, for as long as the engine is there: the runs themselves do not know who does.
+    /// Executor of the runs, kept alive by the engine because the runs hold only a weak reference to it.
     _workshop: Arc<run::workshop::Workshop>,
 }
 
 impl Engine {
-    /// Opens the engine over a store, and starts what it does on its own: timers, timeouts, retention.
+    /// Opens the engine over a store and starts its background work: timers, timeouts, retention.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the store from being read and written.
+    /// The errors of the store.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, Refusal> {
         let engine = Self::open_for_reading(store, clock, settings).await?;
         engine.registry.ensure_default_domain().await?;
@@ -157,7 +161,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens the engine without starting anything: no timer fires, nothing is forgotten.
+    /// Opens the engine without background work: no timer fires and no run is deleted.
     ///
     /// # Errors
     ///
@@ -173,7 +177,7 @@ impl Engine {
         Ok(Arc::new(Self::compose(store, clock, &secrets, settings)))
     }
 
-    /// Puts the rooms together: each is given what it needs of those before it, and knows of no other.
+    /// Constructs the parts of the engine. Each part gets only the parts before it that it needs.
     fn compose(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -289,12 +293,12 @@ impl Engine {
         }
     }
 
-    /// What callers have done to runs.
+    /// Commands to runs.
     pub fn commands(&self) -> &Commands {
         &self.commands
     }
 
-    /// Polls and answers.
+    /// Polls for tasks, and their results.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks
     }
@@ -304,7 +308,7 @@ impl Engine {
         &self.lists
     }
 
-    /// Who polls, and which lists nobody polls.
+    /// Pollers, and task lists without pollers.
     pub fn pollers(&self) -> &Pollers {
         &self.lists.pollers
     }
@@ -319,42 +323,42 @@ impl Engine {
         &self.schedules
     }
 
-    /// What is read of runs.
+    /// Read access to runs.
     pub fn views(&self) -> &Views {
         &self.views
     }
 
-    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    /// Sets the connection to the other nodes. Without it, nodes find each other's tasks only in the due index.
     pub fn join(&self, peers: Arc<dyn Peers>) {
         self.lists.elsewhere.join(peers);
     }
 
-    /// The nodes over the store.
+    /// Nodes that share the store.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }
 
-    /// How the store's disk stands; `None` where it has none, or the system does not tell.
+    /// Free space of the store's disk; `None` if the store has no disk or the system does not report it.
     pub fn disk_room(&self) -> Option<DiskRoom> {
         self.disk.room()
     }
 
-    /// What is believed of the clock.
+    /// Checks of the clock.
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Deadlines that were set while the clock was ahead.
+    /// Repair of deadlines that were set while the clock was ahead.
     pub fn repair(&self) -> &DeadlineRepair {
         &self.repair
     }
 
-    /// The secrets that tokens are made with.
+    /// Secrets that sign tokens.
     pub fn secrets(&self) -> &SecretKeeper {
         &self.secrets
     }
 
-    /// What nodes show each other: only who can read the store can know it.
+    /// Returns the pass that nodes show each other. It can be computed only with the secrets in the store.
     pub fn node_pass(&self) -> String {
         self.mint.node_pass()
     }
@@ -369,18 +373,18 @@ impl Engine {
         &self.metrics
     }
 
-    /// What each domain and each credential may take of the service.
+    /// Quotas of domains and credentials.
     pub fn shares(&self) -> &Arc<Shares> {
         &self.shares
     }
 
-    /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last. Takes some
-    /// milliseconds of a processor where there are many lists.
+    /// Renders all metrics as Prometheus text. Runs are as [last counted](Self::count_runs). With many task lists
+    /// this takes some milliseconds of CPU time.
     pub fn render_metrics(&self) -> String {
         self.metrics_page().end()
     }
 
-    /// The same, for whoever has more to add.
+    /// Renders the same metrics, for callers that append others.
     pub fn metrics_page(&self) -> MetricsPage {
         let (cached_runs, cached_bytes) = self.runs.in_memory();
         let gauges = metrics_page::Gauges {
@@ -401,7 +405,7 @@ impl Engine {
         self.metrics.page(&gauges, self.clock.now())
     }
 
-    /// The store below.
+    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -416,7 +420,7 @@ impl Engine {
         &self.clock
     }
 
-    /// Ends every wait: polls and watchers are answered with what there is. Writes are still taken.
+    /// Ends every wait: polls and watchers get their current result. Writes are still accepted.
     pub fn begin_shutdown(&self) {
         self.background.stop();
         self.watchers.close();
@@ -427,11 +431,11 @@ impl Engine {
         self.background.is_stopping()
     }
 
-    /// Ends every wait, waits for what is under way, then closes the store.
+    /// Ends every wait, waits for work under way, then closes the store.
     ///
     /// # Errors
     ///
-    /// When the store could not finish what it had begun.
+    /// If the store cannot finish its pending writes.
     pub async fn shutdown(&self) -> Result<(), Refusal> {
         self.begin_shutdown();
         if let Err(refusal) = self.nodes.leave().await {
@@ -441,19 +445,19 @@ impl Engine {
         Ok(self.store.close().await?)
     }
 
-    /// What programs over SWF's wire are held to, if anything.
+    /// SWF's quotas, if they are enforced.
     pub fn quotas(&self) -> Option<&Quotas> {
         self.open_runs.quotas()
     }
 
-    /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
-    /// has ended, and [`render_metrics`](Self::render_metrics) tells what was counted before; likewise where the store cannot
-    /// be read.
+    /// Counts the open runs by status, unless they were counted a moment ago. A slow count continues after this
+    /// returns. Until it ends, or if the store cannot be read, [`render_metrics`](Self::render_metrics) shows the
+    /// previous count.
     pub async fn count_runs(&self) {
         self.run_counts.refresh().await;
     }
 
-    /// The seal of what leads to a page, so that nobody makes one up.
+    /// Returns the seal of a page token, which callers cannot forge.
     pub fn page_seal(&self, parts: &[&[u8]]) -> String {
         self.mint.page_seal(parts)
     }

@@ -1,7 +1,7 @@
-//! The nodes that share a store: who is there, and which of them looks after which part of the due index.
+//! Nodes that share a store: which are alive, and which of them is the home of each shard of the due index.
 //!
-//! All of it is there to save work, none of it for correctness: every commit is fenced by the version that was read, so two
-//! nodes that take themselves for the same part's home only cost each other a conflict now and then.
+//! This only saves work and is not needed for correctness: every commit is fenced by the version that was read. Two
+//! nodes that both take themselves for the home of a shard only cause an occasional conflict.
 
 pub(super) mod messages;
 
@@ -22,67 +22,71 @@ use crate::base::clock::CLOCK_MOVED_MIN;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
-/// How often a node says that it is there. Ours: a dead node is missed after three beats, one more until all have seen the last
-/// one, and its runs are to go on within six seconds, eight where the store is in trouble at the same time.
+/// Interval of heartbeats. Ours: a dead node is noticed after three missed heartbeats, plus one until all nodes
+/// have seen its last one. Its runs must continue within six seconds, or eight if the store has errors at the same
+/// time.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// A node whose count has stood still for so long, by one's own clock, is taken for dead: three beats. Ours, see above.
+/// Time without a new heartbeat, measured by the observer's clock, after which a node is considered dead: three
+/// heartbeats. Ours, see [`BEAT_EVERY`].
 const DEAD_AFTER: Duration = Duration::from_secs(3);
 
-/// A node that has been dead for so long is struck off the record.
+/// Time after which a dead node is removed from the record.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
-/// How often a beat is tried against the beats of others, or a store in trouble, before the next one is left to try.
+/// Maximum number of attempts of a heartbeat that conflicts with others or that the store does not accept. The next
+/// heartbeat follows anyway.
 const BEAT_TRIES: u32 = 8;
 
-/// The wait before a beat is tried again that the store did not take. Ours: short, as others wait for it.
+/// Delay after an attempt that the store did not accept. Ours: short, because other nodes depend on it.
 const BEAT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// One of several services over one store.
+/// Identity of one of several services over one store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where the others reach it, e.g. `http://10.0.0.7:7420`. Its name among them, too.
+    /// URL at which the other nodes reach it, e.g. `http://10.0.0.7:7420`. It also identifies the node.
     pub address: String,
 }
 
-/// What a node says of itself.
+/// Heartbeat of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Pulse {
-    /// Which of the lives of this address.
+    /// Random number of the process, which distinguishes restarts at the same address.
     boot: u64,
-    /// How often it has said so.
+    /// Number of heartbeats so far.
     count: u64,
 }
 
-/// How many nodes share a record; those that come later have another one. Ours: a record of eight is written with one unit, and eight beats a second
-/// hardly ever lose a race. With one record for all, a hundred nodes wrote 23 units each a second (docs/scale.md).
+/// Maximum number of nodes that share a record; further nodes use another one. Ours: a record of eight nodes takes
+/// one write unit, and eight heartbeats per second rarely conflict. With one record for all, a hundred nodes used
+/// 23 write units each per second (docs/scale.md).
 const GROUP: usize = 8;
 
-/// With each so many beats a node looks whether there is one more record than it knows. It does so with each beat while the last one is full. Ours:
-/// only a node that came while another left is found that late.
-const LOOK_FURTHER_EVERY: u64 = 10;
+/// Number of heartbeats after which a node checks for another record, unless the last known record is full: then it
+/// checks with each heartbeat. Ours: only a node that joined while another left is found this late.
+const SEARCH_RECORDS_EVERY: u64 = 10;
 
-/// A record's name in the store.
+/// Returns the name of a record in the store.
 fn record_name(group: usize) -> String {
     if group == 0 { "nodes".to_owned() } else { format!("nodes-{group}") }
 }
 
-/// This node's version. All of a build have the same.
+/// Version of this node. All nodes of a build have the same.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the record has of a node.
+/// Entry of a node in the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NodeEntry {
     #[serde(flatten)]
     pulse: Pulse,
-    /// Its version; absent where an older node, which knows of none, has written the record since.
+    /// Its version. Absent if an older node, which does not know the field, has written the record since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// What its clock said as it beat, in seconds since 1970. Like the next name, its own is short, as a record of [`GROUP`]
-    /// nodes is to be written with one unit.
+    /// Time of its clock at the heartbeat, in seconds since 1970. The stored names of this field and the next are
+    /// short, so that a record of [`GROUP`] nodes takes one write unit.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "at")]
     clock: Option<u64>,
-    /// Its time-zone tables.
+    /// Version of its time-zone tables.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "tz")]
     zones: Option<String>,
 }
@@ -90,43 +94,43 @@ struct NodeEntry {
 /// A record in the store, by address.
 type NodesRecord = BTreeMap<String, NodeEntry>;
 
-/// A beat, and when it was first seen.
+/// A heartbeat, and when it was first seen.
 #[derive(Debug, Clone, Copy)]
 struct SeenBeat {
     beat: Pulse,
     since: Instant,
 }
 
-/// The records, as far as this node knows them.
+/// Records known to this node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Groups {
-    /// In which this node is.
+    /// The record with this node's entry.
     own: Option<usize>,
-    /// How many there are.
+    /// Number of records.
     known: usize,
-    /// Whether the last one had no room.
+    /// Whether the last record is full.
     is_full: bool,
     beats: u64,
 }
 
-/// Who is there.
+/// Nodes that share the store.
 pub struct Nodes {
     records: Records,
     me: Option<(Node, u64)>,
-    /// All that are alive, and this one, each with its life.
+    /// Live nodes including this one, each with its boot number.
     alive: RwLock<Vec<(String, u64)>>,
     seen: Mutex<BTreeMap<String, SeenBeat>>,
-    /// Versions of those that are alive, as far as they have said them.
+    /// Versions of live nodes, as far as they are known.
     versions: RwLock<BTreeMap<String, String>>,
     groups: Mutex<Groups>,
-    /// How far the clocks of others are from this node's, as far as that is more than clocks may be.
+    /// Differences between the clocks of other nodes and this one, if larger than the tolerance.
     clocks_apart: RwLock<BTreeMap<String, history::Duration>>,
     clock: Arc<dyn Clock>,
-    /// Time-zone tables of others, if they are not this node's.
+    /// Time-zone tables of other nodes that differ from this node's.
     other_zones: RwLock<BTreeMap<String, String>>,
-    /// When this node last began to say that it is there, and could.
+    /// Start of this node's last successful heartbeat.
     beaten: Mutex<Option<Instant>>,
-    /// Notified when others have come or gone.
+    /// Notified when other nodes have joined or left.
     pub(crate) changed: Notify,
 }
 
@@ -152,41 +156,42 @@ impl Nodes {
         }
     }
 
-    /// Whether others may work over the same store.
+    /// Whether other nodes may use the same store.
     pub fn is_shared(&self) -> bool {
         self.me.is_some()
     }
 
-    /// Addresses of all that are alive, and this one's; none when the store is not shared.
+    /// Returns the addresses of all live nodes including this one; empty if the store is not shared.
     pub fn alive(&self) -> Vec<String> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         alive.iter().map(|(address, _)| address.clone()).collect()
     }
 
-    /// The version of each node that is alive, as far as it has said so; none when the store is not shared.
+    /// Returns the version of each live node, if known; empty if the store is not shared.
     pub fn versions(&self) -> BTreeMap<String, Option<String>> {
         let versions = self.versions.read().expect("no code panics while it holds this lock");
         self.alive().into_iter().map(|address| (address.clone(), versions.get(&address).cloned())).collect()
     }
 
-    /// Time-zone tables of other nodes, of those that have others than this one.
+    /// Returns the time-zone tables of other nodes that differ from this node's.
     pub fn other_zones(&self) -> BTreeMap<String, String> {
         self.other_zones.read().expect("no code panics while it holds this lock").clone()
     }
 
-    /// How far the clocks of other nodes are from this one's, for those that are more than a minute apart.
+    /// Returns the differences between the clocks of other nodes and this one, if larger than a minute.
     pub fn clocks_apart(&self) -> BTreeMap<String, history::Duration> {
         self.clocks_apart.read().expect("no code panics while it holds this lock").clone()
     }
 
-    /// Whether no other node can take this one for dead. What one is alone with while it is not, others may do, too.
+    /// Whether no other node can consider this one dead. If this is false, other nodes may be working on the same
+    /// runs.
     pub(crate) fn is_in_touch(&self) -> bool {
         let beaten = self.beaten.lock().expect("no code panics while it holds this lock");
         !self.is_shared() || beaten.is_some_and(|at| at.elapsed() < DEAD_AFTER)
     }
 
-    /// When to beat next after a beat that began then: every so often; and as soon as another node is dead, unless that
-    /// beat finds that it has moved.
+    /// Returns the time of the next heartbeat: after the interval, or as soon as another node would be considered
+    /// dead, unless the heartbeat then finds that it is alive.
     pub(crate) fn next_beat(&self, began: Instant) -> Instant {
         let seen = self.seen.lock().expect("no code panics while it holds this lock");
         let others = seen.iter().filter(|(address, _)| Some(address.as_str()) != self.address());
@@ -194,30 +199,29 @@ impl Nodes {
         missed.min().map_or(began + BEAT_EVERY, |at| at.min(began + BEAT_EVERY))
     }
 
-    /// This node has said that it is there, and began to say so then; answers whether the others may have taken it for dead
-    /// before they heard that.
-    fn has_beaten(&self, began: Instant) -> bool {
+    /// Records a successful heartbeat that began at this time. Returns whether other nodes may have considered this
+    /// one dead before it.
+    fn note_beat(&self, began: Instant) -> bool {
         let mut beaten = self.beaten.lock().expect("no code panics while it holds this lock");
         let was_missed = beaten.is_some_and(|before| before.elapsed() >= DEAD_AFTER);
         *beaten = Some(began);
         was_missed
     }
 
-    /// This node's address, where it has a name among others.
+    /// Address of this node, if the store is shared.
     pub fn address(&self) -> Option<&str> {
         self.me.as_ref().map(|(node, _)| node.address.as_str())
     }
 
-    /// Whether this node looks after a shard of the due index: by rendezvous hashing, so that a node that comes or goes moves
-    /// no other shard than its own.
+    /// Whether this node is the home of a shard of the due index. Rendezvous hashing ensures that a node that joins
+    /// or leaves moves only its own shards.
     pub(crate) fn is_home(&self, shard: u32) -> bool {
         let Some((me, _)) = &self.me else { return true };
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         home_of(&alive, shard).is_none_or(|home| *home == me.address)
     }
 
-    /// How many shards of the due index each node looks after that is alive, as this one knows them; none when the store is not
-    /// shared.
+    /// Returns the number of shards of the due index for each live node; empty if the store is not shared.
     pub(crate) fn homes(&self, shards: u32) -> BTreeMap<String, u32> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         let mut homes: BTreeMap<String, u32> = alive.iter().map(|(address, _)| (address.clone(), 0)).collect();
@@ -227,8 +231,8 @@ impl Nodes {
         homes
     }
 
-    /// Takes in what the records say now, this node's and the others; answers what to write in the place of its own, and whether others have
-    /// come or gone.
+    /// Applies the current records: this node's and the others. Returns what to write to this node's record, and
+    /// whether nodes have joined or left.
     fn take_in(&self, mut record: NodesRecord, elsewhere: &NodesRecord, now: Instant) -> (NodesRecord, bool) {
         let Some((me, boot)) = &self.me else { return (record, false) };
         let before = record.get(&me.address).map(|entry| entry.pulse).filter(|beat| beat.boot == *boot);
@@ -246,7 +250,7 @@ impl Nodes {
         for (address, NodeEntry { pulse: beat, clock, .. }) in record.iter().chain(elsewhere) {
             let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
             if entry.beat != *beat {
-                // The beat is a second old at most, or two where the store is in trouble.
+                // The heartbeat is at most one second old, or two if the store has errors.
                 apart.remove(address);
                 if let Some(by) = clock
                     .map(|clock| Timestamp::from_millis(clock.saturating_mul(1_000)))
@@ -294,18 +298,18 @@ impl Nodes {
     }
 }
 
-/// Who of those that are alive looks after a shard.
+/// Returns the live node that is the home of a shard.
 fn home_of(alive: &[(String, u64)], shard: u32) -> Option<&str> {
     alive.iter().max_by_key(|(address, _)| score(address, shard)).map(|(address, _)| address.as_str())
 }
 
-/// The node with the highest score of a shard is its home.
+/// Score of a node for a shard; the node with the highest score is its home.
 fn score(address: &str, shard: u32) -> [u8; 8] {
     let digest = Sha256::new().chain_update(address).chain_update([0]).chain_update(shard.to_be_bytes()).finalize();
     digest.first_chunk().copied().unwrap_or_default()
 }
 
-/// The record that a node that comes belongs to: where its earlier life was, or the first one that has room.
+/// Returns the record for a joining node: the one with its previous entry, or the first one with space.
 fn home_among(records: &BTreeMap<usize, NodesRecord>, address: &str) -> usize {
     let earlier = records.iter().find(|(_, record)| record.contains_key(address));
     let has_room = || records.iter().find(|(_, record)| record.len() < GROUP);
@@ -318,8 +322,8 @@ fn read(head: Option<&Head>) -> Result<NodesRecord, Refusal> {
 }
 
 impl Nodes {
-    /// Says once that this node is there, and sees who else is; answers whether others have come or gone, or this node has,
-    /// as they see it.
+    /// Writes a heartbeat and reads those of the other nodes. Returns whether nodes have joined or left, or this
+    /// node has, from their view.
     pub(crate) async fn beat(&self) -> Result<bool, Refusal> {
         let Some((me, _)) = &self.me else { return Ok(false) };
         let (mut has_changed, began) = (false, Instant::now());
@@ -352,7 +356,7 @@ impl Nodes {
             groups.is_full = last >= GROUP;
             groups.beats += 1;
             *self.groups.lock().expect("no code panics while it holds this lock") = groups;
-            let was_missed = is_said && self.has_beaten(began);
+            let was_missed = is_said && self.note_beat(began);
             return Ok(has_changed || was_missed);
         }
     }
@@ -361,12 +365,13 @@ impl Nodes {
         *self.groups.lock().expect("no code panics while it holds this lock")
     }
 
-    /// All records but this node's own, where it is in one: those that are known, and one more after the other where there may be more.
+    /// Reads all records except the one with this node's entry: the known ones, and then one after the other if
+    /// there may be more.
     async fn read_records(&self) -> Result<BTreeMap<usize, NodesRecord>, Refusal> {
         let Groups { own, known, is_full, beats } = self.groups();
         let known_ones = (0..known).filter(|group| Some(*group) != own).map(|group| self.read_record(group));
         let mut records: BTreeMap<usize, NodesRecord> = try_join_all(known_ones).await?.into_iter().flatten().collect();
-        if own.is_none() || is_full || beats.is_multiple_of(LOOK_FURTHER_EVERY) {
+        if own.is_none() || is_full || beats.is_multiple_of(SEARCH_RECORDS_EVERY) {
             for group in known.. {
                 let Some(found) = self.read_record(group).await? else { break };
                 records.extend([found]);
@@ -380,13 +385,13 @@ impl Nodes {
         head.map(|head| Ok((group, read(Some(&head))?))).transpose()
     }
 
-    /// Strikes this node off its record, so that the others need not wait until it is taken for dead.
+    /// Removes this node from its record, so that the others need not wait until they consider it dead.
     pub(crate) async fn leave(&self) -> Result<(), Refusal> {
         let (Some((me, _)), Some(own)) = (&self.me, self.groups().own) else { return Ok(()) };
         self.change_record(own, |mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
     }
 
-    /// Changes a record, against the changes of others; `None` leaves it as it is. Answers whether it was changed.
+    /// Changes a record, with retries on conflicts; `None` leaves it unchanged. Returns whether it was changed.
     async fn change_record(
         &self,
         group: usize,
@@ -399,7 +404,7 @@ impl Nodes {
             match self.records.write(&name, head.as_ref(), &record).await {
                 Ok(Cas::Won) => return Ok(true),
                 Ok(Cas::Lost(found)) => head = found,
-                // Whether it was written or not, the next try says the same.
+                // The next attempt gives the same result whether this one was written or not.
                 Err(refusal) if refusal.is_retryable() => {
                     tokio::time::sleep(BEAT_AGAIN_AFTER).await;
                     head = self.records.load(&name).await?;
@@ -411,13 +416,14 @@ impl Nodes {
         Ok(self.records.write(&name, head.as_ref(), &record).await? == Cas::Won)
     }
 
-    /// The other nodes.
+    /// Returns the addresses of the other live nodes.
     pub(crate) fn others(&self) -> Vec<String> {
         let me = self.address();
         self.alive().into_iter().filter(|address| Some(address.as_str()) != me).collect()
     }
 
-    /// Whether nobody else writes, as far as this node can know; one that has just come is known with the next beat.
+    /// Whether no other node writes, as far as this one can know. A node that has just joined is known with the
+    /// next heartbeat.
     pub(crate) fn is_alone(&self) -> bool {
         self.is_in_touch() && self.others().is_empty()
     }
@@ -443,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_a_node_is_known_once_it_says_it_until_it_is_gone() {
+    fn the_version_of_a_node_is_known_while_it_is_alive() {
         let nodes = node("a");
         let start = Instant::now();
         let versions = |nodes: &Nodes| -> Vec<Option<String>> { nodes.versions().into_values().collect() };
@@ -460,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_whose_clock_or_zone_tables_differ_is_known_until_they_agree() {
+    fn different_clocks_and_zone_tables_are_reported() {
         let nodes = node("a");
         let (start, mut said) = (Instant::now(), record(&[("b", 1)]));
         let mut beat = |count: u64, ahead: u64, zones: &str| {
@@ -483,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_versions_is_read_and_one_with_them_by_who_knows_none() {
+    fn records_with_and_without_versions_are_compatible() {
         let read: NodesRecord = serde_json::from_str(r#"{"a":{"boot":18446744073709551615,"count":7}}"#).unwrap();
         assert_eq!(
             read["a"],
@@ -519,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_slept_takes_nobody_for_dead_who_has_moved_meanwhile() {
+    fn a_node_that_slept_does_not_consider_live_nodes_dead() {
         let nodes = node("a");
         let start = Instant::now();
         nodes.take_in(record(&[("b", 1)]), &NodesRecord::new(), start);
@@ -547,20 +553,20 @@ mod tests {
     async fn a_node_knows_that_others_may_have_missed_it() {
         let nodes = node("a");
         let mut began = Instant::now();
-        assert!(!nodes.has_beaten(began), "it has only come");
+        assert!(!nodes.note_beat(began), "it has only come");
         tokio::time::advance(DEAD_AFTER / 2).await;
         began = Instant::now();
-        assert!(!nodes.has_beaten(began));
+        assert!(!nodes.note_beat(began));
         tokio::time::advance(DEAD_AFTER / 2).await;
         began = Instant::now();
-        // It took its time to land.
+        // The heartbeat took this long to be written.
         tokio::time::advance(DEAD_AFTER / 2).await;
-        assert!(nodes.has_beaten(began));
-        assert!(!nodes.has_beaten(began));
+        assert!(nodes.note_beat(began));
+        assert!(!nodes.note_beat(began));
     }
 
     #[test]
-    fn a_new_life_of_an_address_counts_anew() {
+    fn a_restart_at_an_address_counts_from_one() {
         let nodes = node("a");
         let (written, _) = nodes.take_in(record(&[("a", 41)]), &NodesRecord::new(), Instant::now());
         assert_eq!(written["a"].pulse, Pulse { boot: 7, count: 1 });
@@ -601,7 +607,8 @@ mod tests {
             Nodes::new(Records::new(Arc::clone(store) as _), Some(me), 7, Arc::new(crate::SystemClock))
         };
         let nodes: Vec<Nodes> = (0..count).map(one).collect();
-        // With the second beat the first ones see that their record is full, with the third that there is another.
+        // With the second heartbeat, the first nodes see that their record is full; with the third, that there is
+        // another.
         for _ in 0..3 {
             for node in &nodes {
                 node.beat().await.unwrap();
@@ -627,7 +634,7 @@ mod tests {
         for node in &nodes {
             assert_eq!(node.alive().len(), nodes.len());
         }
-        // One of the second record dies, and all miss it.
+        // A node of the second record dies, and all others notice it.
         let dead = GROUP + 3;
         for _ in 0..=3 {
             tokio::time::advance(BEAT_EVERY).await;
@@ -641,7 +648,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_comes_back_to_its_record_and_new_ones_fill_what_is_free() {
+    async fn nodes_return_to_their_record_and_new_ones_fill_gaps() {
         let store = Arc::new(store::memory::Memory::new());
         let nodes = crowd(&store, GROUP + 2).await;
         let again = |at: usize, boot: u64| {
@@ -656,7 +663,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_record_that_came_while_a_node_left_is_found_with_the_tenth_beat() {
+    async fn a_record_added_while_a_node_left_is_found_later() {
         let store = Arc::new(store::memory::Memory::new());
         let nodes = crowd(&store, GROUP).await;
         let late = Nodes::new(
@@ -667,9 +674,9 @@ mod tests {
         );
         late.beat().await.unwrap();
         nodes[1].leave().await.unwrap();
-        // It saw the record full before, and sees it with room now.
+        // The record was full before and now has space.
         nodes[0].groups.lock().unwrap().is_full = false;
-        for _ in 0..LOOK_FURTHER_EVERY {
+        for _ in 0..SEARCH_RECORDS_EVERY {
             nodes[0].beat().await.unwrap();
         }
         assert!(nodes[0].alive().contains(&"late".to_owned()));

@@ -1,4 +1,4 @@
-//! What is registered: domains, and types of workflows and activities. Owns what is known of them, and their records.
+//! Registered domains, workflow types and activity types: their records in the store, and a cache of them.
 
 pub(super) mod keeper;
 pub(super) mod known;
@@ -23,11 +23,11 @@ use domain::KnownDomains;
 use remembered::TypeCache;
 pub use types::{TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 
-/// See the module.
+/// Registry of domains and types.
 pub struct Registry {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// Whether other nodes may change what is known here.
+    /// Whether other nodes may change the records.
     is_shared: bool,
     records: Records,
     known: KnownDomains,

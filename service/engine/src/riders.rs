@@ -1,13 +1,14 @@
-//! Queries and updates: riders, which wait beside a run for a turn that takes them along, or for a task of their own. What can
-//! happen to one is the table of [`place`](place); there is one of everything that both need, and two only of what they differ in.
+//! Riders: queries and updates that wait in memory for a turn of their run, or for a separate task.
+//! [`place`](place) defines their states and transitions. Everything both kinds need exists once; only the
+//! differences are separate:
 //!
 //! | | a query | an update |
 //! |---|---|---|
-//! | its task takes | a copy: whoever answers first has answered | the update itself: whoever has it may accept it |
-//! | what is said to it | goes to whoever waits, and is recorded nowhere | is recorded with the turn, unless it is rejected |
-//! | a task of its own | only asks | is a speculative turn |
-//! | at another node it is | asked once more | lent |
-//! | it is asked of | any run, closed ones, too | the open run |
+//! | a task takes | a copy; the first answer counts | the update itself; its holder may accept it |
+//! | the answer | is sent to the callers, and not recorded | is recorded with the turn, unless the update is rejected |
+//! | a separate task | only answers queries | is a speculative turn |
+//! | at another node it is | asked again | lent |
+//! | it is sent to | any run, including closed ones | the open run |
 
 pub(super) mod answer;
 pub(super) mod carrier;

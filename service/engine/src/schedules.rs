@@ -1,8 +1,8 @@
-//! Schedules: their records in the store, and what callers do to them (ADR 14). What they come to is in
-//! `schedules/look.rs`; which times they name, and what they do at one of them, are rules of `history`.
+//! Schedules: their records in the store, and the commands of callers to them (ADR 14). `schedules/look.rs` carries
+//! out what is due. The rules in `history` decide which times a schedule has and what it does at each.
 //!
-//! A schedule is a head under a domain name that no caller can use, with its next instant in the due index, so that sweeps
-//! of any node find it on any store, and with a row, so that lists of schedules are lists like any other.
+//! A schedule is a head under a domain name that no caller can use. Its next time is in the due index, so that any
+//! node finds it on any store, and it has a row, so that it can be listed.
 
 mod look;
 mod record;
@@ -27,22 +27,22 @@ use crate::{Clock, Metrics, Refusal, Registry};
 
 use record::{PAUSED, ScheduleRecord};
 
-/// How often a change is tried against the changes of others.
+/// Maximum number of attempts of a change that conflicts with others.
 const TRIES_MAX: u32 = 16;
 
-/// The wait after a try that the store did not take.
+/// Delay after an attempt that the store did not accept.
 const TRY_WAIT: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// A schedule, for its user.
+/// A schedule as shown to callers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleView {
     /// Its id.
     pub id: String,
-    /// What its user says.
+    /// Its configuration.
     pub schedule: Schedule,
-    /// Since when.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// What it remembers, and what could be seen of its runs just now.
+    /// Its state, with the current state of its runs.
     pub state: ScheduleState,
     /// The next times, without jitter.
     pub next_times: Vec<Timestamp>,
@@ -57,15 +57,16 @@ pub struct ScheduleRow {
     pub workflow_type: String,
     /// Whether it is paused.
     pub is_paused: bool,
-    /// Since when.
+    /// Time of its creation.
     pub created_at: Timestamp,
 }
 
-/// How long a search stands aside after each of its steps. Ours: as short as a timer can be. To yield is not enough: the
-/// runtime looks at its connections only now and then while there is something to run.
+/// Pause after each step of a search for times. Ours: the shortest timer. Yielding is not enough, because the
+/// runtime rarely checks its connections while tasks are ready to run.
 const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// The next times of a schedule. Others have their turn in between, and whoever hangs up ends it.
+/// Computes the next times of a schedule. It pauses between steps, so that other tasks can run and a disconnected
+/// caller ends it.
 async fn upcoming(times: &ScheduleTimes, after: Timestamp, limit: usize) -> Upcoming {
     let mut listing = times.list(after, limit);
     while !listing.advance() {
@@ -88,18 +89,18 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Holds a schedule against the rules.
+    /// Checks a schedule against the rules.
     async fn check_schedule(&self, domain: &str, id: &str, schedule: &Schedule) -> Result<(), Refusal> {
         let now = self.clock.now();
         schedule.check(id, now)?;
-        // The longest that a nominal time can be.
+        // A time whose text is as long as possible.
         let action = schedule.action_at(Timestamp::from_millis(1));
         let start = self.commands.start_of(domain, action, None).await?;
         Transition::start(&start, Uuid::nil(), now).map_err(of_action)?;
         Ok(())
     }
 
-    /// Creates a schedule. `request` tells it apart from others, so that who repeats it hears that it is done.
+    /// Creates a schedule. A repeated `request` returns the created schedule.
     ///
     /// # Errors
     ///
@@ -134,7 +135,7 @@ impl Scheduler {
         self.describe(&domain, id).await
     }
 
-    /// A schedule, with what can be seen of its runs.
+    /// Returns a schedule, with the current state of its runs.
     ///
     /// # Errors
     ///
@@ -145,8 +146,8 @@ impl Scheduler {
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
         let mut record = ScheduleRecord::decode(&head)?;
         let (rules, times, now) = (record.schedule.rules(), record.times()?, self.clock.now());
-        let sights = self.sights(domain, &record.state).await?;
-        record.state.observe(rules, &sights, now);
+        let observed_runs = self.observed_runs(domain, &record.state).await?;
+        record.state.observe(rules, &observed_runs, now);
         let is_over = record.state.paused.is_some() || record.state.remaining == Some(0);
         let next_times =
             if is_over { Vec::new() } else { upcoming(&times, record.state.cursor.max(now), NEXT_SHOWN).await.times };
@@ -154,7 +155,7 @@ impl Scheduler {
         Ok(ScheduleView { id: id.to_owned(), schedule, created_at, state, next_times })
     }
 
-    /// The next times of a schedule, without jitter, whether it is paused or not.
+    /// Returns the next times of a schedule, without jitter, even if it is paused.
     ///
     /// # Errors
     ///
@@ -166,7 +167,7 @@ impl Scheduler {
         Ok(upcoming(&record.times()?, record.state.cursor.max(self.clock.now()), limit).await)
     }
 
-    /// A page of schedules, newest first.
+    /// Lists schedules, newest first.
     ///
     /// # Errors
     ///
@@ -190,11 +191,11 @@ impl Scheduler {
         Ok((rows.collect(), found.next))
     }
 
-    /// Looks at every schedule. One that was looked at while the clock was ahead has its next look in a time to come.
+    /// Wakes every schedule. A schedule that was woken while the clock was ahead has its next wake in the future.
     ///
     /// # Errors
     ///
-    /// The store's; schedules after the one that failed were not looked at.
+    /// The store's; the schedules after a failed one were not woken.
     pub(crate) async fn look_at_all(&self) -> Result<(), Refusal> {
         for domain in self.registry.domains().await? {
             let mut page = None;
@@ -212,7 +213,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Has a schedule be another one from now on. What it remembers stays; of what it names, what comes from now on counts.
+    /// Replaces the configuration of a schedule. Its state is kept; only times from now on are used.
     ///
     /// # Errors
     ///
@@ -230,7 +231,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Forgets a schedule. Its runs go on.
+    /// Deletes a schedule. Its runs continue.
     ///
     /// # Errors
     ///
@@ -244,7 +245,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Has times pass without an action.
+    /// Pauses a schedule: its times pass without an action.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Lets a schedule go on, from now.
+    /// Resumes a schedule from now on.
     ///
     /// # Errors
     ///
@@ -274,7 +275,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Has a schedule act now.
+    /// Triggers an action of a schedule now.
     ///
     /// # Errors
     ///
@@ -286,7 +287,7 @@ impl Scheduler {
         overlap: Option<Overlap>,
         request: Option<RequestKey>,
     ) -> Result<ScheduleView, Refusal> {
-        // Without a key of the caller's one of ours: a write whose answer was lost must not be made again.
+        // If the caller sent no key, one is generated: a write whose response was lost must not be repeated.
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
         self.alter(domain, id, Some(request), |record, now| {
             record.state.ask(now, ActionCause::Trigger, overlap);
@@ -297,11 +298,11 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Has a schedule act for the times that its spec names from one instant to another, both included.
+    /// Triggers an action for each time of a schedule in a range, both ends included.
     ///
     /// # Errors
     ///
-    /// As for [`describe`](Self::describe); a fault for a span that names too many times.
+    /// As for [`describe`](Self::describe); a fault for a range with too many times.
     pub async fn backfill(
         &self,
         domain: &str,
@@ -339,7 +340,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Whether a request was taken before.
+    /// Whether a request was recorded before.
     async fn is_repeated(
         &self,
         key: &HeadKey,
@@ -353,8 +354,8 @@ impl Scheduler {
         }
     }
 
-    /// Changes a schedule, against the changes of others; once for each `request` with a key. The change may be made more than once,
-    /// on what others left.
+    /// Changes a schedule, with retries on conflicts. Each `request` with a key is applied once. The closure may
+    /// run more than once, on the result of other changes.
     async fn alter(
         &self,
         domain: &str,
@@ -374,7 +375,7 @@ impl Scheduler {
             let before = record.clone();
             change(&mut record, now)?;
             if let Some((left, until)) = request.and_then(|request| record.state.remember(request, now)) {
-                // It was taken, whatever becomes of this change.
+                // The key was accepted earlier, so that its mark is valid even if this change fails.
                 let mark = Mark { name: left.0, bytes: Bytes::new(), expires_at: until.as_millis() };
                 if let Err(error) = self.store.put_marks(&key, &[mark]).await {
                     tracing::debug!(%error, "the mark of a request could not be written");
@@ -390,7 +391,8 @@ impl Scheduler {
         Err(Refusal::Unavailable { why, retry_after: None })
     }
 
-    /// Writes a schedule, if it still is as it was read. False when it is not, or may not be: read it again.
+    /// Writes a schedule unless it has changed since it was read. Returns false if it has, or may have, so that the
+    /// caller must read it again.
     async fn write_schedule(
         &self,
         key: &HeadKey,
@@ -409,7 +411,7 @@ impl Scheduler {
                 self.metrics.conflict();
                 Ok(false)
             }
-            // Whether it was written is seen when it is read again: each change knows itself again.
+            // The next read shows whether it was written: each change recognizes itself.
             Err(store::Error::NotApplied { .. } | store::Error::Unknown { .. }) => {
                 tokio::time::sleep(TRY_WAIT).await;
                 Ok(false)
@@ -419,17 +421,17 @@ impl Scheduler {
     }
 }
 
-/// How many schedules are read at once when all are looked at. Ours: a page of a list.
+/// Number of schedules read at once when all are woken. Ours: one page of a list.
 const LOOKED_AT_ONCE: usize = 100;
 
-/// How many of its next times a schedule shows.
+/// Number of next times that a schedule shows.
 const NEXT_SHOWN: usize = 5;
 
 fn unknown(domain: &str, id: &str) -> Refusal {
     Refusal::UnknownSchedule { domain: domain.to_owned(), schedule: id.to_owned() }
 }
 
-/// A fault of a start, as one of the schedule's action.
+/// Names the field of a start's fault as one of the schedule's action.
 fn of_action(fault: Fault) -> Fault {
     let named = |field: String| format!("action.{field}");
     match fault {

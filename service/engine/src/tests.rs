@@ -1,4 +1,4 @@
-//! What concerns several rooms.
+//! Tests across several parts of the engine.
 
 mod nodes;
 mod successors;

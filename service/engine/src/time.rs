@@ -1,4 +1,4 @@
-//! Time: who looks at which run when, and whether the clock may be believed.
+//! Time: waking due runs, and checking the clock.
 
 pub(super) mod guard;
 pub(super) mod repair;

@@ -1,4 +1,4 @@
-//! Runs as callers see them: as they are, how they closed, and their events.
+//! Read access to runs: their state, their closing event and their history.
 
 pub(super) mod fsck;
 pub(super) mod metrics_page;
@@ -19,10 +19,10 @@ use crate::nodes::Nodes;
 use crate::run::lookup::RunLookup;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState};
 
-/// Before a run is looked for again that goes on for another.
-const GO_ON_WAIT: Duration = Duration::from_millis(10);
+/// Delay before the next attempt to find the successor of a run.
+const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
-/// Runs as callers see them.
+/// Read access to runs.
 pub struct Views {
     pub(crate) lookup: Arc<RunLookup>,
     pub(crate) reader: Arc<RunReader>,
@@ -34,13 +34,13 @@ pub struct Views {
 }
 
 impl Views {
-    /// How many shards of the due index each node looks after that is alive, and how many there are.
+    /// Returns the number of due index shards of each live node, and the total number.
     pub fn due_shards_by_node(&self) -> (std::collections::BTreeMap<String, u32>, u32) {
         let shards = self.store.limits().due_shards.max(1);
         (self.nodes.homes(shards), shards)
     }
 
-    /// Watches a domain: what this node changes in its runs after this call is told.
+    /// Watches a domain for changes to its runs that this node makes after this call.
     ///
     /// # Errors
     ///
@@ -49,11 +49,11 @@ impl Views {
         self.registry.must_know(domain).await?;
         crate::base::shares::watch()?;
         let watching = self.watchers.watch_domain(domain);
-        // Whoever comes later would wait for ever.
+        // A watcher added after shutdown began would never be notified.
         if self.background.is_stopping() { Err(Refusal::Stopping) } else { Ok(watching) }
     }
 
-    /// The run that is meant, and the event that closed it with the state that it left, waiting up to `wait` for them.
+    /// Returns the run, and if it closes within `wait`, its closing event with its state.
     ///
     /// # Errors
     ///
@@ -64,13 +64,13 @@ impl Views {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             let (run_id, closed) = self.closing_event_of(at, left).await?;
             match closed {
-                // Who asks for the newest run waits for the one that goes on, too.
+                // A caller that asks for the newest run waits for its successor, too.
                 Some((run, _)) if at.run_id.is_none() && run.has_successor() => {
                     if left.is_zero() || self.background.is_stopping() {
                         return Ok((run_id, None));
                     }
-                    // It is there in a moment, or when what keeps it from beginning is over.
-                    tokio::time::sleep(GO_ON_WAIT.min(left)).await;
+                    // The successor exists in a moment, or as soon as nothing prevents its start any more.
+                    tokio::time::sleep(SUCCESSOR_WAIT.min(left)).await;
                 }
                 closed => return Ok((run_id, closed)),
             }
@@ -103,7 +103,7 @@ impl Views {
         Ok((run_id, Some((*loaded.body.run, closing.ok_or_else(missing)?))))
     }
 
-    /// The state of a run.
+    /// Returns the state of a run.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Views {
         self.lookup.describe(at).await
     }
 
-    /// Events of a run.
+    /// Returns events of a run.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Views {
         self.lookup.history(at, page).await
     }
 
-    /// Runs, in the order that the query asks for.
+    /// Lists runs in the order of the query.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Views {
         Ok(self.store.list(query, page).await?)
     }
 
-    /// How many runs a list would have. Looks at no more runs than `at_most`, where they have to be looked at.
+    /// Counts the runs of a list. If runs must be read for it, at most `at_most` are.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Runs that affect each other, over the memory store: what both histories say, what it costs, and who waits for whom.
+//! Runs that affect each other, over the memory store: the events in both histories, the number of commits, and the
+//! order of waiting.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -20,7 +21,7 @@ use uuid::Uuid;
 
 const DOMAIN: &str = "default";
 
-/// A clock that stands still: nothing is seen to because it is late.
+/// A clock that stands still, so that nothing happens because it is due.
 struct Still;
 
 #[async_trait]
@@ -47,7 +48,7 @@ impl Service {
         Self { engine, store }
     }
 
-    /// Starts a run whose deciders poll a list of its own.
+    /// Starts a run whose decider polls a list with the name of the run.
     async fn start(&self, id: &str) -> Uuid {
         let start = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(id, "test", id) };
         self.engine.commands().start(DOMAIN, start).await.unwrap().run_id
@@ -58,7 +59,7 @@ impl Service {
         self.engine.tasks().poll_decider(DOMAIN, id, poll).await.unwrap().expect("a turn comes")
     }
 
-    /// Takes the next turn of a run and decides it; the events that were new to it.
+    /// Takes the next turn of a run and completes it. Returns the names of its new events.
     async fn decide(&self, id: &str, decisions: Vec<Decision>) -> Vec<&'static str> {
         let turn = self.turn(id).await;
         let seen = turn.task().events.iter().map(|event| event.kind.name()).collect();
@@ -103,7 +104,7 @@ async fn a_signal_to_another_run_is_in_both_histories() {
     let target = service.start("target").await;
     let before = service.store.stats().commits;
     service.decide("source", vec![signal("target", "go")]).await;
-    // The turn's start and end, the signal, what became of it.
+    // The turn's start and end, the signal, and its delivery.
     let window = service.decide("source", vec![succeed()]).await;
     let expected = [
         "DeciderStarted",
@@ -114,7 +115,7 @@ async fn a_signal_to_another_run_is_in_both_histories() {
         "DeciderStarted",
     ];
     assert_eq!(window, expected);
-    // Turn taken, turn done; the signal; what became of it, with the second turn, which is waited for; the end.
+    // Turn taken, turn completed, signal, delivery together with the second turn for a waiting poll, end.
     assert_eq!(service.store.stats().commits, before + 5, "two of them for the effect");
     let delivered = service.events("source").await.swap_remove(5);
     assert!(matches!(delivered.kind, EventKind::ExternalSignalDelivered(it) if it.run_id == target));
@@ -125,7 +126,7 @@ async fn a_signal_to_another_run_is_in_both_histories() {
 }
 
 #[tokio::test]
-async fn another_run_is_asked_to_cancel() {
+async fn a_run_requests_the_cancellation_of_another() {
     let service = Service::open().await;
     service.start("source").await;
     service.start("target").await;
@@ -136,7 +137,7 @@ async fn another_run_is_asked_to_cancel() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_not_there_or_has_closed_or_is_another_cannot_be_signaled() {
+async fn an_unknown_closed_or_different_run_cannot_be_signaled() {
     let service = Service::open().await;
     let earlier = service.start("target").await;
     service.decide("target", vec![succeed()]).await;
@@ -173,7 +174,7 @@ async fn a_run_that_is_not_there_or_has_closed_or_is_another_cannot_be_signaled(
 }
 
 #[tokio::test]
-async fn signals_of_one_run_to_another_come_in_the_order_in_which_they_were_decided() {
+async fn signals_to_another_run_arrive_in_the_order_of_decisions() {
     let service = Service::open().await;
     service.start("target").await;
     service.start("source").await;
@@ -195,7 +196,7 @@ async fn signals_of_one_run_to_another_come_in_the_order_in_which_they_were_deci
 }
 
 #[tokio::test]
-async fn a_closed_run_delivers_what_it_owes_whoever_takes_its_place() {
+async fn a_closed_run_delivers_its_effects_despite_a_successor() {
     let service = Service::open().await;
     service.start("target").await;
     let first = service.start("source").await;
@@ -216,7 +217,7 @@ async fn a_closed_run_delivers_what_it_owes_whoever_takes_its_place() {
 }
 
 #[tokio::test]
-async fn a_parent_that_goes_on_as_new_has_closed_for_its_children() {
+async fn a_parent_that_continues_as_new_is_closed_for_its_children() {
     let service = Service::open().await;
     let first = service.start("parent").await;
     let both = vec![child("ended", ChildPolicy::Terminate), child("left", ChildPolicy::Abandon)];
@@ -227,7 +228,7 @@ async fn a_parent_that_goes_on_as_new_has_closed_for_its_children() {
     while !service.names("ended").await.contains(&"WorkflowTerminated") {
         tokio::task::yield_now().await;
     }
-    // Whom the other answers to does not change, and nobody hears how it closes.
+    // The parent in the other run's start does not change, but it is not notified of the close.
     let parent = service.engine.views().describe(&at("left")).await.unwrap().run.started.parent.clone().unwrap();
     assert_eq!(parent.run_id, first);
     service.engine.commands().tell(&at("left"), signal_command("go")).await.unwrap();
@@ -282,9 +283,9 @@ async fn a_child_starts_and_tells_its_parent_how_it_closed() {
         }
     };
     told("ChildStarted").await;
-    assert_eq!(*service.names("parent").await.last().unwrap(), "ChildStarted", "no turn (S3.30)");
+    assert_eq!(*service.names("parent").await.last().unwrap(), "ChildStarted", "no turn");
     assert_eq!(service.engine.views().describe(&at("parent")).await.unwrap().run.children.len(), 1);
-    // Signals, both ways.
+    // Signals in both directions.
     service.engine.commands().tell(&at("parent"), signal_command("go")).await.unwrap();
     service.decide("parent", vec![signal("child", "hello")]).await;
     assert!(service.decide("child", vec![signal("parent", "hello to you"), succeed()]).await.contains(&"Signal"));
@@ -301,13 +302,13 @@ async fn a_child_starts_and_tells_its_parent_how_it_closed() {
 }
 
 #[tokio::test]
-async fn children_of_a_parent_that_closes_are_ended_as_they_are_meant_to_be() {
+async fn children_of_a_closing_parent_follow_their_policy() {
     let service = Service::open().await;
     service.start("parent").await;
     let children =
         [("killed", ChildPolicy::Terminate), ("asked", ChildPolicy::RequestCancel), ("left", ChildPolicy::Abandon)];
     let mut decisions: Vec<_> = children.iter().map(|(id, policy)| child(id, *policy)).collect();
-    // Closed in the turn that wants them: they are started all the same.
+    // The turn that starts the children also closes the run: they are started anyway.
     decisions.push(succeed());
     service.decide("parent", decisions).await;
     for (id, event) in [("killed", "WorkflowTerminated"), ("asked", "WorkflowCancelRequested")] {
@@ -319,7 +320,7 @@ async fn children_of_a_parent_that_closes_are_ended_as_they_are_meant_to_be() {
     assert!(service.names("asked").await.contains(&"WorkflowCancelRequested"));
     service.decide("left", vec![succeed()]).await;
     service.decide("asked", vec![succeed()]).await;
-    // Nobody listens any more, and nobody is waited for.
+    // All effects are delivered, and nothing remains due.
     let is_quiet = async || service.store.due(0, u64::MAX, None, 10).await.unwrap().is_empty();
     while !is_quiet().await {
         tokio::task::yield_now().await;
@@ -334,7 +335,7 @@ async fn a_child_whose_id_is_in_use_is_not_started() {
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     assert!(service.decide("parent", vec![]).await.contains(&"ChildScheduleFailed"));
     service.decide("other", vec![succeed()]).await;
-    // A run that succeeded stands in the way unless the policy says otherwise.
+    // A successful run prevents a new one unless the policy permits it.
     service.engine.commands().tell(&at("parent"), signal_command("again")).await.unwrap();
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     service.decide("parent", vec![]).await;
@@ -356,7 +357,7 @@ fn signal_command(name: &str) -> Command {
 }
 
 #[tokio::test]
-async fn what_a_run_has_seen_does_not_pile_up() {
+async fn the_memory_of_accepted_effects_is_bounded() {
     let service = Service::open().await;
     service.start("target").await;
     service.decide("target", vec![]).await;
@@ -373,7 +374,8 @@ async fn what_a_run_has_seen_does_not_pile_up() {
         service.decide("target", vec![]).await;
         sizes.push(size().await);
     }
-    // The tail of events takes what room it gets, or a few of them where that is small; 40 origins would take 2 KB more.
+    // The tail of events takes the space it gets, or a few events if that is small. 40 origins would take 2 KB
+    // more.
     let max = service.store.limits().head_soft.max(2_048) + 700;
     assert!(sizes.iter().all(|size| *size < max), "{sizes:?}");
 }

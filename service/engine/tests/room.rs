@@ -1,4 +1,5 @@
-//! Runs that are as full as may be, over the memory store, a table where tests run over one, and the embedded store.
+//! Runs of the maximum size, over the memory store, over DynamoDB if the tests are configured for it, and over the
+//! embedded store.
 
 extern crate baton_engine as engine;
 
@@ -19,13 +20,13 @@ async fn a_run_with_everything_open_at_once_is_brought_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_everything_open_at_once_is_brought_to_its_end_over_the_embedded_store() {
+async fn a_run_of_maximum_size_closes_over_the_embedded_store() {
     let directory = tempfile::TempDir::new().expect("a directory");
     let store = Embedded::open(Options::new(directory.path())).await.expect("a store");
     fill_and_end(store).await;
 }
 
-/// A store that takes less than it should.
+/// A store whose limits are too small.
 struct Small {
     store: Arc<dyn Store>,
     limits: Limits,
@@ -42,7 +43,7 @@ impl Meddler for Small {
 }
 
 #[tokio::test]
-async fn a_store_without_room_for_the_largest_run_is_refused_before_anything_begins() {
+async fn a_store_too_small_for_the_largest_run_is_refused_at_once() {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let limits = store.limits();
     let (head, part) = (store::HEAD_HARD_MIN, store::PART_MAX_MIN);

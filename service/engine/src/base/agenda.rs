@@ -1,4 +1,5 @@
-//! When to look at which run. A bounded, disposable copy of the near end of the store's due index.
+//! Agenda: when to wake which run. It is a bounded cache of the earliest entries of the store's due index and can
+//! be rebuilt from it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -6,38 +7,39 @@ use std::sync::{Mutex, MutexGuard};
 use history::{Duration, Timestamp};
 use store::{Due, HeadKey};
 
-/// The longest such wait of a run that its list has no row of (`backlog.rs`). It is also how far ahead a node looks that takes
-/// over from another. Ours: so few waits are as short that there is little to look at.
+/// Maximum wait of a task that has no row in its list (`backlog.rs`). A node that takes over from another reads the
+/// due index this far ahead. Ours: waits are so rarely this short that there is little to read.
 pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
 
-/// How far ahead the agenda looks.
-const AHEAD: Duration = Duration::from_secs(60);
+/// Time ahead for which the due index is read.
+const READ_AHEAD: Duration = Duration::from_secs(60);
 
-/// The most runs on the agenda: about 200 bytes each. With more of them near, it looks less far ahead.
+/// Maximum number of runs on the agenda, about 200 bytes each. If more are due soon, the agenda covers a shorter
+/// time.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
 
-/// When a run is looked at again that could not be looked at, or whose task could not be taken. Ours: soon, for it stands still
-/// meanwhile, but not at once, as the store has just refused after several tries.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Delay before a run is woken again if it could not be processed or its task could not be taken. Ours: short,
+/// because the run makes no progress, but not zero, because the store has just failed several attempts.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// When to look at a run.
+/// Time to wake a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgendaEntry {
     at: Timestamp,
-    /// It is asked for, whatever the store says: the next look ends it, and no commit before.
-    is_asked: bool,
+    /// Requested in addition to the due index: only the wake removes it, not an earlier commit.
+    is_requested: bool,
 }
 
 #[derive(Default)]
 struct AgendaEntries {
     order: BTreeSet<(Timestamp, HeadKey)>,
     by_key: HashMap<HeadKey, AgendaEntry>,
-    /// Everything due before this is on the agenda.
+    /// Everything due before this time is on the agenda.
     horizon: Timestamp,
-    /// When the store's index was last read, whatever the horizon.
+    /// When the due index was last read, even if the horizon did not move.
     read_at: Timestamp,
-    /// When the next look is taken at the latest, unless somebody is told of an earlier one.
-    next_look: Timestamp,
+    /// Time of the next wake, unless an earlier one is notified.
+    next_wake: Timestamp,
 }
 
 impl AgendaEntries {
@@ -60,12 +62,12 @@ impl AgendaEntries {
     }
 }
 
-/// The runs that must be looked at soon.
+/// Runs to wake soon.
 pub(crate) struct Agenda {
     entries: Mutex<AgendaEntries>,
-    /// How often the store's index is read although the horizon is far: others write to it, too.
+    /// Interval at which the due index is read even if the horizon is far, because other nodes also write to it.
     read_every: Option<Duration>,
-    /// Notified when the next look may be earlier than it was.
+    /// Notified when the next wake may have become earlier.
     pub(crate) earlier: tokio::sync::Notify,
 }
 
@@ -74,7 +76,7 @@ impl Agenda {
         Self { entries: Mutex::default(), read_every, earlier: tokio::sync::Notify::new() }
     }
 
-    /// Has the store's index read at once: which part of it this node looks after has changed.
+    /// Makes the sweeper read the due index at once, because this node's shards have changed.
     pub(crate) fn read_again(&self) {
         self.lock().read_at = Timestamp::default();
         self.earlier.notify_one();
@@ -84,63 +86,65 @@ impl Agenda {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Says when a run must be looked at, after a commit. An earlier look that was asked for stays.
+    /// Sets when a run must be woken, after a commit. An earlier requested wake is kept.
     pub(crate) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
         let mut entries = self.lock();
-        let asked = entries.by_key.get(key).filter(|known| known.is_asked).map(|known| known.at);
+        let asked = entries.by_key.get(key).filter(|known| known.is_requested).map(|known| known.at);
         if asked.is_some_and(|asked| due.is_none_or(|due| asked <= due)) {
             return;
         }
         match due {
             Some(at) if at < entries.horizon => {
-                entries.insert(AgendaEntry { at, is_asked: asked.is_some() }, key);
-                self.must_look_by(at, entries);
+                entries.insert(AgendaEntry { at, is_requested: asked.is_some() }, key);
+                self.wake_by(at, entries);
             }
             _ => entries.remove(key),
         }
     }
 
-    /// Has the next look be no later than this. It may be earlier: what it was for may have moved away, as it does with most commits, and
-    /// to wake up once for nothing costs less than to be told each time.
-    fn must_look_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
-        if at < entries.next_look {
-            entries.next_look = at;
+    /// Makes the next wake no later than this. It may be earlier than necessary, because most commits move the wake
+    /// it was for: an unnecessary wake costs less than a notification for each commit.
+    fn wake_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
+        if at < entries.next_wake {
+            entries.next_wake = at;
             drop(entries);
             self.earlier.notify_one();
         }
     }
 
-    /// Has a run looked at by then at the latest, whatever the store says: something about it failed that no row tells of.
+    /// Wakes a run no later than this, even if the due index does not list it, because something failed that is not
+    /// in the store.
     pub(crate) fn set_by(&self, key: &HeadKey, at: Timestamp) {
         let mut entries = self.lock();
         let known = entries.by_key.get(key);
         let at = known.map_or(at, |known| known.at.min(at));
-        entries.insert(AgendaEntry { at, is_asked: true }, key);
-        self.must_look_by(at, entries);
+        entries.insert(AgendaEntry { at, is_requested: true }, key);
+        self.wake_by(at, entries);
     }
 
-    /// Has a run looked at soon, as something about it could not be done.
+    /// Wakes a run soon, because something could not be done.
     pub(crate) fn look_again(&self, key: &HeadKey, now: Timestamp) {
-        self.set_by(key, now.plus(LOOK_AGAIN_AFTER));
+        self.set_by(key, now.plus(RETRY_DELAY));
     }
 
-    /// Begins to look further ahead: from now on commits due before the second instant are taken in. Fetch what the store
-    /// has up to there, then call [`Agenda::fill`], or [`Agenda::retract`] with the first instant.
+    /// Extends the horizon and returns the old and the new one: from now on, commits due before the new one are put
+    /// on the agenda. Read the due index up to there, then call [`Agenda::fill`], or [`Agenda::retract`] with the
+    /// old one.
     pub(crate) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let mut entries = self.lock();
         let before = entries.horizon;
-        entries.horizon = before.max(now.plus(AHEAD));
+        entries.horizon = before.max(now.plus(READ_AHEAD));
         entries.read_at = now;
         (before, entries.horizon)
     }
 
-    /// Looks no further ahead than this again, as the store could not be read: what it has beyond is not known.
+    /// Moves the horizon back, because the store could not be read.
     pub(crate) fn retract(&self, horizon: Timestamp) {
         let mut entries = self.lock();
         entries.horizon = entries.horizon.min(horizon);
     }
 
-    /// Takes in what the store has; `complete` when that is all before the horizon.
+    /// Adds entries of the due index; `complete` if they are all before the horizon.
     pub(crate) fn fill(&self, due: Vec<Due>, complete: bool) {
         let mut entries = self.lock();
         if !complete && let Some(last) = due.last() {
@@ -148,16 +152,17 @@ impl Agenda {
         }
         for Due { at, key } in due {
             let at = Timestamp::from_millis(at);
-            // A commit since the store was read knows better; but another node may have written what is not known here.
+            // A commit since the store was read is newer. But another node may have written an earlier time that is
+            // not known here.
             let known = entries.by_key.get(&key).copied();
             if known.is_none_or(|known| self.read_every.is_some() && at < known.at) {
-                let is_asked = known.is_some_and(|known| known.is_asked);
-                entries.insert(AgendaEntry { at, is_asked }, &key);
+                let is_requested = known.is_some_and(|known| known.is_requested);
+                entries.insert(AgendaEntry { at, is_requested }, &key);
             }
         }
     }
 
-    /// Takes off what is due.
+    /// Removes and returns the runs that are due.
     pub(crate) fn take_due(&self, now: Timestamp, limit: usize) -> Vec<HeadKey> {
         let mut entries = self.lock();
         let mut due = Vec::new();
@@ -172,26 +177,27 @@ impl Agenda {
         due
     }
 
-    /// When to wake up next, and whether the agenda must be extended by then. Who asks does so.
+    /// Returns when to wake up next, and whether the caller must then extend the agenda.
     pub(crate) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
         let mut entries = self.lock();
-        // The clock was put back: what it was ahead for was not read, nor what others have written for now.
-        if entries.read_at > now.plus(AHEAD) {
+        // The clock was put back: the due index was not read for the times now ahead, and other nodes may have
+        // written entries for them.
+        if entries.read_at > now.plus(READ_AHEAD) {
             entries.read_at = Timestamp::default();
             entries.horizon = entries.horizon.min(now);
         }
-        // Half the distance ahead, so that what comes near is known well before it is due.
-        let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(AHEAD.as_millis() / 2));
+        // Extended after half of the time ahead, so that entries are known well before they are due.
+        let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(READ_AHEAD.as_millis() / 2));
         let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
         let (at, extend) = match entries.order.first() {
             Some((at, _)) if *at <= extend_at => (*at, false),
             _ => (extend_at.max(now), extend_at <= now),
         };
-        entries.next_look = at;
+        entries.next_wake = at;
         (at, extend)
     }
 
-    /// How many runs are on it.
+    /// Number of runs on the agenda.
     pub(crate) fn len(&self) -> usize {
         self.lock().order.len()
     }
@@ -210,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_was_asked_for_stays_until_it_is_taken_whatever_is_committed_meanwhile() {
+    fn a_requested_wake_stays_until_it_is_taken() {
         let (agenda, run) = (Agenda::new(None), key("w"));
         agenda.extend(at(0));
         agenda.set_by(&run, at(1_000));
@@ -223,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_instant_counts_where_a_look_is_asked_for() {
+    fn the_earliest_time_of_a_requested_wake_counts() {
         let (agenda, run) = (Agenda::new(None), key("w"));
         agenda.extend(at(0));
         for (due, by) in [(500, 1_000), (1_000, 500)] {
@@ -240,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_is_read_again_at_once_after_the_clock_was_put_back() {
+    fn the_due_index_is_read_after_the_clock_was_put_back() {
         for read_every in [None, Some(Duration::from_secs(5))] {
             let agenda = Agenda::new(read_every);
             agenda.extend(at(7_200_000));
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_is_told_of_what_is_earlier_than_its_next_look_and_of_nothing_else() {
+    fn only_an_earlier_wake_is_notified() {
         let (agenda, run, other) = (Agenda::new(None), key("w"), key("v"));
         let is_told = || {
             let mut told = std::pin::pin!(agenda.earlier.notified());

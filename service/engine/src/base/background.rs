@@ -1,5 +1,5 @@
-//! What the service does beside what it is asked: tasks that are owned here, so that none is at work on a store that is closed.
-//! When the service stops, some end at once and others are waited for.
+//! Background tasks of the service. They are owned here, so that none works on a store that is closed. At shutdown,
+//! some are ended at once and the others are awaited.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -13,25 +13,26 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// How long what is under way is waited for when the service stops. Ours: longer than a commit is tried that the store does
-/// not take.
+/// Time to wait for work under way at shutdown. Ours: longer than a commit is retried if the store does not accept
+/// it.
 const FINISH_WAIT: Duration = Duration::from_secs(5);
 
-/// When work begins anew that has panicked. Ours: others wait for it, and what made it panic may be there still.
+/// Delay before work that has panicked is restarted. Ours: other work depends on it, but the cause of the panic may
+/// persist.
 const ANEW_AFTER: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Owner of the background tasks.
 #[derive(Debug)]
 pub(crate) struct Background {
     is_stopping: AtomicBool,
     stopping: Notify,
-    /// How many tasks are waited for when the service stops.
+    /// Number of tasks to wait for at shutdown.
     under_way: watch::Sender<usize>,
-    /// See [`keeps`](Self::keeps).
+    /// Object that running tasks keep alive, see [`keeps`](Self::keeps).
     kept: OnceLock<Weak<dyn Any + Send + Sync>>,
 }
 
-/// A task that is waited for, until this is dropped.
+/// A task to wait for, until this is dropped.
 struct TaskUnderWay(Arc<Background>);
 
 impl Drop for TaskUnderWay {
@@ -46,41 +47,41 @@ impl Background {
         Arc::new(Self { is_stopping, stopping, under_way: watch::Sender::new(0), kept: OnceLock::new() })
     }
 
-    /// Has what is under way keep this, which it may need to come to its end.
+    /// Makes running tasks keep this object alive, because they may need it to finish.
     pub(crate) fn keeps(&self, it: Weak<dyn Any + Send + Sync>) {
         drop(self.kept.set(it));
     }
 
-    /// What is under way [keeps](Self::keeps) this; `None` once nobody has it any more.
+    /// Returns the object of [`keeps`](Self::keeps); `None` once it is dropped.
     pub(crate) fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.kept.get()?.upgrade()
     }
 
-    /// The service stops.
+    /// Begins shutdown.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.stopping.notify_waiters();
     }
 
-    /// Whether the service stops.
+    /// Whether the service is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::SeqCst)
     }
 
-    /// Resolves when the service stops.
+    /// Waits until the service stops.
     pub(crate) async fn stopped(&self) {
         let stopping = self.stopping.notified();
         tokio::pin!(stopping);
-        // Registered before the flag is read, so that it cannot be missed.
+        // Registered before the flag is read, so that the notification cannot be missed.
         stopping.as_mut().enable();
         if !self.is_stopping() {
             stopping.await;
         }
     }
 
-    /// Does some work that is waited for when the service stops, such as a commit.
+    /// Spawns work that shutdown waits for, such as a commit.
     pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        // Outside a runtime the process is ending.
+        // Outside a runtime, the process is ending.
         let Ok(runtime) = Handle::try_current() else { return };
         self.under_way.send_modify(|count| *count += 1);
         let (under_way, kept) = (TaskUnderWay(Arc::clone(self)), self.kept());
@@ -90,7 +91,7 @@ impl Background {
         }));
     }
 
-    /// Does some work until it is done or the service stops, whichever comes first.
+    /// Spawns work that ends when it is done or the service stops.
     pub(crate) fn spawn_until_stopped(
         self: &Arc<Self>,
         work: impl Future<Output = ()> + Send + 'static,
@@ -102,7 +103,8 @@ impl Background {
         })
     }
 
-    /// Does some work until it is done or the service stops. If it panics, which none should, it begins anew: what waits for it would wait for ever.
+    /// Runs work until it is done or the service stops. Work that panics, which is a defect, is restarted, because
+    /// its callers would otherwise wait forever.
     pub(crate) fn keep(
         self: &Arc<Self>,
         what: &'static str,
@@ -116,7 +118,7 @@ impl Background {
         });
     }
 
-    /// Does something after a while, unless that is aborted, or the service stops before.
+    /// Runs work after a delay, unless it is aborted or the service stops first.
     pub(crate) fn after(self: &Arc<Self>, wait: Duration, work: impl FnOnce() + Send + 'static) -> AbortHandle {
         let waiting = self.spawn_until_stopped(async move {
             tokio::time::sleep(wait).await;
@@ -125,7 +127,7 @@ impl Background {
         waiting.abort_handle()
     }
 
-    /// Waits until nothing is under way any more that is to be waited for, or for as long as it is.
+    /// Waits until all work is done, or for [`FINISH_WAIT`].
     pub(crate) async fn finish(&self) {
         let mut under_way = self.under_way.subscribe();
         if tokio::time::timeout(FINISH_WAIT, under_way.wait_for(|count| *count == 0)).await.is_err() {
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_under_way_is_waited_for_when_the_service_stops() {
+    async fn shutdown_waits_for_work_under_way() {
         let background = Background::new();
         let (done, is_done) = oneshot::channel();
         background.spawn(async move {
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_never_ends_is_not_waited_for_for_ever() {
+    async fn shutdown_does_not_wait_forever() {
         let (background, began) = (Background::new(), Instant::now());
         background.spawn(std::future::pending());
         background.stop();
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_panics_begins_anew_until_it_is_done_or_the_service_stops() {
+    async fn panicking_work_is_restarted_until_it_is_done_or_stopped() {
         let (background, began) = (Background::new(), Instant::now());
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         for panics in [2, usize::MAX] {
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_or_goes_on_for_ever_ends_when_the_service_stops_and_nobody_waits_for_it() {
+    async fn endless_work_ends_at_shutdown_without_being_awaited() {
         let (background, began) = (Background::new(), Instant::now());
         let (told, is_told) = oneshot::channel::<()>();
         let for_ever = background.spawn_until_stopped(std::future::pending());

@@ -1,4 +1,4 @@
-//! The one place where the service reads time and draws random numbers.
+//! The only place where the service reads the clock and draws random numbers.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,18 +10,20 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Time, as the engine sees it. Tests bring their own.
+/// Source of time. Tests use their own.
 #[async_trait]
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Time since some instant of this process, which setting the clock does not change; `None` if the clock cannot tell.
+    /// Returns the time since some instant of this process, independent of changes to the clock; `None` if that is
+    /// not known.
     fn steady(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns once [`now`](Self::now) is at or after `at`; may return early, callers look again.
+    /// Returns once [`now`](Self::now) is at or after `at`. May return early, so that callers must check the time
+    /// again.
     async fn sleep_until(&self, at: Timestamp);
 }
 
@@ -38,7 +40,8 @@ impl Clock for SystemClock {
     }
 
     fn steady(&self) -> Option<Duration> {
-        // One that goes on while the machine sleeps, so that waking up is no jump of the clock. Apple's monotonic one does.
+        // A clock that continues while the machine sleeps, so that waking up is not taken for a jump of the clock.
+        // Apple's monotonic clock does.
         #[cfg(target_os = "linux")]
         const STEADY: ClockId = ClockId::Boottime;
         #[cfg(not(target_os = "linux"))]
@@ -48,21 +51,21 @@ impl Clock for SystemClock {
     }
 
     async fn sleep_until(&self, at: Timestamp) {
-        /// The wall clock may be set while we sleep, so never sleep long without looking at it.
-        const LOOK_AGAIN: Duration = Duration::from_secs(10);
+        /// Maximum sleep before the wall clock is read again, because it may be changed during the sleep.
+        const RECHECK_AFTER: Duration = Duration::from_secs(10);
         let wait = Duration::from(at.since(self.now()));
-        tokio::time::sleep(wait.min(LOOK_AGAIN)).await;
+        tokio::time::sleep(wait.min(RECHECK_AFTER)).await;
     }
 }
 
-/// Where ids come from.
+/// Generator of ids.
 #[derive(Debug)]
 pub(crate) struct Ids {
     random: Mutex<fastrand::Rng>,
 }
 
 impl Ids {
-    /// Ids nobody can foresee; with a seed, the same ones every time.
+    /// Creates a generator of unpredictable ids; with a seed, of the same ids every time.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self { random: Mutex::new(random) }
@@ -72,29 +75,29 @@ impl Ids {
         draw(&mut self.random.lock().expect("drawing a number does not panic"))
     }
 
-    /// A run id: a `UUIDv7`, so that run ids sort by their start.
+    /// Generates a run id: a `UUIDv7`, so that run ids sort by their start.
     pub(crate) fn run_id(&self, now: Timestamp) -> Uuid {
         let mut bytes = [0; 10];
         self.with(|random| random.fill(&mut bytes));
         uuid::Builder::from_unix_timestamp_millis(now.as_millis(), &bytes).into_uuid()
     }
 
-    /// An operation id.
+    /// Generates an operation id.
     pub(crate) fn op(&self) -> u64 {
         self.with(|random| random.u64(..))
     }
 
-    /// A length of time of at most `longest`.
+    /// Draws a duration of at most `longest`.
     pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         longest.mul_f64(self.with(fastrand::Rng::f64))
     }
 }
 
-/// How far the clock may be beyond the newest time that was seen. Ours: less than any retention that somebody would miss, and
-/// more than a service is down for an update.
+/// Maximum time by which the clock may be ahead of the newest time seen without being doubted. Ours: shorter than
+/// any retention that matters, and longer than a service is down for an update.
 pub const CLOCK_AHEAD_MAX: history::Duration = history::Duration::from_days(1);
 
-/// The newest time that was seen and believed, for all that forgets by the clock.
+/// The newest time that was seen and not doubted. Everything that is deleted by time depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct NewestTime(AtomicU64);
 
@@ -103,14 +106,15 @@ impl NewestTime {
         self.0.store(newest.as_millis(), Ordering::Relaxed);
     }
 
-    /// Until when a run is kept that was closed by a clock which is far behind the newest time that was seen: otherwise it would be past its
-    /// retention as soon as the clock is right. `None` if the clock is not.
+    /// Returns until when to keep a run that was closed while the clock was far behind the newest time seen.
+    /// Otherwise its retention would be over as soon as the clock is corrected. `None` if the clock is not far
+    /// behind.
     pub(crate) fn kept_until(&self, closed_at: Timestamp, retention: history::Duration) -> Option<Timestamp> {
         let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
         (newest.since(closed_at) > CLOCK_AHEAD_MAX).then(|| newest.plus(retention))
     }
 
-    /// How far time has come for sure: what the clock says, unless it is too far ahead to be believed.
+    /// Returns a time that has certainly passed: the clock's, or the newest time seen if the clock is doubted.
     pub(crate) fn past(&self, now: Timestamp) -> Timestamp {
         let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
         let is_doubted = newest > Timestamp::default() && now.since(newest) > CLOCK_AHEAD_MAX;
@@ -118,32 +122,32 @@ impl NewestTime {
     }
 }
 
-/// By how much a clock may jump, or be behind the newest time that was seen, before that is told. Ours: more than a clock is
-/// drawn to the right time by.
+/// Minimum jump of the clock, or lag behind the newest time seen, that is reported. Ours: more than time
+/// synchronization corrects at once.
 pub const CLOCK_MOVED_MIN: history::Duration = history::Duration::from_secs(60);
 
 /// A jump of a node's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockMove {
-    /// What the clock would have said, had it gone on; after a restart the newest time that was seen before.
+    /// Expected time; after a restart, the newest time seen before.
     pub from: Timestamp,
-    /// What it said.
+    /// Time after the jump.
     pub to: Timestamp,
-    /// The node's address, if it has one.
+    /// Address of the node, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
 }
 
-/// The clock as it is now, and what has been noticed of it.
+/// Status of the clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClockStanding {
-    /// What it says.
+    /// Its time.
     pub now: Timestamp,
     /// The newest time that any node over this store has seen.
     pub newest: Option<Timestamp>,
-    /// By how much it is behind that; `None` up to [`CLOCK_MOVED_MIN`].
+    /// Lag behind that time; `None` up to [`CLOCK_MOVED_MIN`].
     pub behind: Option<history::Duration>,
-    /// Whether it is too far ahead to be believed.
+    /// Whether it is doubted, because it is too far ahead.
     pub is_doubted: bool,
     /// Jumps that no operator has confirmed, oldest first.
     pub moves: Vec<ClockMove>,

@@ -1,4 +1,4 @@
-//! The reserve of the disk: what is kept free for runs that are open, so that they go on to their end while nothing new begins.
+//! Disk reserve: free space that is kept for open runs, so that they can finish while new ones are refused.
 
 pub(crate) mod room;
 
@@ -10,13 +10,13 @@ use store::Store;
 use crate::Refusal;
 use crate::base::disk::room::DiskRoom;
 
-/// Holds starts of runs to the reserve.
+/// Check of the disk reserve when a run starts.
 pub(crate) struct DiskReserve {
     store: Arc<dyn Store>,
     reserve: u64,
-    /// What the store itself needs.
+    /// Free bytes that the store itself needs.
     least: u64,
-    /// As it was said last.
+    /// Whether the disk was low when that was last logged.
     was_low: AtomicBool,
 }
 
@@ -26,7 +26,7 @@ impl DiskReserve {
         Self { store, reserve, least, was_low: AtomicBool::new(false) }
     }
 
-    /// How the disk stands; `None` where the store has none, or the system does not tell.
+    /// Returns the free space; `None` if the store has no disk or the system does not report it.
     pub(crate) fn room(&self) -> Option<DiskRoom> {
         let room = DiskRoom { free: self.store.disk_free()?, reserve: self.reserve, least: self.least };
         if room.is_low() != self.was_low.swap(room.is_low(), Ordering::Relaxed) {
@@ -39,7 +39,7 @@ impl DiskReserve {
         Some(room)
     }
 
-    /// Whether there is room for a run that nobody who is open waits for.
+    /// Checks that there is space for a new run that no open run waits for.
     ///
     /// # Errors
     ///

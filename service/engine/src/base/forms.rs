@@ -1,4 +1,4 @@
-//! What callers give and get: runs by name, and what became of what was asked of them.
+//! Parameters and results of the engine's calls.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use uuid::Uuid;
 
-/// Names a run, or with no run id the newest one of its workflow id.
+/// Reference to a run, or without a run id to the newest run of a workflow id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRef {
     /// The domain.
@@ -22,69 +22,70 @@ pub struct RunRef {
     pub run_id: Option<Uuid>,
 }
 
-/// A start that was recorded.
+/// Result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Started {
     /// The new run.
     pub run_id: Uuid,
-    /// Whether it is an earlier request with the same key that started it.
+    /// Whether an earlier request with the same key started it.
     pub repeated: bool,
-    /// Whether the run was open already, and is used instead of a new one.
+    /// Whether an open run is used instead of a new one.
     pub existing: bool,
 }
 
-/// A command that was recorded.
+/// Result of a recorded command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
-    /// On this run.
+    /// The run of the command.
     pub run_id: Uuid,
-    /// The first of its events.
+    /// Its first event.
     pub event_id: EventId,
-    /// Whether it is an earlier request with the same key that was recorded.
+    /// Whether an earlier request with the same key recorded it.
     pub repeated: bool,
-    /// For the answer to a turn: the newest news that the decider's answer reflects. Where the decider has not seen all
-    /// news, it is a version that the run no longer has.
+    /// For the answer to a turn: the version of the newest relevant change that the answer reflects. If the decider
+    /// has not seen all such changes, it is a version that the run no longer has.
     pub reflects: Option<EventId>,
-    /// For the answer to a turn with updates: how each of the answers leaves its update.
+    /// For the answer to a turn with updates: the status of each update after its answer.
     pub judged: Vec<UpdateStatus>,
-    /// The run's version after it.
+    /// Version of the run after the command.
     pub version: EventId,
-    /// What was recorded and is probably not meant.
+    /// Warnings about recorded decisions that are probably mistakes.
     pub warnings: Vec<Warning>,
 }
 
-/// The state of a run.
+/// State of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunState {
-    /// The fold of its history.
+    /// State computed from its history.
     pub run: Run,
-    /// The newest heartbeats of its open activities.
+    /// Latest heartbeats of its open activities.
     pub beats: Vec<Heartbeat>,
-    /// What it owes to others, and runs of its workflow id before it; nothing unless it is the newest.
+    /// Pending effects of this run and of earlier runs of its workflow id. Empty unless this run is the newest.
     pub owed: Outbox,
-    /// The run that goes on from an earlier event of it, or of one before it, since it was reset.
+    /// The run that continues from an earlier event of this run, or of a run before it, after a reset.
     pub reset_as: Option<Uuid>,
 }
 
-/// Most bytes of a page of events, as JSON. An event that is larger comes alone. Source: `docs/limits.md`.
+/// Maximum size of a page of events, in bytes of JSON. A larger event is the only one of its page. Source:
+/// `docs/limits.md`.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Which events to read.
+/// Range of events to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRange {
     /// Only events after this one; 0 for all.
     pub after: EventId,
     /// Only events before this one.
     pub before: Option<EventId>,
-    /// Newest first.
+    /// Whether the newest event comes first.
     pub reverse: bool,
-    /// At most so many; 0 is taken as 1.
+    /// Maximum number of events; 0 is treated as 1.
     pub limit: usize,
-    /// Most bytes of their JSON forms. An event that is larger is read alone.
+    /// Maximum size in bytes of JSON. A larger event is read alone.
     pub bytes_max: usize,
-    /// Payloads are left out, and those that are kept apart are not fetched.
+    /// Whether payloads are omitted. Payloads that are stored separately are then not read.
     pub leaves_payloads_out: bool,
-    /// Whether events that refer to an activity by its ActivityScheduled carry its `activityId` too.
+    /// Whether events that refer to an activity by its ActivityScheduled also have its `activityId`.
     pub names_activities: bool,
 }
 
@@ -102,36 +103,36 @@ impl Default for EventRange {
     }
 }
 
-/// Events of a run.
+/// Page of a run's events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryPage {
     /// The run.
     pub run_id: Uuid,
-    /// The events, in the order asked for.
+    /// Events in the requested order.
     pub events: Vec<Event>,
-    /// The run's newest event.
+    /// The newest event of the run.
     pub last_event_id: EventId,
     /// Whether the run has closed.
     pub closed: bool,
-    /// Where to go on: the next page's `after`, or with `reverse` its `before`. `None` when nothing is left.
+    /// Start of the next page: its `after`, or with `reverse` its `before`. `None` on the last page.
     pub next: Option<EventId>,
 }
 
 impl RunRef {
-    /// Where the runs of its workflow id are stored.
+    /// Key of the workflow id in the store.
     pub(crate) fn key(&self) -> HeadKey {
         HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
     }
 }
 
-/// A list that nobody polls.
+/// A task list without pollers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpolled {
     /// Its name.
     pub task_list: String,
-    /// Whether it is one of deciders; else it is one of runners.
+    /// Whether it is a list of decider tasks; otherwise of activity tasks.
     pub is_decider: bool,
-    /// When the last poll of it ended, or the service started.
+    /// End of its last poll, or start of the service.
     pub since: Timestamp,
 }
 
@@ -143,16 +144,16 @@ impl std::fmt::Display for Unpolled {
     }
 }
 
-/// What keeps the waiting turn of a run from being taken.
+/// Reason why the waiting turn of a run is not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnWait {
     /// Its list has no pollers.
     Unpolled(Unpolled),
-    /// It is held back.
+    /// The turn is delayed.
     HeldBack {
-        /// Whether it is the run's first; else one that a decider gave back.
+        /// Whether it is the run's first turn; otherwise it follows a failed one.
         is_first: bool,
-        /// When it can be taken.
+        /// When it becomes available.
         until: Timestamp,
     },
 }
@@ -171,82 +172,82 @@ impl std::fmt::Display for TurnWait {
     }
 }
 
-/// What a caller has seen of a run.
+/// The version of a run that a caller has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeenVersion {
     /// The run.
     pub run_id: Uuid,
-    /// Its version.
+    /// Version of the run.
     pub version: EventId,
-    /// The hash of the query's result, where it is only a different result that is news to the caller.
+    /// Hash of the query's result, if the caller wants to be notified only of a different result.
     pub hash: Option<u64>,
 }
 
-/// What a decider makes of a query.
+/// A decider's answer to a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum QueryOutcome {
-    /// The answer.
+    /// The result.
     Result(#[serde(deserialize_with = "history::payload_present")] Option<Payload>),
-    /// It knows no query of this name, but these.
+    /// The decider has no query of this name.
     Unknown {
-        /// The names that it knows.
+        /// Names of its queries.
         known: Vec<String>,
     },
-    /// The query failed. Nothing else did.
+    /// The query failed. The turn is not affected.
     Failed {
-        /// Why, for programs.
+        /// Reason for programs.
         reason: String,
-        /// Why, for people.
+        /// Message for people.
         message: Option<String>,
     },
 }
 
-/// How runs are deleted.
+/// Options for deleting runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deletion {
-    /// Whether an open run is terminated first; it is refused otherwise.
+    /// Whether an open run is terminated first; otherwise the request is refused.
     pub terminates: bool,
-    /// Why, for the termination.
+    /// Reason, for the termination.
     pub reason: Option<String>,
-    /// Who deletes, for the termination.
+    /// Identity of the caller, for the termination.
     pub identity: Option<String>,
-    /// The name of the credential of whoever deletes, for the termination.
+    /// Name of the caller's credential, for the termination.
     pub by: Option<CallerName>,
 }
 
-/// How a run is reset.
+/// Options for a reset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reset {
-    /// From where the new run goes on.
+    /// Event from which the new run continues.
     pub branching: Branching,
-    /// Who does it, and why.
+    /// Identity of the operator, and the reason.
     pub by_hand: ByHand,
-    /// The same key never does it twice.
+    /// Idempotency key.
     pub key: Option<RequestKey>,
-    /// The name of the credential of whoever does it.
+    /// Name of the caller's credential.
     pub by: Option<CallerName>,
 }
 
-/// A run that was taken over from another service.
+/// Result of an import from another service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WasImported {
     /// The run.
     pub run_id: Uuid,
-    /// Whether it was there already.
+    /// Whether the run was imported before.
     pub repeated: bool,
 }
 
-/// A reset that was recorded.
+/// Result of a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WasReset {
-    /// The run that goes on.
+    /// The new run.
     pub run_id: Uuid,
-    /// The run whose history it has.
+    /// The run whose history it copies.
     pub base_run_id: Uuid,
-    /// The last event of that.
+    /// The last copied event.
     pub base_event_id: u64,
-    /// Whether it is an earlier request with the same key that did it.
+    /// Whether an earlier request with the same key did it.
     pub repeated: bool,
 }

@@ -1,4 +1,4 @@
-//! What operators can see of the engine, as Prometheus metrics.
+//! Prometheus metrics of the engine.
 
 pub(crate) mod label;
 pub(crate) mod measured;
@@ -15,22 +15,22 @@ use prometheus_client::registry::Registry;
 use crate::base::metrics::measured::Measured;
 use crate::base::shares::ThrottledCounts;
 
-/// Why a task was not delivered. A label of `baton_deliveries_failed_total`.
+/// Reason why a task was not delivered. A label of `baton_deliveries_failed_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undelivered {
-    /// The poller hung up while the task was being recorded for it.
+    /// The poller disconnected while the task was being recorded for it.
     PollerGone,
     /// The connection was closed before the task was written to it.
     ConnectionClosed,
-    /// What the task consists of could not be read from the store.
+    /// Data of the task could not be read from the store.
     Unreadable,
 }
 
 impl Undelivered {
-    /// All of them.
+    /// All reasons.
     pub(crate) const ALL: [Self; 3] = [Self::PollerGone, Self::ConnectionClosed, Self::Unreadable];
 
-    /// The label's value.
+    /// Value of the label.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::PollerGone => "poller-gone",
@@ -64,14 +64,14 @@ pub struct Metrics {
     pub(crate) updates_rejected: Counter,
     pub(crate) speculative_turns: Counter,
     pub(crate) speculative_turns_lost: Counter,
-    /// Actions of schedules, by what became of them.
+    /// Actions of schedules, by outcome.
     actions: Family<[(&'static str, &'static str); 1], Counter>,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
     denied: Family<[(&'static str, &'static str); 1], Counter>,
     secrets_expiring: Gauge,
     issuer_keys_fetches: Family<[(&'static str, String); 2], Counter>,
     access_log_lost: Counter,
-    /// How long things take.
+    /// Durations.
     pub(crate) measured: Measured,
 }
 
@@ -96,7 +96,8 @@ impl Metrics {
         let marks_read = counter("request_marks_read", "Requests with a key that were looked for beside their run");
         let requests_forgotten_early = counter(
             "requests_forgotten_early",
-            "Requests with a key that are forgotten within a day, as more than a hundred thousand of their workflow id came since",
+            "Requests with a key that are forgotten within a day, as more than a hundred thousand of their workflow \
+             id came since",
         );
         let effects = counter("effects", "Effects of runs on others that were seen to");
         let queries_answered = counter("queries_answered", "Queries that were answered with a result");
@@ -175,7 +176,7 @@ impl Metrics {
         self.conflicts.inc();
     }
 
-    /// What a look at a schedule has added to what it has done.
+    /// Counts the actions that a schedule has added to its counts.
     pub(crate) fn scheduled(&self, before: &ScheduleCounts, after: &ScheduleCounts) {
         for (outcome, before, after) in [
             ("started", before.started, after.started),
@@ -189,7 +190,7 @@ impl Metrics {
         }
     }
 
-    /// A task did not reach its poller and was given back.
+    /// Counts a task that did not reach its poller and was returned to its list.
     pub(crate) fn delivery_failed(&self, reason: Undelivered) {
         self.deliveries_failed.get_or_create(&[("reason", reason.word())]).inc();
     }
@@ -199,27 +200,27 @@ impl Metrics {
         self.events.inc_by(events as u64);
     }
 
-    /// An effect could not be done, and is tried again later.
+    /// Counts an effect that failed and will be retried.
     pub(crate) fn put_off(&self, code: &'static str) {
         self.effects_put_off.get_or_create(&[("code", code)]).inc();
     }
 
-    /// Counts lines of the access log that were lost.
+    /// Counts lost lines of the access log.
     pub fn access_log_lost(&self, lines: u64) {
         self.access_log_lost.inc_by(lines);
     }
 
-    /// Counts a request that was not let in.
+    /// Counts a denied request.
     pub fn denied(&self, why: &'static str) {
         self.denied.get_or_create(&[("why", why)]).inc();
     }
 
-    /// So many secrets of credentials expire soon.
+    /// Sets the number of secrets of credentials that expire soon.
     pub fn secrets_expiring(&self, count: usize) {
         self.secrets_expiring.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// An issuer's keys were fetched, or could not be.
+    /// Counts an attempt to fetch an issuer's keys.
     pub fn issuer_keys_fetched(&self, issuer: &str, is_fetched: bool) {
         let outcome = if is_fetched { "fetched" } else { "failed" };
         self.issuer_keys_fetches.get_or_create(&[("issuer", issuer.to_owned()), ("outcome", outcome.to_owned())]).inc();

@@ -1,6 +1,6 @@
-//! Notices: what the log tells an operator of runs, task lists, deliveries and the clock. Every such line is written here, rate
-//! limited by [`rate_limit`], so that a fault of ten thousand runs does not fill the log. Knows no run and no list: callers
-//! say what has happened, this room says it in words.
+//! Notices: log lines for operators about runs, task lists, deliveries and the clock. All of them are written here
+//! and rate limited by [`rate_limit`], so that an error of ten thousand runs does not fill the log. Callers report
+//! what has happened; this module does not depend on runs or lists.
 
 mod kinds;
 mod rate_limit;
@@ -15,11 +15,11 @@ use uuid::Uuid;
 pub(crate) use kinds::{NoticeKind, NoticeList};
 use rate_limit::{LineAllowed, Overdue, RateLimit};
 
-/// Interval at which omitted events are looked for. Ours: a small part of [`SPAN`].
+/// Interval at which omitted events are reported. Ours: a small part of [`SPAN`].
 pub(crate) const NOTICES_EVERY: Duration = Duration::from_secs(10);
 
-/// Maximum number of characters of text that callers wrote, such as a reason, in one line. Ours: it says what it is about, and
-/// the line still fits a screen.
+/// Maximum number of characters of callers' text, such as a reason, in one line. Ours: enough to recognize the
+/// text, and the line still fits a screen.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// A run that has become failing, blocked or stuck.
@@ -30,12 +30,12 @@ pub(crate) struct RunNotice {
     pub(crate) run_id: Uuid,
     /// Why, as a clause in plain English.
     pub(crate) why: String,
-    /// What to do about it, as a sentence; the command that shows more is added.
+    /// Advice as a sentence; the command that shows more is added.
     pub(crate) advice: Option<String>,
 }
 
-/// Text of others on one line of the log: control characters and line separators are escaped, and it is cut to
-/// [`TEXT_CHARS_MAX`].
+/// Formats text of callers for one line of the log: control characters and line separators are escaped, and the
+/// text is cut to [`TEXT_CHARS_MAX`].
 pub(crate) fn in_log(text: &str) -> String {
     let mut shown = String::with_capacity(text.len().min(4 * TEXT_CHARS_MAX));
     let mut chars = text.chars();
@@ -52,17 +52,17 @@ pub(crate) fn in_log(text: &str) -> String {
     shown
 }
 
-/// A word of a command line, quoted if a shell would not take it as it is.
+/// Formats a word of a command line, quoted if a shell requires it.
 pub(crate) fn in_shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    // Whatever does not fit is cut by `in_log`: such a command is to be completed by whoever runs it.
+    // A word that is too long is cut by `in_log`; the operator must complete such a command.
     format!("'{}'", in_log(word).replace('\'', r"'\''"))
 }
 
-/// Writes notices.
+/// Writer of notices.
 #[derive(Debug, Default)]
 pub(crate) struct Notices(Mutex<RateLimit>);
 
@@ -75,7 +75,7 @@ impl Notices {
         self.lock().admit(kind, list, count, Instant::now())
     }
 
-    /// A run has become failing, blocked or stuck.
+    /// Reports that a run has become failing, blocked or stuck.
     pub(crate) fn of_run(&self, domain: &str, notice: &RunNotice) {
         let RunNotice { kind, workflow_id, run_id, why, advice } = notice;
         let Some(LineAllowed { left_out, .. }) = self.admit(*kind, None, 1) else { return };
@@ -93,7 +93,7 @@ impl Notices {
         );
     }
 
-    /// Tasks wait on a list that has no poller since this instant.
+    /// Reports that tasks wait on a list that has had no poller since this instant.
     pub(crate) fn unpolled(&self, list: &NoticeList, tasks: usize, since: Timestamp) {
         let Some(LineAllowed { left_out, .. }) = self.admit(NoticeKind::Unpolled, Some(list), 1) else { return };
         let NoticeList { domain, side, name } = list;
@@ -107,7 +107,7 @@ impl Notices {
         );
     }
 
-    /// A list is polled again after [`unpolled`](Self::unpolled).
+    /// Reports that a list is polled again after [`unpolled`](Self::unpolled).
     pub(crate) fn polled_again(&self, list: &NoticeList) {
         let Some(LineAllowed { left_out, .. }) = self.admit(NoticeKind::PolledAgain, Some(list), 1) else { return };
         let NoticeList { domain, side, name } = list;
@@ -121,24 +121,25 @@ impl Notices {
         );
     }
 
-    /// A task did not reach the poller that it was handed to.
+    /// Reports that a task did not reach the poller that it was handed to.
     pub(crate) fn delivery_failed(&self, list: &NoticeList) {
         let Some(admitted) = self.admit(NoticeKind::DeliveryFailed, Some(list), 1) else { return };
         failed_deliveries(list, admitted.count, admitted.left_out);
     }
 
-    /// The clock is ahead of the newest time seen.
+    /// Reports that the clock is ahead of the newest time seen.
     pub(crate) fn clock_doubted(&self, newest: Timestamp, found: Timestamp) {
         if self.admit(NoticeKind::ClockDoubted, None, 0).is_some() {
             tracing::warn!(
                 %newest, %found,
-                "the clock is more than a day ahead of the newest time seen; nothing is deleted by retention until it is \
+                "the clock is more than a day ahead of the newest time seen; nothing is deleted by retention until \
+                 it is \
                  back or has kept its pace for a day. If it is right: `baton clock confirm`"
             );
         }
     }
 
-    /// Writes a line for what was left out, where the rate limit allows one by now.
+    /// Writes a line for omitted events, if the rate limit now allows one.
     pub(crate) fn tell_left_out(&self) {
         let overdue = self.lock().take_overdue(Instant::now());
         for Overdue { kind, list, count } in overdue {
@@ -167,7 +168,8 @@ fn failed_deliveries(list: &NoticeList, count: u64, left_out: u64) {
         side,
         count,
         left_out,
-        "tasks did not reach the poller that asked for them (cause DeliveryFailed): its connection was closed. Look for \
+        "tasks did not reach the poller that asked for them (cause DeliveryFailed): its connection was closed. Look \
+         for \
          pollers that end their requests early, and for proxies whose timeout is below the wait of a poll"
     );
 }

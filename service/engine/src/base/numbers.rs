@@ -1,16 +1,18 @@
-//! The numbers of the forms that the engine writes and says. `docs/upgrading.md` says what a change of one asks for.
+//! Version numbers of the engine's stored and transmitted formats. `docs/upgrading.md` describes the steps for
+//! changing one.
 
-/// Heads of runs: what the engine keeps beside the state of a run. It is the first byte of each.
+/// Format of the heads of runs: the engine's data in addition to the state of a run. Each head starts with this
+/// byte.
 pub const HEADS: u8 = 1;
 
-/// The service's own records: domains, types, schedules, secrets, nodes. It stands nowhere: that of the directory or of the table speaks
-/// for it.
+/// Format of the service's own records: domains, types, schedules, secrets, nodes. It is not stored with them; the
+/// version of the directory or table covers it.
 pub const RECORDS: u32 = 1;
 
-/// Tokens of tasks, seals of pages and ids of queries. It stands nowhere: a token of another form is refused as any that was not made here,
-/// and its task comes back when it times out.
+/// Format of task tokens, page seals and query ids. They do not contain it: a token of another format is refused
+/// like a forged one, and its task becomes available again when it times out.
 pub const TOKENS: u32 = 1;
 
-/// What nodes say to each other. Each message says which it has; a node refuses those with a higher one, and whoever hears that goes on as
-/// with a node that cannot be reached.
+/// Format of messages between nodes. Each message contains it. A node refuses messages with a higher number, and
+/// the sender then treats it as unreachable.
 pub const MESSAGES: u32 = 1;

@@ -1,4 +1,4 @@
-//! The service's own records: in the store, under a domain name that no caller can use.
+//! The service's own records in the store, under a domain name that no caller can use.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use store::{Cas, Expect, Head, HeadKey, ListQuery, Store};
 
 use crate::Refusal;
 
-/// Where they are: callers' domains are never empty.
+/// Domain of the records; domains of callers are never empty.
 const OWN: &str = "";
 
-/// The domain of a domain's schedules begins with this, which no caller's domain can.
+/// Prefix of the domain that holds a domain's schedules. Domains of callers have no control characters.
 const SCHEDULES: char = '\u{1}';
 
 pub(crate) fn own_key(name: &str) -> HeadKey {
@@ -23,7 +23,7 @@ pub(crate) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
     Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
 }
 
-/// See the module.
+/// Access to the service's own records.
 #[derive(Clone)]
 pub(crate) struct Records {
     store: Arc<dyn Store>,
@@ -39,7 +39,7 @@ impl Records {
         Ok(self.store.load(&own_key(name)).await?)
     }
 
-    /// Writes a record, if it still is as it was read.
+    /// Writes a record unless it has changed since it was read.
     pub(crate) async fn write(
         &self,
         name: &str,
@@ -55,7 +55,7 @@ impl Records {
     }
 }
 
-/// Where a schedule is stored.
+/// Returns the key of a schedule in the store.
 pub(crate) fn schedule_key(domain: &str, id: &str) -> HeadKey {
     HeadKey { domain: format!("{SCHEDULES}{domain}").into(), workflow_id: id.into() }
 }
@@ -67,7 +67,7 @@ pub(crate) async fn has_schedules(store: &dyn Store, domain: &str) -> Result<boo
     Ok(!store.list(&query, None).await?.rows.is_empty())
 }
 
-/// The domain of the schedule that is stored here; `None` where runs are.
+/// Returns the domain of the schedule with this key; `None` if it is the key of a run.
 pub(crate) fn domain_of_schedule(key: &HeadKey) -> Option<&str> {
     key.domain.strip_prefix(SCHEDULES)
 }

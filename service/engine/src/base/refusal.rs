@@ -1,4 +1,4 @@
-//! Why the engine did not do what was asked, and what the caller should make of it.
+//! Errors of the engine, and what a caller should do about each.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ mod rows;
 pub use row::MayBeRecorded;
 pub use row::RefusalRow;
 
-/// What there can be only so many of.
+/// Kind of limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limited {
     /// Domains.
@@ -24,13 +24,13 @@ pub enum Limited {
     Tags,
     /// Types of one kind in a domain.
     Types,
-    /// Runs that are open in a domain.
+    /// Open runs of a domain.
     OpenRuns,
-    /// Polls that wait on a list.
+    /// Waiting polls of a task list.
     Pollers,
-    /// Secrets that are good at once.
+    /// Secrets that are valid at the same time.
     Secrets,
-    /// Bytes of what all domains say of themselves.
+    /// Total bytes of the names, descriptions and tags of all domains.
     DomainBytes,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Display for Limited {
     }
 }
 
-/// The kind of task that a token names.
+/// Kind of task that a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A decider task.
@@ -60,7 +60,7 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    /// The kind as error texts name it.
+    /// Returns the kind as error texts name it.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Decider => "a decider task",
@@ -68,7 +68,7 @@ impl TokenKind {
         }
     }
 
-    /// The kind that the called endpoint expected instead.
+    /// Returns the kind that the called endpoint expected instead.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -78,16 +78,16 @@ impl TokenKind {
     }
 }
 
-/// Why the engine did not do what was asked.
+/// Error of a request to the engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Refusal {
-    /// The rules refuse it.
+    /// The rules of the run refuse it.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The turn is no longer the decider's, and this is why: [`Fault::TurnLost`], looked into.
+    /// The decider no longer holds the turn: [`Fault::TurnLost`] with its cause.
     #[error("you no longer hold this turn: {how}")]
     TurnLost {
-        /// How it was lost.
+        /// Cause.
         how: TurnLoss,
     },
     /// No such domain.
@@ -96,7 +96,7 @@ pub enum Refusal {
         /// The name given.
         domain: String,
     },
-    /// The domain exists already.
+    /// The domain already exists.
     #[error("domain `{domain}` exists already")]
     DomainExists {
         /// The name given.
@@ -108,12 +108,12 @@ pub enum Refusal {
         /// Its name.
         domain: String,
     },
-    /// The domain cannot be deleted as it is.
+    /// The domain cannot be deleted in its current state.
     #[error("domain `{domain}` cannot be deleted: {why}")]
     DomainInUse {
         /// Its name.
         domain: String,
-        /// What keeps it.
+        /// Reason.
         why: &'static str,
     },
     /// No such type.
@@ -124,7 +124,7 @@ pub enum Refusal {
         /// The name given, with the version.
         name: String,
     },
-    /// The type is registered already.
+    /// The type is already registered.
     #[error("{kind} type `{name}` is registered already")]
     TypeExists {
         /// `workflow` or `activity`.
@@ -132,7 +132,7 @@ pub enum Refusal {
         /// The name given, with the version.
         name: String,
     },
-    /// The type is deprecated: nothing new of it is to begin.
+    /// The type is deprecated: no run or activity of it can be started.
     #[error("{kind} type `{name}` is deprecated")]
     TypeDeprecated {
         /// `workflow` or `activity`.
@@ -140,7 +140,7 @@ pub enum Refusal {
         /// Its name, with the version.
         name: String,
     },
-    /// The type is not deprecated, and so cannot be deleted.
+    /// The type is not deprecated and therefore cannot be deleted.
     #[error("{kind} type `{name}` is in use")]
     TypeInUse {
         /// `workflow` or `activity`.
@@ -148,32 +148,32 @@ pub enum Refusal {
         /// Its name, with the version.
         name: String,
     },
-    /// There are as many of these as may be.
+    /// The maximum number is reached.
     #[error("there can be at most {max} {what}")]
     LimitExceeded {
-        /// Of what.
+        /// Kind of thing.
         what: Limited,
-        /// How many.
+        /// The maximum.
         max: usize,
     },
-    /// A domain, or the holder of a credential, has as much of the service as is configured for it.
+    /// The quota of a domain or of a credential is exceeded.
     #[error(transparent)]
     QuotaExceeded(#[from] Throttled),
-    /// The disk has less free than is kept for runs that are open, and this would be another one.
+    /// Free disk space is below the reserve for open runs, so that no new run is started.
     #[error("no run is started now: {room}")]
     DiskLow {
-        /// What is free, and what is kept.
+        /// Free space and reserve.
         room: DiskRoom,
     },
-    /// The disk is so full that the store writes nothing but what deletes.
+    /// The disk is so full that the store only deletes.
     #[error(
         "the disk of the store is full: {} MiB are free, and {} MiB are needed to write; reading and deleting go on",
         free >> 20, least.div_ceil(1 << 20)
     )]
     DiskFull {
-        /// Bytes that are free.
+        /// Free bytes.
         free: u64,
-        /// Bytes that must be free.
+        /// Required free bytes.
         least: u64,
     },
     /// No such schedule.
@@ -184,13 +184,13 @@ pub enum Refusal {
         /// The id given.
         schedule: String,
     },
-    /// The schedule exists already.
+    /// The schedule already exists.
     #[error("schedule `{schedule}` exists already")]
     ScheduleExists {
         /// The id given.
         schedule: String,
     },
-    /// The domain never had a run with this workflow id, or it is past its retention.
+    /// The domain has no run with this workflow id, or its retention is over.
     #[error("no workflow `{workflow_id}` in domain `{domain}`")]
     UnknownWorkflow {
         /// The domain.
@@ -198,7 +198,7 @@ pub enum Refusal {
         /// The workflow id given.
         workflow_id: String,
     },
-    /// The workflow id never had this run, or it is past its retention.
+    /// The workflow id has no such run, or its retention is over.
     #[error("no run {run_id} of workflow `{workflow_id}`")]
     UnknownRun {
         /// The workflow id.
@@ -206,12 +206,12 @@ pub enum Refusal {
         /// The run id given.
         run_id: Uuid,
     },
-    /// Deadlines are not repaired by a clock that may be wrong.
+    /// Deadlines are not repaired while the clock is doubted.
     #[error("the service's clock says {now}, which may be wrong: {why}")]
     ClockDoubted {
-        /// What the clock says.
+        /// Time of the clock.
         now: history::Timestamp,
-        /// What speaks against it.
+        /// Reason for the doubt.
         why: String,
     },
     /// A write names a run that is not the newest of its workflow id.
@@ -224,140 +224,143 @@ pub enum Refusal {
         /// The newest run.
         current: Uuid,
     },
-    /// The decider knows no such query.
+    /// The decider has no such query.
     #[error("the decider knows no query `{name}`")]
     UnknownQuery {
         /// The name given.
         name: String,
-        /// The names that it knows, as far as it says.
+        /// Names of queries that the decider reported.
         known: Vec<String>,
     },
-    /// The query failed, and nothing else did.
-    #[error("query `{name}` failed: {reason}{}", message.as_deref().map(|message| format!(": {message}")).unwrap_or_default())]
+    /// The query failed; the run is not affected.
+    #[error(
+        "query `{name}` failed: {reason}{}",
+        message.as_deref().map(|message| format!(": {message}")).unwrap_or_default()
+    )]
     QueryFailed {
         /// The query.
         name: String,
-        /// Why, for programs.
+        /// Reason for programs.
         reason: String,
-        /// Why, for people.
+        /// Message for people.
         message: Option<String>,
     },
     /// No decider answered the query in time.
     #[error("no answer in time: {}", waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string))]
     NotAnswered {
-        /// What it waited for.
+        /// State in which the query was waiting.
         why: &'static str,
-        /// What keeps the run's turn from being taken, if anything does.
+        /// Reason why the run's turn is not taken, if there is one.
         waits_for: Option<TurnWait>,
     },
-    /// More is asked at once than fits into memory.
+    /// Too many requests are waiting in memory.
     #[error("{found} {what}, at most {max} may")]
     TooManyWaiting {
-        /// How many there are.
+        /// Number that are waiting.
         found: usize,
-        /// How many there may be.
+        /// Maximum number.
         max: usize,
-        /// Of what.
+        /// Kind of request.
         what: &'static str,
     },
-    /// Nobody waits any more for what a task asked.
+    /// No caller waits any more for the queries of this task.
     #[error("nobody waits any more for what this task asked")]
     QueryTaskLost,
-    /// The run is open, and was to be closed.
+    /// The run is open, but must be closed for the request.
     #[error("run {run_id} is open")]
     RunOpen {
-        /// Which.
+        /// The run.
         run_id: Uuid,
     },
-    /// A history of another service that is not taken over.
+    /// The history of another service cannot be imported.
     #[error("the run cannot be taken over: {0}")]
     BadHistory(#[from] ImportFault),
-    /// The run is there with another history than the one that is to be taken over.
+    /// The run that is to be imported already exists with another history.
     #[error("run {run_id} is there already, with another history")]
     RunDiffers {
-        /// Which.
+        /// The run.
         run_id: Uuid,
     },
-    /// A task token that this service never gave out.
+    /// The task token was not issued by this service.
     #[error("not a task token of this service")]
     BadToken,
-    /// A good token at the endpoint for the other kind of task.
+    /// A valid token, sent to the endpoint for the other kind of task.
     #[error("this is the token of {}, expected one of {}", found.words(), found.other().words())]
     WrongTokenKind {
-        /// The kind of task that the token names.
+        /// Kind of task that the token is for.
         found: TokenKind,
     },
-    /// A page token that does not come from this query.
+    /// The page token is not from this query.
     #[error("not a page of this list: {why}")]
     BadPage {
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// The run's state, or what one request adds to it, is larger than the store can take.
+    /// The run's state, or what one request adds to it, is too large for the store.
     #[error("{found} bytes of state in one run, at most {max} can be kept")]
     RunTooLarge {
-        /// The size.
+        /// Size.
         found: usize,
-        /// The limit.
+        /// Maximum.
         max: usize,
     },
     /// The decider rejected the update. Nothing is recorded.
     #[error("update `{update_id}` is rejected: {reason}")]
     UpdateRejected {
-        /// The update's name.
+        /// The update's id.
         update_id: String,
-        /// Why, for programs.
+        /// Reason for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Details for people and programs.
         details: Option<history::Payload>,
     },
-    /// The update was accepted, and could not be done.
+    /// The update was accepted and then failed.
     #[error("update `{update_id}` was accepted, and could not be done: {reason}")]
     UpdateFailed {
-        /// The update's name.
+        /// The update's id.
         update_id: String,
-        /// Its UpdateFailed.
+        /// Id of its UpdateFailed event.
         event_id: history::EventId,
-        /// Why, for programs.
+        /// Reason for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Details for people and programs.
         details: Option<history::Payload>,
     },
-    /// A run was started for an update, and stays; and then this became of the update.
+    /// A run was started for an update and remains open, but the update failed with another refusal.
     #[error("{then}; run {run_id} was started for it, and stays")]
     AfterStart {
         /// The run.
         run_id: Uuid,
-        /// What became of the update.
+        /// Refusal of the update.
         then: Box<Refusal>,
     },
-    /// No decider has judged the update in time.
+    /// No decider judged the update in time.
     #[error(
         "update `{update_id}` was not answered in time: {}",
         waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string)
     )]
     UpdateNotAnswered {
-        /// The update's name.
+        /// The update's id.
         update_id: String,
-        /// Whether a decider has it and may accept it still.
+        /// Whether a decider already has it and may still accept it.
         recorded: bool,
-        /// What stood in the way.
+        /// State in which the update was waiting.
         why: &'static str,
-        /// What keeps the run's turn from being taken, if anything does.
+        /// Reason why the run's turn is not taken, if there is one.
         waits_for: Option<TurnWait>,
     },
-    /// The store did not take it. Nothing was recorded.
+    /// The store did not accept the write. Nothing was recorded.
     #[error("the store did not take it: {why}")]
     Unavailable {
-        /// What stood in the way.
+        /// Reason.
         why: String,
-        /// How long to wait before asking again.
+        /// Time to wait before the next attempt.
         retry_after: Option<Duration>,
     },
-    /// Whether it was recorded is not known.
+    /// Unknown outcome: the request may or may not have been recorded.
     #[error("the outcome is not known: {why}")]
     OutcomeUnknown {
-        /// What was lost.
+        /// Reason.
         why: String,
     },
     /// The service is stopping.
@@ -366,7 +369,7 @@ pub enum Refusal {
     /// Stored bytes cannot be read.
     #[error("stored data cannot be read: {what}")]
     Corrupt {
-        /// What, and where.
+        /// The unreadable data and where it is.
         what: String,
     },
 }
@@ -376,17 +379,17 @@ impl Refusal {
         Self::UnknownWorkflow { domain: key.domain.to_string(), workflow_id: key.workflow_id.to_string() }
     }
 
-    /// The stable code of the wire.
+    /// Returns the stable error code that callers see.
     pub fn code(&self) -> &'static str {
         self.row().code
     }
 
-    /// Whether the same request may succeed later, with nothing changed by the caller.
+    /// Whether the same request may succeed later without a change by the caller.
     pub fn is_retryable(&self) -> bool {
         self.row().is_retryable
     }
 
-    /// Whether the request may have left a trace.
+    /// Returns whether the request may have been recorded.
     pub fn recorded(&self) -> MayBeRecorded {
         self.row().recorded
     }
@@ -397,7 +400,7 @@ impl From<store::Error> for Refusal {
         match error {
             store::Error::NotApplied { why, retry_after } => Self::Unavailable { why, retry_after },
             store::Error::Full { free, least } => Self::DiskFull { free, least },
-            // A store that failed while it wrote may have written.
+            // A store that failed during a write may have written.
             store::Error::Unknown { why } | store::Error::Failed { why } => Self::OutcomeUnknown { why },
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
             store::Error::InvalidPage => Self::BadPage { why: "it was changed, or made by another query".to_owned() },

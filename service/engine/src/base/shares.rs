@@ -1,8 +1,8 @@
-//! Shares: how much of the service one domain, or the holder of one credential, may take. Owns what is configured and what
-//! each has used of it; who is over their share is told when to ask again, counted, and named in the log.
+//! Quotas of domains and credentials. This module owns the configured limits and the use of each. A request over a
+//! limit fails with the time to wait, and is counted and logged.
 //!
-//! A request is admitted once, where it comes in (`Shares::admit`); what it does later (waiting, bytes) goes on the same
-//! shares by way of what it was admitted with (`UnderWay`).
+//! A request is admitted once, on arrival (`Shares::admit`). Its later use (waiting, bytes) is charged to the same
+//! quotas by the `UnderWay` that admission returned.
 
 mod limit;
 mod rate;
@@ -28,33 +28,33 @@ use limit::Amounts;
 use rate::{Debt, Rate};
 use throttled::ThrottledLog;
 
-/// Domains, and credentials, whose requests that were put off are counted by name; those of others are counted together. Ours:
-/// they are labels of a metric.
+/// Maximum number of domains and credentials whose throttled requests are counted by name; those of others are
+/// counted together. Ours: the names are labels of a metric.
 const NAMES_COUNTED_MAX: usize = 100;
 
-/// Stands for the others there.
+/// Label that stands for the others.
 const OTHERS: &str = "*";
 
-/// Domains, and credentials, whose use is kept. Ours: four times the domains that there can be. Beyond it those that nobody
-/// uses just now are forgotten, and begin anew.
+/// Maximum number of domains and credentials whose use is kept. Ours: four times the maximum number of domains.
+/// Beyond it, the use of idle ones is forgotten and starts at zero again.
 const SHARES_KEPT_MAX: usize = 4_096;
 
-/// How long to wait where it is not known when there is room again. Ours.
+/// Time to wait if it is not known when the quota is available again. Ours.
 const WAIT_UNKNOWN: Duration = Duration::from_secs(1);
 
-/// Requests that were put off, by the limit, by whether it is a domain's or a credential's, and by whose.
+/// Number of throttled requests by limit, by kind of holder (domain or credential), and by name.
 pub type ThrottledCounts = Family<[(&'static str, Arc<str>); 3], Counter>;
 
-/// What one of those who share has used.
+/// Use of one domain or credential.
 #[derive(Debug)]
 struct UsedShare {
     whose: Whose,
-    /// In metrics.
+    /// Label in metrics.
     label: Arc<str>,
     amounts: Amounts,
     requests: Option<Rate>,
     bytes: Option<Debt>,
-    /// Requests that wait for something. Outlives a change of the limits.
+    /// Number of waiting requests. It is kept when the limits change.
     watchers: Arc<AtomicUsize>,
 }
 
@@ -65,22 +65,22 @@ impl UsedShare {
         Arc::new(Self { whose, label, amounts, requests, bytes, watchers })
     }
 
-    /// The same after the limits have changed.
+    /// Returns the same use under changed limits.
     fn with(&self, amounts: Amounts) -> Arc<Self> {
         Self::new(self.whose.clone(), Arc::clone(&self.label), amounts, Arc::clone(&self.watchers))
     }
 }
 
-/// What is in force, and what has been used of it.
+/// Limits in force, and the use of each.
 #[derive(Debug, Default)]
 struct LimitInForce {
     limits: ShareLimits,
     shares: HashMap<Whose, Arc<UsedShare>>,
-    /// Those who are counted by name.
+    /// Holders that are counted by name.
     named: HashSet<Whose>,
 }
 
-/// See the module. Always behind an [`Arc`].
+/// Quotas of all domains and credentials. Always behind an [`Arc`].
 #[derive(Debug, Default)]
 pub struct Shares {
     in_force: RwLock<LimitInForce>,
@@ -89,7 +89,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Puts these limits in force, from the next request on. What has been used stays used, where a limit is as it was.
+    /// Replaces the limits from the next request on. The use of unchanged limits is kept.
     pub fn replace(&self, limits: ShareLimits) {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         in_force.shares.retain(|whose, share| match limits.of(whose) {
@@ -104,12 +104,12 @@ impl Shares {
         in_force.limits = limits;
     }
 
-    /// Whether there is any limit.
+    /// Whether any limit is configured.
     pub fn has_limits(&self) -> bool {
         !self.in_force.read().unwrap_or_else(PoisonError::into_inner).limits.is_empty()
     }
 
-    /// Requests that were put off.
+    /// Numbers of throttled requests.
     pub fn counts(&self) -> &ThrottledCounts {
         &self.counts
     }
@@ -136,24 +136,24 @@ impl Shares {
         Some(Arc::clone(share.or_insert_with(|| UsedShare::new(whose, label, amounts, Arc::default()))))
     }
 
-    /// The most runs that may be open in a domain.
+    /// Maximum number of open runs of a domain.
     pub fn open_runs(&self, domain: &str) -> Option<u64> {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         if in_force.limits.is_empty() { None } else { in_force.limits.of(&Whose::domain(domain))?.open_runs }
     }
 
-    /// The most lists of a domain that may be polled at once.
+    /// Maximum number of task lists of a domain that are polled at once.
     pub fn task_lists(&self, domain: &str) -> Option<u64> {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         if in_force.limits.is_empty() { None } else { in_force.limits.of(&Whose::domain(domain))?.task_lists }
     }
 
-    /// Says that a domain has reached a limit that is held elsewhere.
+    /// Records that a domain has reached a limit that is enforced elsewhere.
     pub fn reached(&self, domain: &str, kind: LimitKind, max: u64) -> Throttled {
         let whose = Whose::domain(domain);
         match self.share(whose.clone()) {
             Some(share) => self.throttled(&share, kind, WAIT_UNKNOWN),
-            // It has changed meanwhile.
+            // The limits have changed in the meantime.
             None => Throttled { kind, max, whose, wait: WAIT_UNKNOWN },
         }
     }
@@ -168,7 +168,7 @@ impl Shares {
         throttled
     }
 
-    /// One more that waits, for as long as what this answers is kept.
+    /// Counts a waiting request until the returned value is dropped.
     fn watcher(&self, share: &Arc<UsedShare>) -> Result<Watcher, Throttled> {
         let max = share.amounts.watchers.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let take = |watchers: usize| watchers.checked_add(1).filter(|watchers| *watchers <= max);
@@ -179,7 +179,7 @@ impl Shares {
     }
 }
 
-/// A request that waits, counted as long as it does.
+/// A waiting request, counted until this is dropped.
 #[derive(Debug)]
 struct Watcher(Arc<AtomicUsize>);
 

@@ -1,5 +1,5 @@
-//! Task tokens: who may answer what. Opaque to callers, and not to be forged: whoever may poll one list cannot make a
-//! token for another.
+//! Task tokens, which permit their holder to complete a task. They are opaque to callers and cannot be forged:
+//! permission to poll one task list does not suffice to make a token for another.
 
 pub(crate) mod secrets;
 
@@ -18,16 +18,17 @@ use crate::base::refusal::TokenKind;
 use crate::base::token::secrets::{Secrets, TokenSecret};
 use crate::{Clock, Refusal};
 
-/// Bytes of the tag that are kept: 96 bits.
+/// Bytes of the tag in a token: 96 bits.
 const TAG_BYTES: usize = 12;
 
-/// The longest token that is looked at; a token of the longest names has about 4,300 characters, and of names in ASCII 1,500.
+/// Maximum length of an accepted token. A token has up to about 4,300 characters with the longest names, and 1,500
+/// with names in ASCII.
 pub const TOKEN_CHARS_MAX: usize = 6_144;
 
-/// What is signed to show that one is a node.
+/// Prefix of the signed content of a node's pass.
 const NODES: &[u8] = b"nodes";
 
-/// Names a turn that a decider holds.
+/// Token of a turn that a decider holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnToken {
     /// The domain.
@@ -38,28 +39,28 @@ pub struct TurnToken {
     pub run_id: Uuid,
     /// The task list that it was taken from.
     pub task_list: String,
-    /// The turn. For a task that only asks: its number, and the newest event that it shows.
+    /// The turn. For a query task: its number, and the newest event that it shows.
     pub turn: TurnId,
-    /// For a task that only asks: the version of the run that it shows. `None` for a turn.
+    /// For a query task: the version of the run that it shows. `None` for a turn.
     pub only_asks: Option<EventId>,
     /// For a speculative turn: its number.
     pub speculative: Option<u64>,
-    /// The node that has the queries and updates which the task takes along, where there are several nodes and any of them.
+    /// With several nodes: the node that holds the queries and updates of the task, if it has any.
     pub node: Option<Arc<str>>,
-    /// Whether it takes updates along, so that the node which has them is the one to record its answer.
+    /// Whether the task contains updates, so that the node that holds them must record the answer.
     pub judges: bool,
-    /// Who answers with it. No part of the token.
+    /// Caller that answers with the token. Not part of the token.
     pub author: Author,
 }
 
 impl TurnToken {
-    /// Where the runs of its workflow id are stored.
+    /// Key of its workflow id in the store.
     pub(crate) fn key(&self) -> HeadKey {
         HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
     }
 }
 
-/// Names an activity that a runner holds.
+/// Token of an activity that a runner holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityToken {
     /// The domain.
@@ -72,12 +73,12 @@ pub struct ActivityToken {
     pub task_list: String,
     /// The activity.
     pub task: TaskId,
-    /// Who answers with it. No part of the token.
+    /// Caller that answers with the token. Not part of the token.
     pub author: Author,
 }
 
 impl ActivityToken {
-    /// Where the runs of its workflow id are stored.
+    /// Key of its workflow id in the store.
     pub(crate) fn key(&self) -> HeadKey {
         HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
     }
@@ -100,39 +101,39 @@ struct TokenFields<'a> {
     scheduled: EventId,
     #[n(6)]
     started: EventId,
-    /// With a retry policy which start of the activity it is.
+    /// With a retry policy: the number of this start of the activity.
     #[n(7)]
     start: Option<u32>,
-    /// The version that a task shows which only asks.
+    /// Version that a query task shows.
     #[n(8)]
     only_asks: Option<EventId>,
-    /// The number of a speculative turn.
+    /// Number of a speculative turn.
     #[n(9)]
     speculative: Option<u64>,
-    /// The node that has the task's queries and updates.
+    /// Node that holds the queries and updates of the task.
     #[b(10)]
     node: Option<&'a str>,
-    /// Present where it takes updates along.
+    /// Present if the task contains updates.
     #[n(11)]
     judges: Option<bool>,
 }
 
-/// What is signed to make the id of a query, before its run and its number. No token's content begins like this.
+/// Prefix of the signed content of a query id; the run and the number follow. No token starts with it.
 const QUERY: &[u8] = b"question";
 
-/// What is signed to seal what leads to a page, before the parts of it. No token's content begins like this.
+/// Prefix of the signed content of a page seal; the parts follow. No token starts with it.
 const PAGE: &[u8] = b"page";
 
-/// What is signed to seal the result of a query. No token's content begins like this.
+/// Prefix of the signed content of a result seal. No token starts with it.
 const RESULT: &[u8] = b"result";
 
-/// Makes tokens with the present secret, and checks them with every one that is good.
+/// Signs tokens with the current secret, and verifies them with all valid ones.
 pub(crate) struct Mint {
     clock: Arc<dyn Clock>,
     keys: RwLock<Arc<[SigningKey]>>,
 }
 
-/// A secret, ready to sign.
+/// A secret that is ready to sign.
 struct SigningKey {
     keyed: Hmac<Sha256>,
     from: Timestamp,
@@ -146,7 +147,7 @@ impl Mint {
         mint
     }
 
-    /// Takes these secrets from now on.
+    /// Replaces the secrets.
     pub(crate) fn set(&self, secrets: &Secrets) {
         let key = |secret: &TokenSecret| SigningKey {
             keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),
@@ -160,14 +161,14 @@ impl Mint {
         Arc::clone(&self.keys.read().expect("no code panics while it holds this lock"))
     }
 
-    /// What is made now is signed by this: the newest that is in use.
+    /// Returns the key for signing: the newest one that is in use.
     fn present(&self) -> Hmac<Sha256> {
         let (now, keys) = (self.clock.now(), self.keys());
         let in_use = keys.iter().rev().find(|key| key.from <= now);
         in_use.or(keys.first()).map(|key| key.keyed.clone()).expect("there is always a secret")
     }
 
-    /// Whether any secret that is good, one that is soon to be used among them, passes the check.
+    /// Whether any valid secret passes the check. A secret whose use has not yet started is valid, too.
     fn is_signed(&self, check: impl Fn(Hmac<Sha256>) -> bool) -> bool {
         let now = self.clock.now();
         let keys = self.keys();
@@ -209,25 +210,25 @@ impl Mint {
         })
     }
 
-    /// What the nodes over one store show each other. No token's content begins like this.
+    /// Returns the pass that nodes over one store show each other. No token starts with its content.
     pub(crate) fn node_pass(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.present().chain_update(NODES).finalize().into_bytes())
     }
 
-    /// Compares in constant time.
+    /// Verifies the pass in constant time.
     pub(crate) fn is_node_pass(&self, pass: &str) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(pass).unwrap_or_default();
         self.is_signed(|keyed| keyed.chain_update(NODES).verify_slice(&bytes).is_ok())
     }
 
-    /// Names a query that a run was asked.
+    /// Signs the id of a query to a run.
     pub(crate) fn query(&self, run_id: Uuid, number: u64) -> String {
         let mut bytes = number.to_be_bytes().to_vec();
         bytes.extend(query_tag(self.present(), run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The number of a query that this run was asked, by whatever node.
+    /// Returns the number of a query to this run, signed by any node.
     pub(crate) fn open_query(&self, run_id: Uuid, id: &str) -> Option<u64> {
         let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
         let (number, tag) = bytes.split_first_chunk::<8>()?;
@@ -237,8 +238,8 @@ impl Mint {
         (is_whole && self.is_signed(check)).then_some(number)
     }
 
-    /// Seals what tells a result of a query from others, and takes the seal off again: without the secret nobody can tell from it
-    /// whether a result is the one that they guess. Of each run, version, query and input another.
+    /// Returns the mask that is XORed with the hash of a query's result, different for each run, version, query and
+    /// input. Without the secret, a caller cannot use the masked hash to test guesses of the result.
     pub(crate) fn result_seal(&self, run_id: Uuid, version: EventId, query: [&[u8]; 2]) -> u64 {
         let [name, input] = query;
         let parts = [run_id.as_bytes(), &version.to_be_bytes()[..], name, input];
@@ -246,13 +247,13 @@ impl Mint {
         tag.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
     }
 
-    /// The seal of what leads to a page: of which list it is, and where in it the page begins.
+    /// Returns the seal of a page token, for its list and the start of the page.
     pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
         URL_SAFE_NO_PAD
             .encode(page_tag(self.present(), parts).finalize().into_bytes().get(..TAG_BYTES).unwrap_or_default())
     }
 
-    /// Compares in constant time.
+    /// Verifies the seal in constant time.
     pub(crate) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
         let tag = URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
         tag.len() == TAG_BYTES && self.is_signed(|keyed| page_tag(keyed, parts).verify_truncated_left(&tag).is_ok())
@@ -313,7 +314,7 @@ impl Mint {
     }
 }
 
-/// With its length before each part, so that none begins where another ends.
+/// Signs the parts with their lengths, so that different parts never give the same content.
 fn page_tag(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
     of_parts(keyed.chain_update(PAGE), parts)
 }
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_to_what_it_was_made_of() {
+    fn a_token_decodes_to_its_fields() {
         let mint = mint_of(b"secret");
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
         let asks = TurnToken { only_asks: Some(1), node: Some("http://10.0.0.7:7420".into()), ..turn() };
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_changed_forged_or_is_of_the_other_kind_is_refused() {
+    fn a_changed_forged_or_wrong_kind_token_is_refused() {
         let mint = mint_of(b"secret");
         let token = mint.turn(&turn());
         assert!(mint.open_activity(&token).is_err(), "a turn is no activity");
@@ -376,7 +377,7 @@ mod tests {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            // The last character may carry bits that are not used; those are refused by the decoder.
+            // The last character may have unused bits; the decoder refuses tokens in which they are set.
             assert!(mint.open_turn(&changed).is_err(), "changed at {at}");
         }
         for junk in ["", "A", "!!!!", &"A".repeat(3_000)] {

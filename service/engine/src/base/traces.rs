@@ -1,4 +1,5 @@
-//! Traces: which runs begin one, what is handed out with tasks, and where spans go. What spans there are, `history` says.
+//! Traces: which runs start one, the trace context of tasks, and where spans are sent. The spans themselves are
+//! made by `history`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,29 +9,30 @@ use history::trace::{self, Span};
 use history::{Run, RunStart, SpanId, Start, TraceContext, TraceId, Transition};
 use uuid::Uuid;
 
-/// Takes the spans of runs as commits end them.
+/// Receiver of the spans of runs, which commits end.
 pub trait TakesSpans: Send + Sync {
-    /// Takes spans of runs of a domain, or drops them. Must not wait: whoever calls works on a run.
+    /// Takes spans of runs of a domain, or drops them. Must not wait, because the caller is working on a run.
     fn take(&self, domain: &Arc<str>, spans: Vec<Span>);
 }
 
-/// How many of the traces that begin here are wanted: from none to all of them.
+/// Fraction of new traces to sample (0.0–1.0).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleRatio(f64);
 
-/// The bits of a trace's id that it is drawn by. Source: W3C Trace Context level 2, whose random part is the last seven bytes.
+/// Number of random bits of a trace id that decide about sampling. Source: W3C Trace Context level 2, whose random
+/// part is the last seven bytes.
 const DRAWN_BITS: u32 = 56;
 
 impl SampleRatio {
-    /// All of them.
+    /// Sample all traces.
     pub const ALL: Self = Self(1.0);
 
-    /// `None` unless it is a number from 0 to 1.
+    /// Creates a ratio; `None` unless it is from 0 to 1.
     pub fn new(ratio: f64) -> Option<Self> {
         (0.0..=1.0).contains(&ratio).then_some(Self(ratio))
     }
 
-    /// Whether this trace is one of them: always the same for the same trace, at every node.
+    /// Whether the trace is sampled. The result is the same for a trace on every node.
     #[expect(clippy::cast_precision_loss, reason = "fifty-six bits are drawn, and the last few of them decide nothing")]
     fn has(self, trace_id: TraceId) -> bool {
         let drawn = trace_id.low() & ((1 << DRAWN_BITS) - 1);
@@ -38,12 +40,12 @@ impl SampleRatio {
     }
 }
 
-/// Where spans go, and of how many of the traces that begin here.
+/// Destination of spans, and fraction of new traces to sample.
 #[derive(Clone)]
 pub struct SpanExport {
-    /// Who takes them.
+    /// Receiver.
     pub to: Arc<dyn TakesSpans>,
-    /// Of how many.
+    /// Fraction.
     pub ratio: SampleRatio,
 }
 
@@ -53,7 +55,7 @@ impl fmt::Debug for SpanExport {
     }
 }
 
-/// See the module.
+/// Traces of runs.
 #[derive(Debug)]
 pub(crate) struct Traces(Option<SpanExport>);
 
@@ -62,32 +64,32 @@ impl Traces {
         Self(export)
     }
 
-    /// The start of a run, which begins a trace where nobody said to which one it belongs.
+    /// Returns the start of a run, with a new trace if the caller sent none.
     pub(crate) fn rooted<'a>(&self, start: &'a Start, run_id: Uuid) -> Cow<'a, Start> {
         let root = if start.trace.is_none() { self.root(run_id) } else { None };
         root.map_or(Cow::Borrowed(start), |root| Cow::Owned(Start { trace: Some(root), ..start.clone() }))
     }
 
-    /// The trace that a run begins; none where spans go nowhere.
+    /// Returns the trace that a run starts; `None` if spans are not exported.
     fn root(&self, run_id: Uuid) -> Option<TraceContext> {
         let ratio = self.0.as_ref()?.ratio;
         let is_sampled = ratio.has(TraceContext::root(run_id, false).traceparent.trace_id());
         Some(TraceContext::root(run_id, is_sampled))
     }
 
-    /// What whoever takes a task with this span is below. Where spans go nowhere there will be none such, and it is what the run is
-    /// below.
+    /// Returns the trace context of a task with this span. If spans are not exported, the parent is that of the
+    /// run, because the span will not exist.
     pub(crate) fn of_task(&self, started: &RunStart, span: SpanId) -> Option<TraceContext> {
         let given = started.traceparent?.span_id();
         started.trace_below(if self.0.is_some() { span } else { given })
     }
 
-    /// The spans that a transition ends which is about to be committed.
+    /// Returns the spans that end with a transition that is about to be committed.
     pub(crate) fn ended(&self, before: Option<&Run>, made: &Transition) -> Vec<Span> {
         if self.0.is_some() { trace::of_transition(before, made) } else { Vec::new() }
     }
 
-    /// Sends spans on their way.
+    /// Sends spans to their receiver.
     pub(crate) fn tell(&self, domain: &Arc<str>, spans: Vec<Span>) {
         if let Some(export) = self.0.as_ref().filter(|_| !spans.is_empty()) {
             export.to.take(domain, spans);
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_traces_that_begin_here_as_many_are_wanted_as_was_said_and_always_the_same() {
+    fn the_sampled_fraction_of_traces_is_as_configured() {
         let runs = || (1..=10_000_u128).map(|run| Uuid::from_u128(run << 64 | run));
         let wanted = |ratio: f64| {
             let traces = exporting(ratio);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn where_spans_go_nowhere_tasks_are_below_what_the_run_is_below() {
+    fn without_export_tasks_have_the_parent_span_of_the_run() {
         let caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let trace = TraceContext::of_headers(caller, None);
         let start = Start { trace, ..Start::new("w", "t", "l") };

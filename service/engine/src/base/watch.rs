@@ -1,4 +1,4 @@
-//! Telling those who wait for a run to change. Costs nothing for runs that nobody watches.
+//! Notification of callers that wait for a run to change. Runs that are not watched cost nothing.
 
 pub(crate) mod news;
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::base::watch::news::{DomainNews, DomainWatch};
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunProgress {
     pub(crate) run_id: Uuid,
@@ -24,24 +24,24 @@ pub(crate) struct RunProgress {
 type ProgressSender = watch::Sender<Option<RunProgress>>;
 
 struct WatchEntry {
-    /// To those who are told of each step.
+    /// Sender to watchers of each event.
     steps: Option<ProgressSender>,
-    /// To those who are told that it is over: that the run has closed, or is another.
+    /// Sender to watchers of the end: the run has closed, or a newer run has replaced it.
     end: Option<ProgressSender>,
-    /// When somebody last went to the store for all who watch.
+    /// When a watcher last read the run from the store, on behalf of all of them.
     looked: Instant,
 }
 
 type Watched = HashMap<HeadKey, WatchEntry>;
 
-/// Who watches what.
+/// Watchers of all runs and domains.
 #[derive(Default)]
 pub(crate) struct Watchers {
     watched: Mutex<Watched>,
     news: Arc<DomainNews>,
 }
 
-/// One watcher of one run.
+/// A watcher of a run.
 pub(crate) struct Watching<'a> {
     watchers: &'a Watchers,
     key: &'a HeadKey,
@@ -53,12 +53,12 @@ impl Watchers {
         self.watched.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Watches each step of a run. What changes after this call is not missed; look at the run once after it.
+    /// Watches each event of a run. Changes after this call are not missed; read the run once after it.
     pub(crate) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         self.watch_some(key, |entry| &mut entry.steps)
     }
 
-    /// The same for whether it is over.
+    /// Watches only for the end of a run.
     pub(crate) fn watch_end<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         self.watch_some(key, |entry| &mut entry.end)
     }
@@ -77,7 +77,7 @@ impl Watchers {
         Watching { watchers: self, key, receiver }
     }
 
-    /// Says how far a run has come.
+    /// Notifies the watchers of a run of its progress.
     pub(crate) fn tell(&self, key: &HeadKey, progress: RunProgress) {
         self.news.tell(&key.domain);
         let watched = self.lock();
@@ -93,8 +93,8 @@ impl Watchers {
         }
     }
 
-    /// Whether nobody has looked at the run for so long; whoever hears so does.
-    pub(crate) fn is_time_to_look(&self, key: &HeadKey, every: Duration) -> bool {
+    /// Whether the run has not been read from the store for `every`. If so, the caller must read it.
+    pub(crate) fn is_check_due(&self, key: &HeadKey, every: Duration) -> bool {
         let mut watched = self.lock();
         let Some(entry) = watched.get_mut(key).filter(|entry| entry.looked.elapsed() >= every) else { return false };
         entry.looked = Instant::now();
@@ -107,33 +107,34 @@ impl Watchers {
         self.news.close();
     }
 
-    /// Watches a domain: what changes in it after this call is told.
+    /// Watches a domain for changes after this call.
     pub(crate) fn watch_domain(&self, domain: &str) -> DomainWatch {
         self.news.watch(domain)
     }
 
-    /// How many runs are watched.
+    /// Number of watched runs.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 }
 
 impl Watching<'_> {
-    /// Waits until the run has gone beyond `after`, or has closed, or is another run; or until the service stops.
+    /// Waits until the run has passed `after`, has closed or has been replaced by another run, or until the service
+    /// stops.
     pub(crate) async fn beyond(&mut self, run_id: Uuid, after: EventId) {
         let moved = |progress: &Option<RunProgress>| {
             progress.is_some_and(|at| at.run_id != run_id || at.last_event_id > after || at.closed)
         };
-        // An error means that the sender is gone, and so that the service is stopping.
+        // An error means that the sender is gone because the service is stopping.
         drop(self.receiver.wait_for(moved).await);
     }
 
-    /// Waits until there is another run; or until the service stops.
+    /// Waits until another run has replaced this one, or until the service stops.
     pub(crate) async fn another(&mut self, run_id: Uuid) {
         drop(self.receiver.wait_for(|progress| progress.is_some_and(|at| at.run_id != run_id)).await);
     }
 
-    /// Waits until the run has closed, or is another run; or until the service stops.
+    /// Waits until the run has closed or has been replaced by another run, or until the service stops.
     pub(crate) async fn closed(&mut self, run_id: Uuid) {
         self.beyond(run_id, EventId::MAX).await;
     }
@@ -142,7 +143,8 @@ impl Watching<'_> {
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut watched = self.watchers.lock();
-        // Ours is the last receiver exactly when there is still one here, unless our sender is gone and this is another.
+        // This is the last receiver if only one is left here, unless its sender was dropped and replaced by
+        // another.
         let is_last = |entry: &WatchEntry| {
             let mut senders = [&entry.steps, &entry.end].into_iter().flatten();
             senders.clone().map(ProgressSender::receiver_count).sum::<usize>() <= 1
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_end_of_a_run_is_not_woken_by_each_step() {
+    fn a_watcher_of_the_end_is_not_woken_by_each_event() {
         for end in [at(1, 9, true), at(2, 1, false)] {
             let (watchers, key) = (Watchers::default(), HeadKey { domain: "d".into(), workflow_id: "w".into() });
             let woken = Arc::<Counted>::default();
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_watches_any_more_is_forgotten_whatever_was_watched_of_it() {
+    fn entries_without_watchers_are_removed() {
         let (watchers, key) = (Watchers::default(), HeadKey { domain: "d".into(), workflow_id: "w".into() });
         let (step, end, other) = (watchers.watch(&key), watchers.watch_end(&key), watchers.watch_end(&key));
         for watching in [end, step, other] {

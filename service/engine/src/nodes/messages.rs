@@ -1,4 +1,4 @@
-//! What nodes say to each other: each message, with what is said to it.
+//! Messages between nodes, with their replies.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{QueryOutcome, SeenVersion};
 
-/// Names a task list between nodes.
+/// Identifies a task list between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListName {
@@ -23,7 +23,7 @@ pub struct ListName {
     pub(crate) name: String,
 }
 
-/// A waiting task between nodes.
+/// Offer of a waiting task to another node.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,11 +33,11 @@ pub struct Offer {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: u64,
-    /// The poll that it went to without arriving.
+    /// The poll that it was sent to but did not reach.
     pub(crate) lost: Option<u64>,
 }
 
-/// A query on its way to another node.
+/// A query forwarded to another node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forwarded {
@@ -48,31 +48,31 @@ pub struct Forwarded {
     #[serde(deserialize_with = "history::payload_present", default)]
     pub(crate) input: Option<Payload>,
     pub(crate) seen: Option<SeenVersion>,
-    /// How long to wait for the answer.
+    /// Maximum time to wait for the answer.
     pub wait: Duration,
 }
 
-/// What another node makes of it.
+/// Reply to a forwarded query.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FromNode {
-    /// This is the answer.
+    /// The answer.
     Answer {
-        /// The newest news that it reflects.
+        /// The newest version that it reflects.
         version: EventId,
-        /// What the decider says.
+        /// The decider's outcome.
         outcome: QueryOutcome,
     },
-    /// There was nothing new in time.
+    /// No change within the wait.
     Unchanged {
-        /// The run's version.
+        /// Version of the run.
         version: EventId,
     },
-    /// There was no answer in time, or no way to ask.
+    /// There was no answer in time, or the query could not be asked.
     None,
 }
 
-/// What a decider said to a node that did not ask it, on its way to the one that did.
+/// Answer of a decider that was sent to another node than the one with the query, on its way there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StrayAnswer {
@@ -84,11 +84,11 @@ pub struct StrayAnswer {
     pub(crate) only_asks: bool,
     pub(crate) version: EventId,
     pub(crate) outcomes: Vec<(u64, QueryOutcome)>,
-    /// To whatever is not among them.
+    /// Outcome for all other queries of the task.
     pub(crate) otherwise: Option<QueryOutcome>,
 }
 
-/// An update on its way to another node.
+/// An update lent to another node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LentUpdate {
@@ -96,44 +96,44 @@ pub struct LentUpdate {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) asked: ProposedUpdate,
-    /// How long to wait for the verdict.
+    /// Maximum time to wait for the verdict.
     pub wait: Duration,
 }
 
-/// What another node makes of it.
+/// Reply to a lent update.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum FromJudge {
-    /// It is done.
+    /// The update is completed.
     Done {
-        /// Its UpdateCompleted.
+        /// Id of its UpdateCompleted event.
         event_id: EventId,
-        /// The run's version after it.
+        /// Version of the run after it.
         version: EventId,
-        /// The answer.
+        /// The result.
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
     },
-    /// The run knows more of it.
+    /// The outcome is in the history of the run.
     Recorded,
-    /// It is rejected.
+    /// The update is rejected.
     Rejected {
-        /// Why, for programs.
+        /// Reason for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Details for people and programs.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     },
-    /// A decider took it along and said nothing to it.
+    /// A decider took the update and did not answer it.
     Unanswered,
-    /// No decider has it there, nor will one get it.
+    /// No decider of the node has it, nor will get it.
     Withdrawn,
-    /// A decider has it, and may accept it yet.
+    /// A decider has it and may still accept it.
     Held,
 }
 
-/// A decider's answer to a turn, on its way to the node that has the turn's updates.
+/// Answer of a decider to a turn, passed to the node that holds the turn's updates.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -144,9 +144,10 @@ pub struct PassedAnswer {
     pub(crate) results: Vec<(String, QueryOutcome)>,
     #[serde(deserialize_with = "bounded::list::<UPDATE_RESULTS_MAX, _, _>")]
     pub(crate) updates: Vec<UpdateAnswer>,
-    /// What its decider may decide: whatever one of these allows; everything when absent.
+    /// Permissions of the decider: a decision is allowed if any of these allows it. If absent, everything is
+    /// allowed.
     pub(crate) may: Option<Vec<Permissions>>,
-    /// The name of its decider's credential.
+    /// Name of the decider's credential.
     pub(crate) by: Option<CallerName>,
 }
 
@@ -170,19 +171,19 @@ pub(crate) enum Passed {
     },
 }
 
-/// What the node that has a turn's updates says to its answer.
+/// Reply of the node that holds a turn's updates to its answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FromRecorder {
-    /// It is recorded, or there was nothing to record.
+    /// The answer is recorded, or there was nothing to record.
     Recorded,
     /// The rules refuse it.
     Refused(Fault),
-    /// It may be, and may be tried again.
+    /// The outcome is unknown; the answer may be retried.
     Unknown(String),
 }
 
-/// An update that a decider has rejected, on its way to another node.
+/// An update that a decider has rejected, announced to another node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedUpdate {
@@ -190,37 +191,38 @@ pub struct RejectedUpdate {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) update_id: String,
-    /// Why, for programs; absent when the decider said nothing to it.
+    /// Reason for programs; absent if the decider did not answer it.
     pub(crate) reason: Option<String>,
-    /// Why, for people and programs.
+    /// Details for people and programs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
     pub(crate) details: Option<Payload>,
 }
 
-/// How nodes talk to each other.
+/// Connection to the other nodes.
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
-    /// Tells a node that somebody waits here on a list.
+    /// Tells a node that a poller waits here on a list.
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String>;
 
-    /// Offers a task to a node; answers whether somebody waits for it there.
+    /// Offers a task to a node. Returns whether a poller there takes it.
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
 
-    /// Tells a node that the answers to these polls were lost; answers what had been started for them, as far as it knows.
+    /// Reports to a node that the responses to these polls were lost. Returns the task that was started for them,
+    /// as far as the node knows.
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String>;
 
-    /// Asks a node's deciders.
+    /// Forwards a query to a node's deciders.
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
 
     /// Lends an update to a node, for its deciders to judge.
     async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String>;
 
-    /// Tells a node what a decider said to a turn whose updates it has.
+    /// Passes a decider's answer to the node that holds the turn's updates.
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
 
-    /// Tells a node that an update is rejected; answers whether no decider has it that was asked from there.
+    /// Announces to a node that an update is rejected. Returns true if no decider that got it from there has it.
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
 
-    /// Tells a node what a decider said to its queries; answers whether anybody waited for it.
+    /// Passes a decider's answers to the node that holds the queries. Returns whether any caller waited for them.
     async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
 }

@@ -1,4 +1,4 @@
-//! What a domain is, and which there are as last read.
+//! Domains, and the cache of the domains last read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -6,44 +6,44 @@ use std::sync::{Arc, RwLock};
 use history::{Duration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The domain that is always there.
+/// The domain that always exists.
 pub const DEFAULT_DOMAIN: &str = "default";
 
-/// Where others may write to the store: how old what is known of domains may be when something is started in one. Ours: a
-/// read of the store every so often is little, and so is the time that a deprecation takes to be heard everywhere.
+/// Maximum age of the cached domains for starting a run, if other nodes share the store. Ours: reading the store
+/// this often is cheap, and a deprecation takes effect everywhere soon enough.
 const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// An isolation boundary: workflow ids and task lists of different domains have nothing to do with each other.
+/// An isolation boundary: workflow ids and task lists of different domains are unrelated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     /// Its name. 1 to 256 characters.
     pub name: String,
-    /// What it is for. At most 4,096 bytes.
+    /// Its purpose. At most 4,096 bytes.
     pub description: Option<String>,
-    /// How long its runs stay readable after they closed, where their start does not say.
+    /// Default retention of its runs after they closed.
     pub retention: Duration,
-    /// Since when.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// Since when nothing can be started or registered in it; what is open goes on.
+    /// Time of its deprecation. Nothing can be started or registered in it since then; open runs continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated_at: Option<Timestamp>,
     /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// Whether types have been registered in it: where none have, nobody looks for any.
+    /// Whether types have been registered in it; otherwise no type records are read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_types: bool,
 }
 
 impl Domain {
-    /// A domain that is in use and has no tags.
+    /// Creates a domain that is not deprecated and has no tags.
     pub fn new(name: &str, retention: Duration, created_at: Timestamp) -> Self {
         let (name, tags) = (name.to_owned(), BTreeMap::new());
         Self { name, description: None, retention, created_at, deprecated_at: None, tags, has_types: false }
     }
 }
 
-/// The domains as last read.
+/// The domains last read.
 #[derive(Default)]
 pub(super) struct KnownDomains {
     all: RwLock<Arc<BTreeMap<String, Domain>>>,

@@ -11,24 +11,24 @@ use super::domain::{DEFAULT_DOMAIN, Domain};
 use crate::base::records::has_schedules;
 use crate::{Limited, Quotas, Refusal};
 
-/// Most domains. Ours: they are kept in one record and in memory.
+/// Maximum number of domains. Ours: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
 
-/// How long a domain has been deprecated before it can be deleted. Ours: longer than a start can be under way that was taken
-/// while it was in use, at whichever node.
+/// Time between deprecation and deletion of a domain. Ours: longer than a start on any node can be under way that
+/// was admitted before the deprecation.
 const DELETE_AFTER: Duration = Duration::from_secs(60);
 
-/// Longest description, in bytes. Source: SWF's 1,024 characters, each of which may take four.
+/// Maximum length of a description in bytes. Source: SWF's 1,024 characters, each of which may take four.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
 
-/// Longest key of a tag, in characters. Source: SWF's API reference.
+/// Maximum length of a tag's key in characters. Source: SWF's API reference.
 const TAG_KEY_CHARS_MAX: usize = 128;
 
-/// Longest value of a tag, in characters. Source: SWF's API reference.
+/// Maximum length of a tag's value in characters. Source: SWF's API reference.
 const TAG_VALUE_CHARS_MAX: usize = 256;
 
 impl Registry {
-    /// Writes the record of all domains, if it still is as it was read.
+    /// Writes the record of all domains unless it has changed since it was read.
     async fn write_domains(&self, before: Option<&Head>, domains: &BTreeMap<String, Domain>) -> Result<Cas, Refusal> {
         self.records.write("domains", before, domains).await.map_err(|refusal| match refusal {
             Refusal::RunTooLarge { max, .. } => Refusal::LimitExceeded { what: Limited::DomainBytes, max },
@@ -45,7 +45,7 @@ impl Registry {
         Ok((Some(head), domains))
     }
 
-    /// Holds a registration over SWF's wire to how many domains there may be.
+    /// Checks the maximum number of domains for a registration over SWF's protocol.
     ///
     /// # Errors
     ///
@@ -82,11 +82,11 @@ impl Registry {
         }
     }
 
-    /// Changes a domain, as it is now.
+    /// Changes a domain.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], that of `change`, or a fault for what it left. Nothing was recorded.
+    /// [`Refusal::UnknownDomain`], the error of `change`, or a fault for its result. Nothing was recorded.
     async fn change_domain(
         &self,
         name: &str,
@@ -106,8 +106,8 @@ impl Registry {
         }
     }
 
-    /// Changes what a domain is for, or how long runs that are started from now on stay readable. Runs that there are keep
-    /// what they were started with.
+    /// Changes the description of a domain, or the retention of runs that are started from now on. Existing runs
+    /// keep their retention.
     ///
     /// # Errors
     ///
@@ -128,11 +128,11 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Keeps a domain from having anything started or registered in it. What is open in it goes on.
+    /// Deprecates a domain: nothing can be started or registered in it any more. Its open runs continue.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainDeprecated`] when it is already.
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainDeprecated`] if it is already deprecated.
     pub async fn deprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
         let now = self.clock.now();
         let change = |domain: &mut Domain| match domain.deprecated_at.replace(now) {
@@ -142,11 +142,11 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Brings a deprecated domain back into use.
+    /// Ends the deprecation of a domain.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainExists`] when it is in use.
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainExists`] if it is not deprecated.
     pub async fn undeprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
         let change = |domain: &mut Domain| match domain.deprecated_at.take() {
             Some(_) => Ok(()),
@@ -155,11 +155,12 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deletes a domain that is deprecated and has nothing in it any more, with the types that were registered in it.
+    /// Deletes a deprecated domain without runs and schedules, with its registered types.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or the store's. The domain is there still; its types may be gone.
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or the store's. The domain then still exists, but its
+    /// types may be deleted.
     pub async fn delete_domain(&self, name: &str) -> Result<(), Refusal> {
         let in_use = |why| Err(Refusal::DomainInUse { domain: name.to_owned(), why });
         loop {
@@ -169,7 +170,7 @@ impl Registry {
                 return in_use("it is the one that is always there");
             }
             let Some(deprecated_at) = domain.deprecated_at else { return in_use("it is not deprecated") };
-            // A start that was taken before is recorded by now, and seen below.
+            // A start that was admitted before the deprecation is recorded by now, and found below.
             if self.clock.now().since(deprecated_at) < DELETE_AFTER {
                 return in_use("it was deprecated less than a minute ago, and a start may be under way");
             }
@@ -190,7 +191,7 @@ impl Registry {
         }
     }
 
-    /// Adds tags to a domain or replaces them, and takes others off. What is not there is not missed.
+    /// Adds tags to a domain or replaces them, and removes others. Removing a tag that does not exist is no error.
     ///
     /// # Errors
     ///
@@ -201,7 +202,7 @@ impl Registry {
         add: &BTreeMap<String, String>,
         remove: &[String],
     ) -> Result<Domain, Refusal> {
-        // Longer lists were cut when the request was read.
+        // Longer lists were shortened when the request was read.
         if add.len().max(remove.len()) > DOMAIN_TAGS_MAX {
             return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
         }
@@ -213,7 +214,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Says that types are registered in a domain.
+    /// Records that a domain has registered types.
     pub(super) async fn expect_types(&self, name: &str) -> Result<(), Refusal> {
         if self.domain(name).await?.has_types {
             return Ok(());
@@ -225,7 +226,7 @@ impl Registry {
         self.change_domain(name, change).await.map(drop)
     }
 
-    /// A domain in which something may be started or registered.
+    /// Returns a domain in which runs may be started and types registered.
     ///
     /// # Errors
     ///
@@ -243,7 +244,7 @@ impl Registry {
         }
     }
 
-    /// Every domain, by name.
+    /// Returns all domains, by name.
     ///
     /// # Errors
     ///
@@ -254,7 +255,7 @@ impl Registry {
         Ok(domains.into_values().collect())
     }
 
-    /// One domain.
+    /// Returns a domain.
     ///
     /// # Errors
     ///
@@ -263,7 +264,7 @@ impl Registry {
         if let Some(domain) = self.known.all().get(name) {
             return Ok(domain.clone());
         }
-        // Never say no from a cache.
+        // A domain missing from the cache may be new.
         let (_, domains) = self.read_domains().await?;
         let found = domains.get(name).cloned();
         self.known.set(domains);
@@ -305,7 +306,8 @@ fn check_domain(domain: &Domain) -> Result<(), Refusal> {
         let (key_chars, value_chars) = (key.chars().count(), value.chars().count());
         if key_chars == 0 || key_chars > TAG_KEY_CHARS_MAX || value_chars > TAG_VALUE_CHARS_MAX {
             let problem = format!(
-                "has `{key}` with {key_chars} characters and a value of {value_chars}; keys have 1 to {TAG_KEY_CHARS_MAX} \
+                "has `{key}` with {key_chars} characters and a value of {value_chars}; keys have 1 to \
+                 {TAG_KEY_CHARS_MAX} \
                  and values at most {TAG_VALUE_CHARS_MAX}"
             );
             return Err(invalid("tags", &problem).into());

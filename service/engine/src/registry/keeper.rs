@@ -1,7 +1,8 @@
-//! Keeps the secrets that tokens are made with as the store has them, and has another take the place of the present one.
+//! Rotation of the secrets that sign tokens. The secrets in memory follow those in the store.
 //!
-//! A new secret is written down first and used a little later, so that every node knows it before anybody shows a token
-//! that was made with it; and the one before it stays good for an overlap, so that who holds a task can answer it.
+//! A new secret is stored first and used a little later, so that every node knows it before it receives a token
+//! signed with it. The previous secret stays valid for an overlap, so that runners and deciders can complete the
+//! tasks they hold.
 
 use std::sync::Arc;
 
@@ -15,37 +16,37 @@ use crate::base::token::Mint;
 use crate::base::token::secrets::{RECORD, Secrets, draw};
 use crate::{Clock, Limited, Refusal};
 
-/// How long tokens of the secret before are good, where nobody says. Ours: nearly every task is answered within a month;
-/// who has activities that take longer says so, and who must not wait says zero.
+/// Default overlap in which tokens of the previous secret are valid. Ours: nearly every task is completed within a
+/// month. Operators with longer activities pass a longer overlap; zero revokes earlier tokens at once.
 pub const SECRET_OVERLAP: Duration = Duration::from_days(30);
 
-/// Longest overlap. Source: a token may live as long as the longest timeout.
+/// Maximum overlap. Source: a token may be used for as long as the longest timeout.
 pub const SECRET_OVERLAP_MAX: Duration = limits::SPAN_MAX;
 
-/// Where several nodes work over one store, how long a new secret is known before it is used. Ours: three times what
-/// [`READ_EVERY`] takes, so that a read may fail, and clocks may differ by seconds.
+/// With several nodes: time between storing a new secret and its use. Ours: three times [`READ_EVERY`], so that a
+/// read may fail and clocks may differ by seconds.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// How often a node reads again which secrets there are. Ours: a read of one small record.
+/// Interval at which a node reads the secrets. Ours: it is a read of one small record.
 const READ_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Most secrets that are good at once. Ours: each token that is not known is held against all of them.
+/// Maximum number of valid secrets. Ours: an invalid token is checked against all of them.
 const SECRETS_MAX: usize = 8;
 
-/// A new secret.
+/// Result of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotated {
-    /// From when on tokens are made with it.
+    /// Start of the new secret's use for signing.
     pub from: Timestamp,
-    /// Until when those are good that were made before.
+    /// End of the validity of earlier tokens.
     pub previous_until: Timestamp,
 }
 
-/// Keeps the secrets that tokens are made with as the store has them.
+/// Keeper of the secrets that sign tokens, as they are in the store.
 pub struct SecretKeeper {
     records: Records,
     clock: Arc<dyn Clock>,
-    /// Whether other nodes make tokens, too.
+    /// Whether other nodes also sign tokens.
     is_shared: bool,
     mint: Arc<Mint>,
 }
@@ -55,14 +56,14 @@ impl SecretKeeper {
         Self { records, clock, is_shared, mint }
     }
 
-    /// Makes another secret, which task tokens and the pass of nodes are made with from now on, where there are several nodes
-    /// a little later. What was made before is good for the overlap, [`SECRET_OVERLAP`] unless given, and at most as long as
-    /// an earlier rotation has said.
+    /// Creates a new secret for signing task tokens and the pass of nodes. It is used at once, or with several
+    /// nodes a little later. Earlier tokens stay valid for the overlap, by default [`SECRET_OVERLAP`], but not
+    /// longer than an earlier rotation allowed.
     ///
     /// # Errors
     ///
-    /// [`Refusal::LimitExceeded`] where too many secrets are good still, a fault for an overlap that is too long, or the
-    /// store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
+    /// [`Refusal::LimitExceeded`] if too many secrets are still valid, a fault for an overlap that is too long, or
+    /// the store's. Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
     pub async fn rotate(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
         let overlap = overlap.unwrap_or(SECRET_OVERLAP);
         if overlap > SECRET_OVERLAP_MAX {
@@ -77,7 +78,7 @@ impl SecretKeeper {
             let now = self.clock.now();
             let from = if self.is_shared { now.plus(SETTLE) } else { now };
             secrets.rotate(&bytes, now, from, overlap);
-            // With no overlap those before are good for a moment at the most.
+            // With a zero overlap, the earlier secrets expire in a moment.
             if secrets.len() > SECRETS_MAX && overlap > Duration::ZERO {
                 return Err(Refusal::LimitExceeded { what: Limited::Secrets, max: SECRETS_MAX });
             }
@@ -89,7 +90,7 @@ impl SecretKeeper {
         }
     }
 
-    /// Reads which secrets there are: another node may have made one.
+    /// Reads the secrets, because another node may have added one.
     async fn read(&self) -> Result<(), Refusal> {
         if let Some(head) = self.records.load(RECORD).await? {
             self.mint.set(&Secrets::read(&head.body)?);
@@ -97,7 +98,7 @@ impl SecretKeeper {
         Ok(())
     }
 
-    /// Where other nodes make tokens, too, reads again and again which secrets there are, until the service stops.
+    /// With several nodes, reads the secrets periodically until the service stops.
     pub(crate) fn start_reading(self: &Arc<Self>, background: &Arc<Background>) {
         if self.is_shared {
             let keeper = Arc::clone(self);

@@ -1,6 +1,6 @@
-//! Requests that are repeated: what the store keeps of those for which a run's state has no room is fetched before the rules
-//! judge, and what leaves the state is put into the store before the commit without it. Which these are, and what a repeated
-//! request means, are rules of `history` (ADR 17).
+//! Marks of requests: idempotency keys that no longer fit into the state of a run are moved to the store. They are
+//! read before the rules judge a request that may be a repetition, and written before the commit that removes them
+//! from the state. The crate `history` decides which keys these are and what a repeated request means (ADR 17).
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -15,18 +15,18 @@ use uuid::Uuid;
 use crate::base::clock::NewestTime;
 use crate::{Clock, Metrics, Refusal};
 
-/// How often marks are put in all before the commit is given up that they are for.
+/// Maximum number of attempts to write marks before their commit is abandoned.
 const TRIES_MAX: u32 = 8;
 
-/// The wait after the first try; doubled after each further one.
+/// Delay after the first attempt; it doubles after each further one.
 const TRY_WAIT: Duration = Duration::from_millis(20);
 
-/// How many requests a node knows to have no mark. Ours: as many as are under way at the same time, and not one of them is looked
-/// for twice.
+/// Number of requests that a node knows to have no mark. Ours: about as many as are under way at the same time, so
+/// that none is looked up twice.
 const ABSENT_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is not zero");
 
-/// Requests that had no mark, each with its run and with how many marks there were then: a request is judged more than once when others
-/// write to its run, and an update when it is put and when it is answered.
+/// Requests without a mark, by run, with the number of marks at that time. A request is judged more than once if
+/// others write to its run; an update is judged when it is sent and when it is answered.
 struct Absent(Mutex<LruCache<(Uuid, RequestKey), u64>>);
 
 impl Default for Absent {
@@ -47,7 +47,7 @@ impl Absent {
     }
 }
 
-/// What the store keeps of requests.
+/// Access to the marks in the store.
 pub(crate) struct Marks {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -66,12 +66,13 @@ impl Marks {
         Self { store, clock, newest, metrics, absent: Absent::default() }
     }
 
-    /// The time by which requests are forgotten: a clock that is too far ahead to be believed forgets none.
+    /// Returns the time before which keys have expired. A clock that is doubted expires none.
     pub(crate) fn past(&self) -> Timestamp {
         self.newest.past(self.clock.now())
     }
 
-    /// Has a run, which is about to be judged, know what the store has of these requests. Reads nothing where there is nothing to be had.
+    /// Loads the marks of these requests into a run that is about to judge them. Reads nothing if the run has no
+    /// marks for them.
     pub(crate) async fn recall(&self, key: &HeadKey, run: &mut Run, requests: &[RequestKey]) -> Result<(), Refusal> {
         let now = self.past();
         let must_look = |request: RequestKey| run.must_recall(request, now) && !self.absent.has(run, request);
@@ -90,7 +91,7 @@ impl Marks {
         Ok(())
     }
 
-    /// Puts what leaves a run's state into the store.
+    /// Writes the keys that leave a run's state to the store.
     pub(crate) async fn keep_marks(&self, key: &HeadKey, spilled: &Spilled) -> Result<(), Refusal> {
         if spilled.marks.is_empty() {
             return Ok(());
@@ -103,7 +104,7 @@ impl Marks {
         let marks: Vec<store::Mark> = spilled.marks.iter().map(mark).collect();
         let mut tries = 0;
         loop {
-            // It is true whatever becomes of the commit, and the same however often it is put.
+            // The marks are valid even if the commit fails, and writing them again changes nothing.
             let (why, wait) = match self.store.put_marks(key, &marks).await {
                 Ok(()) => return Ok(()),
                 Err(store::Error::NotApplied { why, retry_after }) => (why, retry_after),

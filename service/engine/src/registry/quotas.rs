@@ -1,6 +1,6 @@
-//! How much there may be in a domain: SWF's limits, where the service holds what comes over its wire to them, and what the
-//! operator configured. Owns counting what is open in a domain; what a run itself is held to is the rules' to know, and told
-//! them at its start.
+//! Limits of a domain's open runs and other numbers: SWF's quotas, if they are enforced for its protocol, and the
+//! operator's quotas. This module counts the open runs of a domain. The limits of a single run are set at its start
+//! and enforced by the rules.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,20 +13,21 @@ use tokio::time::Instant;
 use crate::base::shares::{LimitKind, Shares};
 use crate::{Limited, Refusal};
 
-/// What programs over SWF's wire are held to. The default is what AWS has.
+/// SWF's quotas. The defaults are those of AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quotas {
-    /// What each run is held to.
+    /// Limits of each run.
     pub run: SwfLimits,
-    /// Runs that are open in a domain, children included.
+    /// Maximum number of open runs of a domain, including children.
     pub open_runs: usize,
-    /// Domains, those that are deprecated included.
+    /// Maximum number of domains, including deprecated ones.
     pub domains: usize,
-    /// Polls that wait on one list at once, at this node.
+    /// Maximum number of polls that wait on a list at this node.
     pub pollers: usize,
 }
 
-/// Source, of all: SWF's quotas. Types of a kind (10,000 in a domain) and what is open in a run are limited in any case.
+/// Source of all defaults: SWF's quotas. Types (10,000 of a kind per domain) and open items of a run are always
+/// limited.
 const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;
@@ -37,37 +38,39 @@ impl Default for Quotas {
     }
 }
 
-/// How long a count of open runs is gone by, with what has been started here since, where counting is billed. Elsewhere they
-/// are counted each time. Ours.
+/// Maximum age of a count of open runs if counting is billed; starts by this node since then are added to it.
+/// Otherwise runs are counted each time. Ours.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
-/// How long it is gone by for a no. Ours: who starts in vain again and again must not have all counted each time.
-const NO_LASTS: Duration = Duration::from_secs(1);
+/// The same if the count leaves no capacity. Ours: a caller that repeats a refused start must not cause a count
+/// each time.
+const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
-/// How long there is room for a child that was decided on and has not begun. Ours: it begins in a moment, or waits for the store.
+/// Time for which capacity is kept for a child that was decided but has not started. Ours: it starts in a moment,
+/// or waits for the store.
 const CHILD_LASTS: Duration = Duration::from_secs(10);
 
 /// A count in the store.
 #[derive(Debug, Clone, Copy)]
 struct QuotaCount {
-    /// In the order of what happens here.
+    /// Position in the order of events of this domain.
     began: u64,
     at: Instant,
     open: u64,
     is_billed: bool,
 }
 
-/// What is known of a domain.
+/// Count and starts of a domain.
 #[derive(Debug, Default)]
 struct KnownOfDomain {
-    /// The newest.
+    /// The newest count.
     counted: Option<QuotaCount>,
-    /// Starts that took room, and when they were done: until then, and until a count that began after it, they count beside
-    /// what was counted.
+    /// Starts that took capacity, with the time of their completion. A start is added to the count until a count
+    /// that began after its completion.
     starts: BTreeMap<u64, Option<u64>>,
-    /// When children were decided on that have not begun.
+    /// Times at which children were decided that have not started.
     children: VecDeque<Instant>,
-    /// What has happened here, numbered.
+    /// Number of events so far.
     happened: u64,
 }
 
@@ -85,11 +88,11 @@ impl KnownOfDomain {
         counted + self.starts.len() as u64 + self.children.len() as u64
     }
 
-    /// When a count begins, if it must be counted again before it is said whether there is room.
+    /// Returns the start of a new count, if runs must be counted before the answer is known.
     fn stale(&mut self, max: u64) -> Option<u64> {
         let has_room = self.open() < max;
         let is_stale = self.counted.is_none_or(|QuotaCount { at, is_billed, .. }| {
-            !is_billed || at.elapsed() >= if has_room { COUNT_LASTS } else { NO_LASTS }
+            !is_billed || at.elapsed() >= if has_room { COUNT_LASTS } else { REFUSAL_LASTS }
         });
         is_stale.then(|| self.next())
     }
@@ -103,13 +106,13 @@ impl KnownOfDomain {
         Some(number)
     }
 
-    /// A start is done: what begins to count from now on finds its run.
-    fn is_done(&mut self, number: u64) {
+    /// Marks a start as completed: counts that begin from now on include its run.
+    fn mark_completed(&mut self, number: u64) {
         let done = self.next();
         self.starts.insert(number, Some(done));
     }
 
-    /// Takes a newer count up, which has what was done before it began.
+    /// Replaces the count with a newer one, which includes the starts completed before it began.
     fn count(&mut self, began: u64, open: u64, is_billed: bool) {
         if self.counted.is_none_or(|counted| counted.began < began) {
             self.counted = Some(QuotaCount { began, at: Instant::now(), open, is_billed });
@@ -118,7 +121,7 @@ impl KnownOfDomain {
     }
 }
 
-/// How many runs are open, by domain.
+/// Number of open runs by domain.
 pub(crate) struct OpenRuns {
     store: Arc<dyn Store>,
     shares: Arc<Shares>,
@@ -135,19 +138,19 @@ impl OpenRuns {
         self.known.lock().expect("no code panics while it holds this lock")
     }
 
-    /// A child has begun, or will not.
+    /// Records that a child has started or will not start.
     pub(crate) fn child_settled(&self, domain: &str) {
         if let Some(known) = self.lock().get_mut(domain)
             && known.children.pop_front().is_some()
         {
-            // It is in the store, and in no count that began before.
+            // The run is in the store, but not in counts that began earlier.
             let number = known.next();
-            known.is_done(number);
+            known.mark_completed(number);
         }
     }
 }
 
-/// Room for one more open run. It is free again when this is dropped, unless the run began: then it is counted.
+/// Capacity for one open run. Dropping it frees the capacity, unless the run has started and is counted.
 pub(crate) struct RunPermit {
     runs: Arc<OpenRuns>,
     domain: Arc<str>,
@@ -155,14 +158,14 @@ pub(crate) struct RunPermit {
 }
 
 impl RunPermit {
-    /// The run has begun.
+    /// Records that the run has started.
     pub(crate) fn began(self) {
         if let Some(known) = self.runs.lock().get_mut(&self.domain) {
-            known.is_done(self.number);
+            known.mark_completed(self.number);
         }
     }
 
-    /// It is for a child that was decided on.
+    /// Keeps the capacity for a child that was decided.
     fn keep_for_child(self) {
         if let Some(known) = self.runs.lock().get_mut(&self.domain) {
             known.children.push_back(Instant::now());
@@ -181,13 +184,13 @@ impl Drop for RunPermit {
 }
 
 impl OpenRuns {
-    /// What programs over SWF's wire are held to, if anything.
+    /// SWF's quotas, if they are enforced.
     pub(crate) fn quotas(&self) -> Option<&Quotas> {
         self.quotas.as_ref()
     }
 
-    /// Room for one more run where so many may be open; `None` where there is none. Exact to what this node starts; what other
-    /// nodes over the store have started is seen within ten seconds.
+    /// Takes capacity for a run if fewer than `max` are open; otherwise `None`. Exact for starts by this node;
+    /// starts by other nodes are seen within ten seconds.
     async fn room(self: &Arc<Self>, domain: &str, max: u64) -> Result<Option<RunPermit>, Refusal> {
         let stale = self.lock().entry(domain.into()).or_default().stale(max);
         if let Some(began) = stale {
@@ -200,11 +203,11 @@ impl OpenRuns {
         Ok(number.map(|number| RunPermit { runs: Arc::clone(self), domain: domain.into(), number }))
     }
 
-    /// Room for a run that is about to be started in a domain; `None` where nothing says how many there may be.
+    /// Takes capacity for a run to be started in a domain; `None` if there is no limit.
     ///
     /// # Errors
     ///
-    /// [`Refusal::QuotaExceeded`], [`Refusal::LimitExceeded`] over SWF's wire, or the store's.
+    /// [`Refusal::QuotaExceeded`], [`Refusal::LimitExceeded`] over SWF's protocol, or the store's.
     pub(crate) async fn room_for(self: &Arc<Self>, domain: &str, start: &Start) -> Result<Option<RunPermit>, Refusal> {
         let swf = self.quotas().filter(|_| start.swf.is_some()).map(|quotas| quotas.open_runs);
         match (self.shares.open_runs(domain), swf) {
@@ -223,7 +226,7 @@ impl OpenRuns {
         }
     }
 
-    /// Whether there is room in a domain for a child that was decided on; if so, it counts from now on.
+    /// Whether a domain has capacity for a child that was decided. If so, the child is counted from now on.
     ///
     /// # Errors
     ///
@@ -237,7 +240,7 @@ impl OpenRuns {
             return Ok(DomainCapacity::Free);
         }
         if let Some(max) = own.filter(|own| *own == min) {
-            // Counted and told, too: nobody hears a refusal.
+            // Counted and logged here, because no caller receives the refusal.
             drop(self.shares.reached(domain, LimitKind::OpenRuns, max));
             return Ok(DomainCapacity::Full);
         }
@@ -250,14 +253,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_counts_until_a_count_has_it_that_began_after_it_was_done() {
+    fn a_start_counts_until_a_later_count_includes_it() {
         let mut known = KnownOfDomain::default();
         let began = known.stale(2).unwrap();
         known.count(began, 0, false);
         let first = known.take(2).unwrap();
-        // A count that began before the start is done may have its run or not.
+        // A count that began before the completion of the start may or may not include its run.
         let early = known.stale(2).unwrap();
-        known.is_done(first);
+        known.mark_completed(first);
         known.count(early, 0, false);
         assert_eq!(known.open(), 1);
         let late = known.stale(2).unwrap();
@@ -269,11 +272,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_count_that_was_billed_is_gone_by_for_a_while_and_shorter_for_a_no() {
+    async fn a_billed_count_is_reused_for_less_time_if_it_refuses() {
         let mut known = KnownOfDomain::default();
         known.count(1, 1, true);
         assert!(known.stale(2).is_none() && known.stale(1).is_none());
-        tokio::time::advance(NO_LASTS).await;
+        tokio::time::advance(REFUSAL_LASTS).await;
         assert!(known.stale(2).is_none() && known.stale(1).is_some());
         tokio::time::advance(COUNT_LASTS).await;
         assert!(known.stale(2).is_some());
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn children_that_were_decided_on_count_until_they_begin_or_it_takes_long() {
+    async fn decided_children_count_until_they_start_or_expire() {
         let runs = Arc::new(OpenRuns::new(Arc::new(store::memory::Memory::new()), Arc::default(), None));
         let take = || {
             let number = runs.lock().entry("d".into()).or_default().take(2)?;

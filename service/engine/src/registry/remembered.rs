@@ -1,4 +1,4 @@
-//! The records of types, as last read.
+//! Cache of type records.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard};
@@ -8,17 +8,17 @@ use bytes::Bytes;
 use lru::LruCache;
 use store::HeadKey;
 
-/// How many types are remembered. Ours: a few megabytes at most.
+/// Maximum number of cached types. Ours: a few megabytes at most.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 
-/// How long a type is remembered where others may write to the store.
+/// Maximum age of a cached type if other nodes share the store.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
 type Remembered = LruCache<(&'static str, HeadKey), (Bytes, tokio::time::Instant)>;
 
-/// The types as last read.
+/// The types last read.
 pub(super) struct TypeCache {
-    /// The record of a type; empty for one that is not there.
+    /// Record of each type; empty if the type does not exist.
     remembered: Mutex<Remembered>,
 }
 

@@ -1,5 +1,5 @@
-//! How many runs are open, and how they stand, by domain: counted in the store when somebody asks, so that it is the same
-//! at every node and after every restart. Owns when what is known is counted anew.
+//! Number of open runs by domain and status. They are counted in the store on request, so that the numbers are the
+//! same on every node and after every restart. This module decides how long a count is reused.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,63 +12,64 @@ use tokio::time::Instant;
 use crate::base::background::Background;
 use crate::{Clock, Refusal, Registry};
 
-/// What counting all open runs may cost a second, on average, and counting those that are flagged: a count is gone by the
-/// longer the more it cost. Ours: $3.24 a month for each, where somebody asks all the time. An engine that is not billed
-/// for reads counts each time.
+/// Average read units per second for counting all open runs, and as many for counting flagged ones: an expensive
+/// count is reused for longer. Ours: $3.24 a month for each with continuous requests. On stores without billed
+/// reads, each request counts.
 const READ_UNITS_PER_SECOND: u64 = 10;
 
-/// How long those who ask wait for a count before they are told the one before. Ours: half of the ten seconds after which
-/// Prometheus gives up unless told otherwise.
+/// Time that requests wait for a count before they get the previous one. Ours: half of Prometheus' default scrape
+/// timeout of ten seconds.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Domains that are told one by one. Ours: they are labels of metrics, each of which is kept for each of them.
-const DOMAINS_TOLD_MAX: usize = 100;
+/// Maximum number of domains with their own numbers. Ours: they are labels of metrics, and each metric has a series
+/// per domain.
+const DOMAINS_SHOWN_MAX: usize = 100;
 
-/// Stands for all domains beyond those. A domain of this name is one of them.
+/// Name that stands for all other domains. A domain with this name is counted among them.
 const OTHER_DOMAINS: &str = "*";
 
-/// Numbers of each domain: of all open runs, and of those that are flagged in the order of [`RunCondition::FLAGGED`].
+/// Number of gauges per domain: all open runs, and flagged ones in the order of [`RunCondition::FLAGGED`].
 pub(crate) const GAUGES: usize = 1 + RunCondition::FLAGGED.len();
 
 /// Open runs by domain and status word.
 type ByDomain = BTreeMap<String, BTreeMap<Arc<str>, u64>>;
 
-/// A count and until when it is gone by.
+/// Age of a count, and until when it is reused.
 #[derive(Debug, Clone, Copy)]
 struct Age {
     until: Instant,
     counted_at: Timestamp,
 }
 
-/// What was counted last.
+/// The last count.
 #[derive(Debug, Clone)]
 struct LastCount {
     by_domain: ByDomain,
-    /// Of all open runs.
+    /// For all open runs.
     all: Age,
-    /// Of those that are flagged.
+    /// For flagged runs.
     flagged: Age,
 }
 
-/// The counts of a node.
+/// Counts of a node.
 pub(crate) struct RunCounts {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     registry: Arc<Registry>,
     background: Arc<Background>,
     counted: Mutex<Option<LastCount>>,
-    /// One counts at a time; the others wait for it.
+    /// Held by the request that counts; the others wait for it.
     counting: tokio::sync::Mutex<()>,
 }
 
-/// How many runs are open and how they stand, for gauges.
+/// Number of open runs by status, for gauges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gauged {
-    /// By the domains that are told.
+    /// Numbers by domain, including [`OTHER_DOMAINS`].
     pub(crate) by_domain: BTreeMap<String, [u64; GAUGES]>,
-    /// When all were counted.
+    /// Time of the count of all open runs.
     pub(crate) all_at: Timestamp,
-    /// When those that are flagged were.
+    /// Time of the count of flagged runs.
     pub(crate) flagged_at: Timestamp,
 }
 
@@ -87,11 +88,11 @@ impl RunCounts {
         self.counted.lock().expect("no code panics while it holds this lock")
     }
 
-    /// What is known; nothing before the first count.
+    /// Returns the last count; `None` before the first one.
     pub(crate) fn gauged(&self) -> Option<Gauged> {
         let counted = self.lock();
         let LastCount { by_domain: counts, all, flagged } = counted.as_ref()?;
-        let (mut by_domain, mut room) = (BTreeMap::new(), DOMAINS_TOLD_MAX);
+        let (mut by_domain, mut room) = (BTreeMap::new(), DOMAINS_SHOWN_MAX);
         for (domain, counts) in counts {
             let told = if domain == OTHER_DOMAINS || room == 0 { OTHER_DOMAINS } else { domain };
             room -= usize::from(told == domain && domain != OTHER_DOMAINS);
@@ -104,9 +105,8 @@ impl RunCounts {
         Some(Gauged { by_domain, all_at: all.counted_at, flagged_at: flagged.counted_at })
     }
 
-    /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
-    /// has ended, and [`gauged`](Self::gauged) tells what was counted before; likewise where the store cannot
-    /// be read.
+    /// Counts the open runs by status, unless they were counted a moment ago. A slow count continues after this
+    /// returns. Until it ends, or if the store cannot be read, [`gauged`](Self::gauged) returns the previous count.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         let counts = Arc::clone(self);
         let counting = self.background.spawn_until_stopped(async move {
@@ -114,7 +114,7 @@ impl RunCounts {
                 tracing::warn!(%refusal, "open runs could not be counted");
             }
         });
-        // Whoever does not wait for it any more leaves it to count on.
+        // The count continues after the timeout.
         drop(tokio::time::timeout(WAIT, counting).await);
     }
 
@@ -162,10 +162,10 @@ mod tests {
     use crate::SystemClock;
 
     #[test]
-    fn domains_beyond_the_most_that_are_told_are_told_together() {
+    fn domains_beyond_the_maximum_are_counted_together() {
         let age = Age { until: Instant::now(), counted_at: Timestamp::from_millis(7) };
         let counts = || BTreeMap::from([("open".into(), 10), ("stuck".into(), 2), ("retrying".into(), 1)]);
-        let mut by_domain: ByDomain = (0..DOMAINS_TOLD_MAX + 3).map(|it| (format!("d{it:03}"), counts())).collect();
+        let mut by_domain: ByDomain = (0..DOMAINS_SHOWN_MAX + 3).map(|it| (format!("d{it:03}"), counts())).collect();
         by_domain.insert("*".to_owned(), counts());
         let counted = LastCount { by_domain, all: age, flagged: age };
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
@@ -173,7 +173,7 @@ mod tests {
         let known = RunCounts::new(store, Arc::new(SystemClock), Arc::new(registry), Background::new());
         *known.lock() = Some(counted);
         let gauged = known.gauged().unwrap();
-        assert_eq!(gauged.by_domain.len(), DOMAINS_TOLD_MAX + 1);
+        assert_eq!(gauged.by_domain.len(), DOMAINS_SHOWN_MAX + 1);
         assert_eq!(gauged.by_domain["d000"], [13, 0, 0, 2, 0, 1, 0]);
         assert_eq!(gauged.by_domain["*"].map(|gauge| gauge % 4), [0, 0, 0, 0, 0, 0, 0], "four domains");
     }

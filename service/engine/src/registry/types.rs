@@ -1,7 +1,7 @@
-//! Registered types of workflows and activities: a head of its own for each, in a domain of the store that no caller can
-//! use, so that exactly one of several who register the same wins.
+//! Registered workflow and activity types. Each has a separate head in a domain of the store that no caller can
+//! use, so that only one of several concurrent registrations succeeds.
 //!
-//! A domain knows whether anything is registered in it: where nothing is, nothing is looked for.
+//! A domain records whether it has any types. If not, none are looked up.
 
 use std::sync::Arc;
 
@@ -16,30 +16,30 @@ use super::Registry;
 use super::domains::DESCRIPTION_BYTES_MAX;
 use crate::{Limited, Refusal};
 
-/// Most types of a kind in a domain. Source: SWF's API reference.
+/// Maximum number of types of a kind in a domain. Source: SWF's API reference.
 pub const TYPES_MAX: usize = 10_000;
 
-/// Longest version, in bytes. Source: SWF's API reference: 64 characters, each of which may take four.
+/// Maximum length of a version in bytes. Source: SWF's API reference: 64 characters, each of which may take four.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// Rows of a list that are read at once.
+/// Number of rows of a list read at once.
 const ROWS: usize = 1_000;
 
-/// Stands between the name and the version of a type.
+/// Separator between the name and the version of a type.
 const SEPARATOR: char = '/';
 
-/// A kind of type, by its defaults.
+/// Kind of type, implemented by its defaults.
 pub trait TypeKind: Serialize + DeserializeOwned + Clone + Default + PartialEq + Send + Sync + 'static {
-    /// Whose types they are: `workflow` or `activity`.
+    /// Name of the kind: `workflow` or `activity`.
     const WORD: &'static str;
 
-    /// The defaults without those that an earlier version registered and that nothing could be started with.
+    /// Returns the defaults without values that an earlier version accepted but that prevent every start.
     #[must_use]
     fn usable(self) -> Self {
         self
     }
 
-    /// Whether the defaults are acceptable.
+    /// Checks the defaults.
     ///
     /// # Errors
     ///
@@ -74,36 +74,36 @@ impl TypeKind for ActivityDefaults {
 pub struct TypeRecord<D> {
     /// Its name, without a slash. 1 to 256 characters.
     pub name: String,
-    /// Its version, without a slash; runs and decisions name both together, as `name/version`.
+    /// Its version, without a slash. Runs and decisions use `name/version`.
     pub version: Option<String>,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
-    /// Since when.
+    /// Time of its registration.
     pub created_at: Timestamp,
-    /// Since when nothing new of it is to begin.
+    /// Time of its deprecation, since which no run or activity of it can be started.
     pub deprecated_at: Option<Timestamp>,
-    /// What applies where a start or a decision does not say.
+    /// Defaults for fields that a start or a decision omits.
     pub defaults: D,
 }
 
-/// The name of a type as runs and decisions have it.
+/// Returns the name and version of a type in the form that runs and decisions use.
 pub fn type_name(name: &str, version: Option<&str>) -> String {
     version.map_or_else(|| name.to_owned(), |version| format!("{name}{SEPARATOR}{version}"))
 }
 
-/// The name and the version that a type's name is made of.
+/// Splits a type in that form into name and version.
 pub fn split_type_name(full: &str) -> (&str, Option<&str>) {
     full.split_once(SEPARATOR).map_or((full, None), |(name, version)| (name, Some(version)))
 }
 
 impl<D> TypeRecord<D> {
-    /// Its name as runs and decisions have it.
+    /// Returns its name and version in the form that runs and decisions use.
     pub fn full_name(&self) -> String {
         type_name(&self.name, self.version.as_deref())
     }
 }
 
-/// Callers' domains have no control characters.
+/// Returns the domain of the type records. Domains of callers have no control characters.
 fn domain_of_types<D: TypeKind>(domain: &str) -> String {
     format!("\u{1}{}-types\u{1}{domain}", D::WORD)
 }
@@ -112,7 +112,7 @@ fn key_of<D: TypeKind>(domain: &str, full: &str) -> HeadKey {
     HeadKey { domain: domain_of_types::<D>(domain).into(), workflow_id: full.into() }
 }
 
-/// What is left of a deleted type until the store forgets it.
+/// Whether the type was deleted. The store removes its record later.
 fn is_deleted(head: &Head) -> bool {
     head.body.is_empty()
 }
@@ -174,8 +174,9 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], [`Refusal::TypeExists`] whether or not that is deprecated,
-    /// [`Refusal::LimitExceeded`], or a fault for a field that is not acceptable. Nothing was recorded.
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], [`Refusal::TypeExists`] even if the existing type
+    /// is deprecated, [`Refusal::LimitExceeded`], or a fault for a field that is not acceptable. Nothing was
+    /// recorded.
     pub async fn register_type<D: TypeKind>(
         &self,
         domain: &str,
@@ -193,7 +194,7 @@ impl Registry {
             if self.type_names::<D>(domain).await?.len() >= TYPES_MAX {
                 return Err(Refusal::LimitExceeded { what: Limited::Types, max: TYPES_MAX });
             }
-            // Before the type itself, so that whoever finds it there knows to look.
+            // Set before the type is written, so that no node misses the type.
             self.expect_types(domain).await?;
             let head = head_of(before.as_ref().map_or(1, |head| head.version + 1), &registered)?;
             if self.write_type(D::WORD, &key, before.as_ref(), &head).await? {
@@ -202,7 +203,7 @@ impl Registry {
         }
     }
 
-    /// Writes a record of a type if it is still as it was read.
+    /// Writes a record of a type unless it has changed since it was read.
     async fn write_type(
         &self,
         kind: &'static str,
@@ -221,7 +222,7 @@ impl Registry {
         Ok(won)
     }
 
-    /// One type, as it is now.
+    /// Returns a type, read from the store.
     ///
     /// # Errors
     ///
@@ -248,7 +249,8 @@ impl Registry {
             let changed = change(read(&head.body)?)?;
             let next = match &changed {
                 Some(registered) => head_of(head.version + 1, registered)?,
-                // Not dropped, so that of those who change it at the same time one wins.
+                // Replaced by an empty record rather than dropped, so that only one of several concurrent changes
+                // succeeds.
                 None => Head {
                     version: head.version + 1,
                     body: Bytes::new(),
@@ -263,11 +265,12 @@ impl Registry {
         }
     }
 
-    /// Has nothing new of a type begin; what has begun goes on.
+    /// Deprecates a type: no run or activity of it can be started any more. Those already started continue.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeDeprecated`] when it is already.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeDeprecated`] if it is already
+    /// deprecated.
     pub async fn deprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
         let now = self.clock.now();
         let change = |mut registered: TypeRecord<D>| match registered.deprecated_at.replace(now) {
@@ -277,11 +280,11 @@ impl Registry {
         self.change_type(domain, full, change).await?.ok_or_else(|| unknown::<D>(full))
     }
 
-    /// Brings a deprecated type back into use.
+    /// Ends the deprecation of a type.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeExists`] when it is in use.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeExists`] if it is not deprecated.
     pub async fn undeprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
         let change = |mut registered: TypeRecord<D>| match registered.deprecated_at.take() {
             Some(_) => Ok(Some(registered)),
@@ -290,11 +293,11 @@ impl Registry {
         self.change_type(domain, full, change).await?.ok_or_else(|| unknown::<D>(full))
     }
 
-    /// Deletes a deprecated type; its name can be registered again.
+    /// Deletes a deprecated type. Its name can be registered again.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeInUse`] when it is not deprecated.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeInUse`] if it is not deprecated.
     pub async fn delete_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<(), Refusal> {
         let change = |registered: TypeRecord<D>| match registered.deprecated_at {
             Some(_) => Ok(None),
@@ -303,7 +306,8 @@ impl Registry {
         self.change_type(domain, full, change).await.map(drop)
     }
 
-    /// The names of every type of a domain and whether it is deprecated, by name. May lag behind.
+    /// Returns the names of all types of a domain, sorted, and whether each is deprecated. May lag behind recent
+    /// changes.
     ///
     /// # Errors
     ///
@@ -339,7 +343,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What is known of a type that a start or a decision names.
+    /// Returns the registration of a type that a start or a decision names.
     ///
     /// # Errors
     ///

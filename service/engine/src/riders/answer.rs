@@ -1,5 +1,5 @@
-//! What deciders say to riders, with a turn's answer or to a task that only asks: read, held against the rules, recorded where
-//! there is something to record, and given to those who wait.
+//! Answers of deciders to riders, with a turn's answer or for a query task: they are checked against the rules,
+//! recorded if necessary, and sent to the callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,36 +18,37 @@ use crate::riders::place::By;
 use crate::riders::task::RequestReply;
 use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken};
 
-/// How long a speculative turn that was given back is left alone. Source: the first wait of any turn.
+/// Delay before another attempt of a speculative turn that its decider failed. Source: the first backoff of any
+/// turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
 
-/// The task that a token is of.
+/// Returns the task that a token is for.
 pub(crate) fn by(token: &TurnToken) -> By {
     token.speculative.map_or(By::Turn(token.turn), By::Own)
 }
 
-/// Keeps a task's riders with it while its answer is recorded. What has not been answered when it is dropped goes on as if there
-/// had been no answer.
+/// Guard that keeps a task's riders with it while its answer is recorded. Riders not answered when it is dropped
+/// are treated as without an answer.
 struct Answering {
     room: Arc<RequestReply>,
     key: HeadKey,
     run_id: Uuid,
     by: By,
     with: WithTask,
-    /// The task is over, whatever was said to its riders.
+    /// Whether the task is over, even if not all of its riders were answered.
     is_lost: bool,
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
         if !self.with.is_empty() && self.room.riders.end_answering(&self.key, self.by, self.is_lost) {
-            self.room.look_to_riders(&self.key, self.run_id);
+            self.room.check_riders(&self.key, self.run_id);
         }
     }
 }
 
 impl Answering {
-    /// The turn that updates are answered with; `None` where it is a speculative one that is not there.
+    /// Returns the turn whose updates are answered; `None` for a speculative turn that no longer exists.
     fn turn(&self, token: &TurnToken) -> Option<AnsweredTurn> {
         if token.speculative.is_none() {
             return Some(AnsweredTurn::Held(token.turn));
@@ -58,7 +59,7 @@ impl Answering {
         Some(AnsweredTurn::Speculative { last_event_id, started_at, identity, by })
     }
 
-    /// The answer is recorded, or there was nothing to record: tells those who wait for updates.
+    /// Sends outcomes to the callers of updates after the answer was recorded or needed no record.
     fn hear(&self, answers: &[UpdateAnswer], told: &Admitted) {
         let room = &self.room;
         let now = room.clock.now();
@@ -68,8 +69,8 @@ impl Answering {
                     UpdateHeard::Done { event_id: *event_id, version: told.version, result }
                 }
                 (Verdict::Rejected { reason, details }, UpdateStatus::New) => UpdateHeard::Rejected { reason, details },
-                // Whoever waits for it looks at the run. One that has closed with this turn knows no more of what it has
-                // accepted, and whoever looks hears that it has closed.
+                // Its callers read the outcome from the run. A run that has closed with this turn no longer knows
+                // the updates it accepted; its callers then get the error that it has closed.
                 (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {
                     UpdateHeard::Accepted
                 }
@@ -82,19 +83,20 @@ impl Answering {
             }
         }
         if room.riders.updates() > 0 {
-            room.look_to_riders(&self.key, self.run_id);
+            room.check_riders(&self.key, self.run_id);
         }
     }
 }
 
-/// With a turn.
+/// Answers with a turn.
 impl RequestReply {
-    /// Has a decider's answer to a turn admitted, and gives what it says to the turn's riders to those who wait.
-    /// Returns the warnings about its decisions.
+    /// Admits a decider's answer to a turn and sends its answers to the callers of the turn's riders. Returns the
+    /// warnings about its decisions.
     ///
     /// # Errors
     ///
-    /// As for [`answer_turn`](Self::answer_turn); [`Fault::UpdateUnknown`] for an answer to what the turn was not asked.
+    /// As for [`answer_turn`](Self::answer_turn); [`Fault::UpdateUnknown`] for an answer to an update that was not
+    /// in the turn.
     pub(crate) async fn answer_with_riders(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -106,12 +108,12 @@ impl RequestReply {
         let mut answering = self.begin_answering(&key, token);
         let is_speculative = token.speculative.is_some();
         let judges = is_speculative || !answers.is_empty() || !answering.with.updates.is_empty();
-        // A speculative turn was answered before, or lost, or another node made it.
+        // A speculative turn that was answered before, was lost, or was made by another node.
         let Some(turn) = answering.turn(token) else { return Err(self.speculation_lost(&key, token).await) };
         let (command, judges) = match command {
             Command::CompleteTurn { answer: rest, .. } if judges => {
                 if is_speculative && !self.nodes.is_in_touch() {
-                    // Another node may have said that what this one accepts is rejected.
+                    // Another node may have announced the rejection of an update that this one would accept.
                     answering.is_lost = true;
                     return Err(Fault::TurnLost.into());
                 }
@@ -119,14 +121,14 @@ impl RequestReply {
                 (Command::AnswerUpdates { turn, asked, answers, rest }, true)
             }
             _ if is_speculative => {
-                // The decider gives it back: its updates are put again after a while.
+                // The decider failed the turn: its updates are put again after a delay.
                 if let By::Own(task) = answering.by {
                     let run_id = token.run_id;
                     self.lose_riders_after(&key, run_id, RiderKind::Update, task, GIVEN_BACK_WAIT);
                 }
                 return Ok(Vec::new());
             }
-            // The turn ends without a word about its updates: the next one takes them along.
+            // The turn ends without an answer to its updates: the next one takes them.
             command => (command, false),
         };
         match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
@@ -146,14 +148,14 @@ impl RequestReply {
                     &refusal,
                     Refusal::Fault(Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UpdateUnknown { .. })
                 );
-                // A turn that is held goes on until it is answered or its time is over.
+                // A regular turn lasts until it is answered or times out.
                 answering.is_lost = is_speculative && !may_be_mended;
                 Err(refusal)
             }
         }
     }
 
-    /// A turn's answer is about to be recorded.
+    /// Marks the riders of a turn whose answer is about to be recorded.
     fn begin_answering(self: &Arc<Self>, key: &HeadKey, token: &TurnToken) -> Answering {
         let by = by(token);
         let with = if self.took_along(token) {
@@ -164,7 +166,7 @@ impl RequestReply {
         Answering { room: Arc::clone(self), key: key.clone(), run_id: token.run_id, by, with, is_lost: false }
     }
 
-    /// Why the answer to a speculative turn that is not there is refused.
+    /// Returns why the answer to a speculative turn that no longer exists is refused.
     pub(crate) async fn speculation_lost(&self, key: &HeadKey, token: &TurnToken) -> Refusal {
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
@@ -175,13 +177,14 @@ impl RequestReply {
         }
     }
 
-    /// Whether what is with a turn here is what its decider was given: the turn may have gone astray from here, and been
-    /// sent again by another node.
+    /// Whether the riders of a turn at this node are those that its decider got: the turn may not have arrived from
+    /// here and then have been handed out by another node.
     fn took_along(&self, token: &TurnToken) -> bool {
         !self.nodes.is_shared() || token.node.as_deref() == self.nodes.address()
     }
 
-    /// What a decider said with a turn that is recorded, to those who wait for it, here or at the node that gave it the turn.
+    /// Sends a decider's answers with a recorded turn to their callers, here or at the node that handed out the
+    /// turn.
     async fn give_answers(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -198,10 +201,10 @@ impl RequestReply {
     }
 }
 
-/// To a task that only asks, and to queries wherever they are.
+/// Answers to query tasks, and to queries in any state.
 impl RequestReply {
-    /// What a decider says to the queries that it was given, read and held against the rules: a query that this run was
-    /// never asked and a second answer to one are faults.
+    /// Reads and checks a decider's answers to the queries it got. An answer to a query that this run did not get
+    /// and a second answer to a query are faults.
     pub(crate) fn read_results(
         &self,
         run_id: Uuid,
@@ -224,7 +227,7 @@ impl RequestReply {
             let outcome = match outcome {
                 QueryOutcome::Result(result) => match check_payload("result", result.as_ref()) {
                     Ok(()) => QueryOutcome::Result(result),
-                    // The query's own trouble, not the turn's.
+                    // The query fails, but the turn does not.
                     Err(fault) => {
                         QueryOutcome::Failed { reason: "result-too-large".to_owned(), message: Some(fault.to_string()) }
                     }
@@ -236,7 +239,7 @@ impl RequestReply {
         Ok(read)
     }
 
-    /// What a decider said to a task that only asks; `otherwise` to whatever is not among it.
+    /// Handles a decider's answer to a query task; `otherwise` is the outcome of queries without an answer.
     pub(crate) async fn answer_queries(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -249,14 +252,14 @@ impl RequestReply {
         } else {
             let key = token.key();
             let asked = self.riders.with_task(&key, By::Own(token.turn.scheduled_event_id)).queries;
-            // Another task may have taken the queries meanwhile, and what is said to them is as true as it was.
+            // Another task may have taken the queries in the meantime, but these answers are still valid.
             self.give(&key, token.run_id, token.turn.started_event_id, version, &asked, outcomes, otherwise);
             !asked.is_empty()
         };
         if is_anybody_there { Ok(()) } else { Err(Refusal::QueryTaskLost) }
     }
 
-    /// Gives answers to those who wait. Whatever was to be answered and was not has failed, or is said this to.
+    /// Sends answers to the callers. Queries of the task without an answer fail, or get `otherwise`.
     #[expect(clippy::too_many_arguments, reason = "a run, what was shown of it, and what was said to what was asked")]
     pub(super) fn give(
         self: &Arc<Self>,
@@ -277,19 +280,19 @@ impl RequestReply {
                 outcomes.push((*number, otherwise.clone()));
             }
         }
-        // The run may have moved on while it was asked.
+        // The run may have changed while the query was being answered.
         if !outcomes.is_empty() && self.riders.answer(key, run_id, shown, version, outcomes) {
-            self.look_to_riders(key, run_id);
+            self.check_riders(key, run_id);
         }
     }
 
-    /// The node that waits for answers to the queries of a task, where it is another one.
+    /// Returns the node that holds the queries of a task, if it is another one.
     fn asked_by_other<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
         token.node.as_deref().filter(|node| self.nodes.address() != Some(*node))
     }
 }
 
-/// What became of updates that a turn has answered. It may have answered more than its run remembers.
+/// Returns the status of updates that a turn has answered, including updates that its run no longer remembers.
 pub(crate) fn standings(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStatus> {
     let ended = |update_id: &str| {
         let event = transition.events().iter().find(|event| match &event.kind {

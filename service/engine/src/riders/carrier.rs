@@ -1,4 +1,4 @@
-//! Tasks that take riders along: which of those that wait, and how many.
+//! Selection of the waiting riders that a task takes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use history::{ProposedUpdate, Run, TurnId, limits};
 
 use crate::lists::Taker;
 use crate::lists::grant::{NumberedQuery, RiderKind, TakenAlong};
-use crate::riders::place::{self, By, Happens};
+use crate::riders::place::{self, By, RiderEvent};
 use crate::riders::rider::{OwnTask, Rider, RiderContent};
 
-/// Bytes of queries, and of updates, that one task takes along, of each, unless its first alone has more. Ours: a quarter of
-/// what a window may have.
+/// Maximum bytes of the queries that one task takes, and the same for updates. A larger one is taken alone. Ours: a
+/// quarter of the maximum of a window.
 pub(crate) const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
 
-/// A task that takes riders along.
+/// A task that takes riders.
 pub(crate) enum Carrier<'a> {
-    /// A turn, whatever of both its taker does.
+    /// A turn: takes both kinds, as far as its poller supports them.
     Turn(TurnId, &'a Taker),
-    /// One that was made for riders of this kind.
+    /// A separate task for riders of this kind.
     Own(RiderKind, Arc<OwnTask>, &'a Taker),
 }
 
-/// Which riders are with a task.
+/// Riders of a task.
 #[derive(Default)]
 pub(crate) struct WithTask {
     pub(crate) queries: Vec<u64>,
@@ -48,7 +48,7 @@ impl WithTask {
     }
 }
 
-/// How much of a kind a task takes along: one rider at least, the rest goes with the next.
+/// Load of a task with riders of a kind: it takes at least one; the rest waits for the next task.
 struct Load {
     most: usize,
     count: usize,
@@ -61,7 +61,7 @@ impl Load {
     }
 
     fn takes(&mut self, bytes: usize) -> bool {
-        // What does not fit counts, too, so that nothing overtakes it.
+        // Riders that do not fit are counted, too, so that no later one overtakes them.
         self.bytes += bytes;
         let fits = self.count < self.most && (self.bytes <= TASK_RIDER_BYTES_MAX || self.count == 0);
         self.count += usize::from(fits);
@@ -69,11 +69,11 @@ impl Load {
     }
 }
 
-/// Marks what a task takes along of what waits beside this run.
+/// Selects and marks the riders of a run that a task takes.
 pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
     let run_id = run.started.run_id;
     let is_conditional = |rider: &Rider| rider.asked().is_some_and(|asked| asked.if_version.is_some());
-    // An update with a condition is judged alone, and not in a turn that has something else to do.
+    // An update with a condition is judged alone, in a turn without other news.
     let first = riders.iter().find(|rider| rider.waits(run_id, RiderKind::Update));
     let (by, shown, own, taker, conditional) = match takes {
         Carrier::Turn(turn, taker) => (By::Turn(*turn), turn.started_event_id, None, taker, false),
@@ -90,7 +90,7 @@ pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>)
     let mut updates = Load::new(if takes(RiderKind::Update) { most } else { 0 });
     let mut taken = TakenAlong::default();
     for rider in riders.iter_mut().filter(|rider| rider.run_id == run_id && rider.since <= shown) {
-        if rider.place.after(rider.kind(), Happens::Taken(by)).is_none() {
+        if rider.place.after(rider.kind(), RiderEvent::Taken(by)).is_none() {
             continue;
         }
         let bytes = rider.bytes();
@@ -107,7 +107,7 @@ pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>)
             }
             RiderContent::Query { .. } | RiderContent::Update { .. } => continue,
         }
-        rider.undergo(Happens::Taken(by));
+        rider.apply_event(RiderEvent::Taken(by));
         rider.own = own.cloned();
     }
     taken

@@ -1,30 +1,30 @@
-//! What those who wait for riders hear in the end.
+//! Outcomes of queries and updates for their callers.
 
 use history::{EventId, Payload};
 
 use crate::{QueryOutcome, Refusal};
 
-/// An answer to a query, and of what.
+/// Answer to a query, with its version.
 #[derive(Debug, Clone)]
 pub(crate) struct DeciderAnswer {
-    /// The newest news that it has seen.
+    /// The newest version that the answer reflects.
     pub(crate) version: EventId,
     pub(crate) outcome: QueryOutcome,
 }
 
-/// What came of an update, as far as its turn goes.
+/// Outcome of an update, as far as its turn determines it.
 #[derive(Debug, Clone)]
 pub(crate) enum UpdateHeard {
-    /// It is done.
+    /// Completed.
     Done { event_id: EventId, version: EventId, result: Option<Payload> },
-    /// It was accepted, and is not done yet.
+    /// Accepted but not completed.
     Accepted,
-    /// It was rejected, and nothing is recorded.
+    /// Rejected; nothing is recorded.
     Rejected { reason: String, details: Option<Payload> },
-    /// The turn is over, and said nothing to it.
+    /// The turn is over, without an answer to it.
     Unanswered,
-    /// It will not come to a decider any more.
+    /// No decider will get it any more.
     Refused(Refusal),
-    /// Its run has gone on as another one.
+    /// Its run continues as another one.
     GoneOn,
 }

@@ -1,11 +1,12 @@
-//! Riders where several nodes share a store. What is put where no decider waits for it is asked for at a node where one waits:
-//! a query once more, as it is copied; an update is lent, and is that node's alone until it says what became of it, so that
-//! nothing is judged at two nodes at once. A decider may answer at any node: what it says is passed on to the one that has the
-//! riders.
+//! Riders with several nodes over one store. If no decider polls here, a node with a waiting decider is asked: a
+//! query is copied to it, and an update is lent. A lent update belongs to that node until it replies, so that two
+//! nodes never judge it at the same time. A decider may answer at any node; its answer is passed to the node that
+//! holds the riders.
 //!
-//! Whoever puts a query reads the run from the store first, so that no node answers from before what another has acknowledged. When
-//! a node is lost that has a lent update, nobody knows whether its decider accepts it. What was recorded is found by the update's
-//! id, and what was not is judged again; what is then rejected, its caller hears as `update/reject.rs` has it.
+//! Before it puts a query, a node reads the run from the store, so that the answer reflects everything that other
+//! nodes have acknowledged. If a node with a lent update is lost, it is not known whether its decider accepts the
+//! update. If the outcome was recorded, it is found by the update's id; otherwise the update is judged again.
+//! `update/reject.rs` describes when its caller gets a rejection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,29 +32,31 @@ use crate::{
     StrayAnswer, TurnToken,
 };
 
-/// How soon a run is looked at again whose riders wait, and which another node may have worked on; doubled each time.
-const LOOK_FIRST: Duration = Duration::from_millis(50);
+/// First delay before a run with waiting riders is read again, because another node may have changed it. It doubles
+/// each time.
+const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 
-/// How often it is looked at in the end: one read of the store each time, for each rider that waits.
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+/// Maximum delay. Each read is one read of the store per waiting rider.
+const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Before another node is asked, when one could not answer, or had no decider.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// Delay before another node is asked, after one that could not answer or had no decider.
+const NEXT_NODE_DELAY: Duration = Duration::from_millis(250);
 
-/// How long one node is waited for with a query before another is asked, but by who watches, which takes its time. Ours: as long
-/// as a task that only asks may be out there, and a second.
+/// Maximum time to wait for one node's answer to a query before another is asked, except for callers that watch for
+/// changes, which may wait for longer. Ours: the maximum time of a query task, plus one second.
 const FORWARD_WAIT: Duration = Duration::from_secs(6);
 
-/// How long an update stays at another node that no decider takes there. Ours: longer than a decider is away between two polls.
+/// Maximum time for which an update stays at another node without being taken by a decider. Ours: longer than the
+/// pause of a decider between two polls.
 const LENT_WAIT: Duration = Duration::from_secs(2);
 
-/// After what time a query is put where a turn may take it along, although a decider waits here for a task that only asks.
+/// Time after which a query may be taken by a turn at another node, although a decider waits here for a query task.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 
-/// How often it is seen to that a node which is waited for is alive.
+/// Interval at which a node is checked for being alive while its reply is awaited.
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// How much earlier than here the wait ends at another node, so that what it says at the end arrives in time.
+/// Time by which the wait at another node ends earlier than here, so that its reply arrives in time.
 const MARGIN: Duration = Duration::from_millis(100);
 
 impl From<UpdateHeard> for FromJudge {
@@ -63,18 +66,18 @@ impl From<UpdateHeard> for FromJudge {
             UpdateHeard::Accepted | UpdateHeard::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
             UpdateHeard::Rejected { reason, details } => Self::Rejected { reason, details },
             UpdateHeard::Unanswered => Self::Unanswered,
-            // It was given up by another caller of this id, with which a decider may have it.
+            // Another caller with this id has stopped waiting; a decider may still have the update.
             UpdateHeard::Refused(Refusal::UpdateNotAnswered { .. }) => Self::Held,
-            // Whoever lent it finds out by itself, from the run.
+            // The node that lent it finds the outcome in the run.
             UpdateHeard::Refused(_) | UpdateHeard::GoneOn => Self::Withdrawn,
         }
     }
 }
 
-/// Where a rider was put.
+/// Methods of the node that holds the rider.
 impl RequestReply {
-    /// Asks nodes where a decider waits for riders of this kind, one after the other, until one has something to say. Never ends
-    /// where there are none, or they `may` not be asked; looks to the riders all the while.
+    /// Asks nodes at which a decider waits for riders of this kind, one after the other, until one replies. Never
+    /// ends if there are none, or if they must not be asked (`may`). Meanwhile it checks the riders of the run.
     async fn ask_elsewhere<T, Asked: Future<Output = Option<T>>>(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -87,8 +90,8 @@ impl RequestReply {
         let patience = Instant::now() + BUSY_AFTER;
         let asking = async {
             loop {
-                // Nobody else is bothered where somebody waits here, unless it is a query: the run may be one that is never
-                // without a turn at another node.
+                // No other node is asked if a decider waits here, except for a query after some time: its run may
+                // always have a turn at another node.
                 let is_for_here = self.lists.matching.has_poller(list, |taker| taker.takes(kind))
                     && (kind == RiderKind::Update || Instant::now() < patience);
                 if may
@@ -98,29 +101,33 @@ impl RequestReply {
                 {
                     return heard;
                 }
-                tokio::time::sleep(ASK_AGAIN_AFTER).await;
+                tokio::time::sleep(NEXT_NODE_DELAY).await;
             }
         };
         tokio::select! {
             heard = asking => heard,
-            never = self.keep_looking(key) => match never {},
+            never = self.keep_checking_run(key) => match never {},
         }
     }
 
-    /// Another node may have ended the turn that a rider waits for.
-    async fn keep_looking(self: &Arc<Self>, key: &HeadKey) -> Infallible {
-        let mut wait = LOOK_FIRST;
+    /// Checks the run periodically, because another node may have ended the turn that a rider waits for.
+    async fn keep_checking_run(self: &Arc<Self>, key: &HeadKey) -> Infallible {
+        let mut wait = CHECK_DELAY_FIRST;
         loop {
             tokio::time::sleep(wait).await;
-            wait = LOOK_EVERY_MAX.min(wait * 2);
+            wait = CHECK_DELAY_MAX.min(wait * 2);
             if let Err(refusal) = self.runs.ask(key, |reply| RunRequest::SeeToRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
             }
         }
     }
 
-    /// What a node says, as long as it is alive.
-    async fn hear_alive<T>(&self, node: &str, says: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    /// Awaits the reply of a node as long as the node is alive.
+    async fn await_reply_while_alive<T>(
+        &self,
+        node: &str,
+        says: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
         let until_dead = async {
             while self.nodes.alive().iter().any(|alive| alive == node) {
                 tokio::time::sleep(ALIVE_EVERY).await;
@@ -132,8 +139,8 @@ impl RequestReply {
         }
     }
 
-    /// Has a query answered where a decider waits.
-    pub(super) async fn have_answered_elsewhere(
+    /// Sends a query to nodes at which a decider waits, until it is answered.
+    pub(super) async fn query_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
         forwarded: Forwarded,
@@ -147,7 +154,7 @@ impl RequestReply {
             async move {
                 let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
                 forwarded.wait = if forwarded.seen.is_some() { left } else { left.min(FORWARD_WAIT) };
-                match self.hear_alive(&node, peers?.query(&node, &forwarded)).await {
+                match self.await_reply_while_alive(&node, peers?.query(&node, &forwarded)).await {
                     Ok(FromNode::Answer { version, outcome }) => {
                         Some(QueryHeard::Answer(DeciderAnswer { version, outcome }))
                     }
@@ -163,9 +170,9 @@ impl RequestReply {
         self.ask_elsewhere(key, (list, RiderKind::Query, peers.is_some()), ask).await
     }
 
-    /// Has an update that waits here judged where a decider waits, as often as it takes. It is `in_doubt` from when a
-    /// decider of another node may have it without being waited for.
-    pub(super) async fn have_judged_elsewhere(
+    /// Lends an update that waits here to nodes at which a decider waits, as often as necessary. Sets `in_doubt`
+    /// once a decider of another node may have it whose verdict is no longer awaited.
+    pub(super) async fn judge_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
         run_id: Uuid,
@@ -179,7 +186,7 @@ impl RequestReply {
             let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
             let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
             let (room, key, list, in_doubt) = (Arc::clone(self), key.clone(), list.clone(), Arc::clone(in_doubt));
-            // Whoever stops waiting does not take it away from a decider that has it.
+            // A caller that stops waiting must not take the update away from a decider that has it.
             let lending = self.background.spawn_until_stopped(async move {
                 room.lend_to(&node, &list, &key, lent, &in_doubt).await;
             });
@@ -199,9 +206,9 @@ impl RequestReply {
     ) {
         let judged = match self.lists.elsewhere.peers() {
             None => Ok(FromJudge::Withdrawn),
-            Some(peers) => self.hear_alive(node, peers.judge(node, &lent)).await,
+            Some(peers) => self.await_reply_while_alive(node, peers.judge(node, &lent)).await,
         };
-        // Before anybody here may have it again.
+        // Set before the update can be taken here again.
         if matches!(judged, Ok(FromJudge::Held) | Err(_)) {
             in_doubt.store(true, Ordering::Relaxed);
         }
@@ -224,14 +231,14 @@ impl RequestReply {
             None => self.riders.end_lending(key, run_id, &update_id),
         }
         if self.riders.updates() > 0 {
-            self.look_to_riders(key, run_id);
+            self.check_riders(key, run_id);
         }
     }
 }
 
-/// Where it is asked for.
+/// Methods of the node that is asked.
 impl RequestReply {
-    /// Answers a query that was asked at another node.
+    /// Answers a query of another node.
     pub async fn query_for_node(self: &Arc<Self>, forwarded: Forwarded) -> FromNode {
         let Forwarded { domain, workflow_id, run_id, name, input, seen, wait } = forwarded;
         let at = RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id: Some(run_id) };
@@ -241,7 +248,7 @@ impl RequestReply {
                 FromNode::Answer { version, outcome: QueryOutcome::Result(result) }
             }
             Ok(QueryReply::Unchanged { version, .. }) => FromNode::Unchanged { version },
-            // A failure reflects nothing, so that its version does not matter.
+            // A failure reflects no version, so that its version does not matter.
             Err(Refusal::UnknownQuery { known, .. }) => {
                 FromNode::Answer { version: 0, outcome: QueryOutcome::Unknown { known } }
             }
@@ -255,14 +262,14 @@ impl RequestReply {
         }
     }
 
-    /// Has an update judged that another node has lent to this one.
+    /// Gets a verdict on an update that another node has lent.
     pub async fn judge_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromJudge {
         let LentUpdate { domain, workflow_id, run_id, asked, wait } = lent;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let deadline = Instant::now() + wait;
         let caller = self.ids.op();
         let (reply, mut heard) = oneshot::channel();
-        // Its own node remembers a rejection.
+        // Rejections are remembered by the node that lent the update.
         let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
         match self.runs.ask(&key, |reply| RunRequest::Update { run_id: Some(run_id), put, reply }).await {
             Ok(Putting::Known(_, heard)) => return heard.into(),
@@ -281,12 +288,12 @@ impl RequestReply {
                 told = &mut heard => told.ok(),
                 () = self.background.stopped() => None,
                 () = tokio::time::sleep_until(give_up) => None,
-                never = self.keep_looking(&key) => match never {},
+                never = self.keep_checking_run(&key) => match never {},
             };
             if let Some(told) = told {
                 return told.into();
             }
-            // One that is not there any more has been answered.
+            // An update that is no longer there has been answered.
             if part.leave_if_waiting() {
                 return FromJudge::Withdrawn;
             }
@@ -298,7 +305,8 @@ impl RequestReply {
         }
     }
 
-    /// Another node is about to say that an update is rejected. Answers whether no decider has it that was asked from here.
+    /// Handles another node's announcement of a rejection. Returns true if no decider that got the update from here
+    /// has it.
     pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
         let key = HeadKey::new(&*domain, &*workflow_id);
@@ -310,9 +318,10 @@ impl RequestReply {
     }
 }
 
-/// Answers that were given to another node than the one that has the riders.
+/// Answers that were sent to another node than the one that holds the riders.
 impl RequestReply {
-    /// Passes on what a decider said to the node that gave it the task; answers whether anybody there waited for it.
+    /// Passes a decider's answers to the node that handed out the task. Returns whether any caller there waited for
+    /// them.
     pub(super) async fn pass_on(
         &self,
         node: &str,
@@ -339,7 +348,8 @@ impl RequestReply {
         })
     }
 
-    /// Another node has heard what a decider says to queries of this one; answers whether anybody waited for it.
+    /// Handles a decider's answers to queries of this node that another node received. Returns whether any caller
+    /// waited for them.
     pub fn hear_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
         let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
         let key = HeadKey::new(&*domain, &*workflow_id);

@@ -1,16 +1,23 @@
-//! Where a rider is, and what becomes of it there. Pure: the table below is the machine, and its tests are a line a case.
+//! State machine of a rider. It is pure; the table below defines it, and the tests have one line per case.
 //!
-//! | it | a turn takes it | a task of its own takes it | its answer comes | that is not recorded | its task is lost | its run is seen | it is lent | it comes back | it is answered |
+//! | state | turn | own task | answer | not recorded | task lost | run read | lent | returned | answered |
 //! |---|---|---|---|---|---|---|---|---|---|
-//! | is held | out | – | – | – | – | waits, where no turn comes and the run has moved on | – | – | held |
+//! | held | out | – | – | – | – | waits (1) | – | – | held |
 //! | waits | out | out | – | – | – | – | lent | – | held |
-//! | is lent | – | – | – | – | – | – | – | waits | – |
-//! | is out | – | – | being answered | – | waits | waits, where its turn is over | – | – | held |
-//! | is being answered | – | – | – | a query waits; an update is out as before, or waits where its task is lost, too | – | – | – | – | held |
+//! | lent | – | – | – | – | – | – | – | waits | – |
+//! | out | – | – | answering | – | waits | waits (2) | – | – | held |
+//! | answering | – | – | – | (3) | – | – | – | – | held |
 //!
-//! Only queries are held, only updates are lent. A query is copied: two answers to it harm nobody, one counts wherever it is by
-//! then, and those who go on watching hold it from there. An update is in one pair of hands, and whoever has it may accept
-//! it until it is taken back; it leaves with its verdict, or as [`ends_unjudged`] has it.
+//! The columns are events: a turn takes the rider, a separate task takes it, its answer arrives, the answer is not
+//! recorded, its task is lost, its run is read, it is lent, it returns from another node, it is answered.
+//!
+//! 1. If no turn is coming and the run has changed.
+//! 2. If its turn is over.
+//! 3. A query waits. An update is out again, or waits if its task is lost.
+//!
+//! Only queries are held, and only updates are lent. A query is copied: a second answer does no harm. One answer
+//! counts in any state, and callers that watch for changes then hold the query. An update has a single holder,
+//! which may accept it until it is taken back. It leaves with its verdict, or according to [`ends_unjudged`].
 
 use history::{EventId, Fault, ProposedUpdate, Run, Status, TurnId, UpdateStatus};
 use uuid::Uuid;
@@ -19,80 +26,80 @@ use crate::Refusal;
 use crate::lists::grant::RiderKind;
 use crate::riders::heard::UpdateHeard;
 
-/// The task that has taken riders along.
+/// Task that has taken riders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// A turn like any other.
+    /// A regular turn.
     Turn(TurnId),
-    /// One that was made for them, by its number: one that only asks, or a speculative turn.
+    /// The number of a separate task for riders: a query task or a speculative turn.
     Own(u64),
 }
 
-/// Where a rider is.
+/// State of a rider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RiderPlace {
-    /// Nobody needs an answer before the run has moved on from this version.
+    /// No caller needs an answer until the run has changed from this version.
     Held { version: EventId },
-    /// The next task takes it along.
+    /// The next task takes it.
     Waits,
-    /// Another node has it, and no task of this one takes it along.
+    /// Another node has it; no task of this node takes it.
     Lent,
-    /// This task has taken it along.
+    /// This task has taken it.
     Out(By),
     /// The answer of this task is being recorded.
     Answering(By),
 }
 
-/// What happens to riders.
+/// Event of riders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Happens {
-    /// A task takes them along.
+pub(crate) enum RiderEvent {
+    /// A task takes them.
     Taken(By),
-    /// The answer of a task has come, and is about to be recorded.
+    /// The answer of a task has arrived and is about to be recorded.
     AnswerComes(By),
-    /// It was not recorded. Unless the task is lost with that, it may be answered again.
+    /// The answer was not recorded. Unless the task is lost as well, it may be answered again.
     AnswerFails { by: By, is_lost: bool },
-    /// A task is lost, or has gone astray on its way to whoever took it.
+    /// A task is lost, or did not reach its poller.
     TaskLost(By),
-    /// Their run is like this: the turn that a decider has, and the version at which no turn will come.
+    /// Their run was read: the turn that a decider holds, and the version at which no turn is coming.
     RunSeen { held: Option<TurnId>, idle_at: Option<EventId> },
     /// They are lent to another node.
     Lent,
-    /// They come back from there without a verdict.
+    /// They return from another node without a verdict.
     Returned,
-    /// A query is answered of this version. Where nobody goes on watching it is gone.
+    /// A query is answered for this version. It is removed if no caller watches for changes.
     Answered { version: EventId },
 }
 
 impl RiderPlace {
-    /// Where it is after that; `None` where it stays.
-    pub(crate) fn after(self, kind: RiderKind, happens: Happens) -> Option<Self> {
+    /// Returns the state after an event; `None` if it does not change.
+    pub(crate) fn after(self, kind: RiderKind, happens: RiderEvent) -> Option<Self> {
         use RiderPlace::{Answering, Held, Lent, Out, Waits};
         match happens {
-            Happens::Taken(by) => match self {
+            RiderEvent::Taken(by) => match self {
                 Waits => Some(Out(by)),
-                // No task is made for it.
+                // No separate task is made for it.
                 Held { .. } => matches!(by, By::Turn(_)).then_some(Out(by)),
                 Lent | Out(_) | Answering(_) => None,
             },
-            Happens::AnswerComes(by) => (self == Out(by)).then_some(Answering(by)),
-            Happens::AnswerFails { by, is_lost } => (self == Answering(by)).then_some(match kind {
+            RiderEvent::AnswerComes(by) => (self == Out(by)).then_some(Answering(by)),
+            RiderEvent::AnswerFails { by, is_lost } => (self == Answering(by)).then_some(match kind {
                 RiderKind::Update if !is_lost => Out(by),
                 RiderKind::Query | RiderKind::Update => Waits,
             }),
-            Happens::TaskLost(by) => (self == Out(by)).then_some(Waits),
-            Happens::RunSeen { held, idle_at } => match self {
+            RiderEvent::TaskLost(by) => (self == Out(by)).then_some(Waits),
+            RiderEvent::RunSeen { held, idle_at } => match self {
                 Out(By::Turn(turn)) => (held != Some(turn)).then_some(Waits),
                 Held { version } => idle_at.is_some_and(|now| now != version).then_some(Waits),
                 Waits | Lent | Out(By::Own(_)) | Answering(_) => None,
             },
-            Happens::Lent => (self == Waits).then_some(Lent),
-            Happens::Returned => (self == Lent).then_some(Waits),
-            Happens::Answered { version } => (kind == RiderKind::Query).then_some(Held { version }),
+            RiderEvent::Lent => (self == Waits).then_some(Lent),
+            RiderEvent::Returned => (self == Lent).then_some(Waits),
+            RiderEvent::Answered { version } => (kind == RiderKind::Query).then_some(Held { version }),
         }
     }
 
-    /// Why there is no answer yet, for who asked, and whether it waits for a decider to take it.
+    /// Returns why there is no answer yet, for the caller, and whether the rider waits for a decider to take it.
     pub(crate) fn why_unanswered(self, kind: RiderKind) -> (&'static str, bool) {
         match (self, kind) {
             (Self::Out(By::Turn(_)) | Self::Answering(_), RiderKind::Query) => {
@@ -112,22 +119,25 @@ impl RiderPlace {
     }
 }
 
-/// What is heard of an update that no decider will judge any more, when the newest run of its workflow id is seen; `run_id` is the
-/// run that it was put to. The first of these that is so:
+/// Returns the outcome of an update that no decider will judge any more, when the newest run of its workflow id is
+/// read; `run_id` is the run that it was put to. The first matching column applies:
 ///
-/// | it | the run knows it | another run is the newest, or goes on for it | the run has closed | is paused | is not at its version |
+/// | state | known | replaced | closed | paused | other version |
 /// |---|---|---|---|---|---|
 /// | waits | accepted | gone on | refused | refused | refused |
-/// | is out | – | gone on | refused | – | – |
-/// | is lent, or being answered | – | – | – | – | – |
+/// | out | – | gone on | refused | – | – |
+/// | lent, or answering | – | – | – | – | – |
+///
+/// The columns are, in this order: the run knows the update; another run is the newest or continues this one; the
+/// run has closed; the run is paused; the run has another version than the update expects.
 pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> Option<UpdateHeard> {
     let is_out = match place {
         RiderPlace::Waits | RiderPlace::Held { .. } => false,
         RiderPlace::Out(_) => true,
-        // Who has it says what becomes of it.
+        // Its holder determines the outcome.
         RiderPlace::Answering(_) | RiderPlace::Lent => return None,
     };
-    // A decider at another node has accepted it: whoever waits for it looks at the run.
+    // A decider at another node has accepted it; its callers read the outcome from the run.
     if !is_out && !is_new(run_id, asked, run) {
         return Some(UpdateHeard::Accepted);
     }
@@ -137,7 +147,7 @@ pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpd
     let fault = match asked.if_version {
         _ if !run.is_open() => Fault::RunClosed { status: run.status },
         _ if is_out => return None,
-        // Its caller waits on a line, and somebody has to see to the run first (ADR 11).
+        // An operator must resume the run first, while the caller waits on a connection (ADR 11).
         _ if run.paused.is_some() => Fault::RunPaused,
         Some(expected) if expected != run.version => Fault::VersionMoved { expected, found: run.version },
         Some(_) | None => return None,
@@ -145,15 +155,15 @@ pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpd
     Some(UpdateHeard::Refused(Refusal::from(fault)))
 }
 
-/// Whether its run knows nothing of an update.
+/// Whether its run has no record of an update.
 pub(crate) fn is_new(run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> bool {
     run_id != run.started.run_id || run.update_status(&asked.update_id) == UpdateStatus::New
 }
 
-/// What a look at a run says to its riders.
-pub(crate) fn seen(run: &Run) -> Happens {
+/// Returns the event for the riders of a run that was read.
+pub(crate) fn seen(run: &Run) -> RiderEvent {
     let held = run.turn.as_ref().filter(|_| run.is_open());
-    Happens::RunSeen {
+    RiderEvent::RunSeen {
         held: held.map(|turn| TurnId {
             scheduled_event_id: turn.scheduled_event_id,
             started_event_id: turn.started_event_id,
@@ -167,8 +177,8 @@ pub(crate) fn is_idle(run: &Run) -> bool {
     !run.is_open() || run.turn.is_none() && run.turn_task.is_none()
 }
 
-/// Whether no turn will take a query along: none is outstanding, or the one that waits is not handed out, as the run is
-/// paused. To be asked is nothing that a pause keeps from a run.
+/// Whether no turn will take a query: none is outstanding, or the waiting one is not handed out because the run is
+/// paused. A pause does not stop queries.
 pub(crate) fn has_no_turn_to_come(run: &Run) -> bool {
     is_idle(run) || run.turn.is_none() && run.paused.is_some()
 }

@@ -1,4 +1,4 @@
-//! What is asked of a run for its riders, in its inbox, and what it says.
+//! Requests about riders to the worker of a run, and their replies.
 
 use history::{ProposedUpdate, Start, Timestamp};
 use store::HeadKey;
@@ -10,29 +10,29 @@ use crate::lists::ListKey;
 use crate::riders::heard::UpdateHeard;
 use crate::riders::waiting::{NewQuery, NewUpdate, Riders};
 
-/// What became of a query that was put.
+/// Result of putting a query.
 pub(crate) enum Posing {
-    /// It waits, of this run, for a decider that polls this list.
+    /// Waits at this run for a decider that polls this list.
     Put(Uuid, ListKey),
-    /// Its run goes on as another, which is about to begin.
+    /// Its run continues as another one, which is about to start.
     GoesOn(Box<NewQuery>),
-    /// It is for a run that is not the current one.
+    /// Refers to a run that is not the newest one.
     Earlier(Box<NewQuery>, Uuid),
 }
 
-/// An update on its way into its run's cell.
+/// An update on its way to the worker of its run.
 pub(crate) struct PutUpdate {
     pub(crate) asked: ProposedUpdate,
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
-    /// Until it is put.
+    /// Channel for its outcome, until it is put.
     pub(crate) reply: Option<oneshot::Sender<UpdateHeard>>,
-    /// What starts the run unless it is open.
+    /// Start of a run, for the case that none is open.
     pub(crate) start: Option<Box<Start>>,
 }
 
 impl PutUpdate {
-    /// Puts it to a run that is about to begin, so that its first turn takes it along.
+    /// Puts the update to a run that is about to start, so that its first turn takes it.
     pub(crate) fn put_ahead(
         &mut self,
         riders: &Riders,
@@ -42,24 +42,24 @@ impl PutUpdate {
     ) -> Result<(), Refusal> {
         let Some(reply) = self.reply.take() else { return Ok(()) };
         let new = NewUpdate { asked: self.asked.clone(), is_named: self.is_named, caller: self.caller, reply };
-        // A run that begins has rejected nothing.
+        // A new run has no rejections.
         riders.put_update(key, run_id, new, now).map(drop)
     }
 
-    /// The run has not begun.
+    /// Takes the update back, because the run was not started.
     pub(crate) fn take_back(&mut self, riders: &Riders, key: &HeadKey) {
         self.reply = riders.take_back(key, self.caller);
     }
 }
 
-/// What a run says to an update that is put to it.
+/// Result of putting an update.
 pub(crate) enum Putting {
-    /// A decider will be asked that polls this list.
+    /// Waits for a decider that polls this list.
     Waits(Uuid, ListKey),
-    /// The decider that has the first turn of the run that was started for it will be asked.
+    /// A run was started for it; it waits for the decider of its first turn.
     Began(Uuid, ListKey),
-    /// Its run goes on as another, which is about to begin.
+    /// Its run continues as another one, which is about to start.
     GoesOn,
-    /// It was judged before.
+    /// The update was judged before.
     Known(Uuid, UpdateHeard),
 }

@@ -1,4 +1,4 @@
-//! Queries: from the caller who asks to the decider who answers. No query is ever recorded.
+//! Queries: from the caller to the decider and back. Queries are never recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::riders::waiting::NewQuery;
 use crate::run::request::RunRequest;
 use crate::{Forwarded, QueryOutcome, Refusal, RunRef, SeenVersion};
 
-/// Before a run is looked for again that goes on for another.
-const GO_ON_WAIT: Duration = Duration::from_millis(10);
+/// Delay before the next attempt to find the successor of a run.
+const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 impl SeenVersion {
-    /// Whether an answer is no news to whoever has seen this.
+    /// Whether an answer equals what this caller has seen.
     pub(crate) fn is_still(&self, answer: &DeciderAnswer) -> bool {
         match &answer.outcome {
             QueryOutcome::Result(result) => self.hash == Some(hash(result.as_ref())),
@@ -41,57 +41,57 @@ pub struct QueryRequest {
     pub name: String,
     /// Its input.
     pub input: Option<Payload>,
-    /// What the caller has seen: waits until there is something else.
+    /// Version that the caller has seen; the query waits until there is another one.
     pub seen: Option<SeenVersion>,
 }
 
-/// What came of a query.
+/// Result of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryReply {
     /// A result.
     Result {
-        /// Of this run.
+        /// The run.
         run_id: Uuid,
-        /// The newest news that it reflects.
+        /// The newest version that it reflects.
         version: EventId,
         /// The decider's answer.
         result: Option<Payload>,
-        /// What tells it from others, sealed.
+        /// Masked hash of the result.
         hash: u64,
     },
-    /// There was nothing else than what the caller has seen.
+    /// No change since the version that the caller has seen.
     Unchanged {
         /// The run.
         run_id: Uuid,
-        /// Its version: a newer one than was seen where the result alone is watched.
+        /// Its version. If only the result is watched, it may be newer than the version seen.
         version: EventId,
-        /// What tells the result that was seen from others, sealed; where the result alone is watched.
+        /// Masked hash of the result that was seen, if only the result is watched.
         hash: Option<u64>,
     },
 }
 
-/// Who asks.
+/// Origin of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum From {
-    /// Somebody from outside.
+    /// A caller of the service.
     Caller,
-    /// Another node, for somebody who asked there. It goes no further.
+    /// Another node, on behalf of its caller. The query is not forwarded again.
     Node,
 }
 
-/// What is heard while a query waits.
+/// Outcome of a waiting query.
 pub(super) enum QueryHeard {
     Answer(DeciderAnswer),
     Unchanged(EventId),
 }
 
 impl RequestReply {
-    /// Asks a run's decider, and waits up to `wait` for its answer.
+    /// Sends a query to a run's decider, and waits up to `wait` for its answer.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider says, [`Refusal::NotAnswered`] when it says
-    /// nothing in time, [`Refusal::TooManyWaiting`]; as for [`Views::describe`](crate::Views::describe).
+    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider answers, [`Refusal::NotAnswered`] if
+    /// it does not answer in time, [`Refusal::TooManyWaiting`]; as for [`Views::describe`](crate::Views::describe).
     /// Nothing was recorded.
     pub async fn query(
         self: &Arc<Self>,
@@ -102,9 +102,9 @@ impl RequestReply {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;
         self.registry.must_know(&at.domain).await?;
-        // Before anything is asked.
+        // Counted before the query is sent.
         crate::base::shares::watch()?;
-        // Callers see hashes of results sealed, nodes as they are.
+        // Callers get masked hashes of results, other nodes unmasked ones.
         let (name, input) = (ask.name.clone(), ask.input.clone());
         let sealed = |hash: u64, run_id, version| {
             let input = input.as_ref().and_then(Payload::text).unwrap_or_default();
@@ -153,7 +153,7 @@ impl RequestReply {
         let heard = tokio::select! {
             biased;
             answer = answer => answer.ok().map(QueryHeard::Answer),
-            heard = self.have_answered_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
+            heard = self.query_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
             () = self.background.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
@@ -172,7 +172,7 @@ impl RequestReply {
                 let place = part.leave().unwrap_or(RiderPlace::Waits);
                 let (why, waits) = place.why_unanswered(RiderKind::Query);
                 if let Some(seen) = seen.filter(|seen| seen.run_id == run_id) {
-                    // News that nobody has made anything of yet are not passed off as none.
+                    // A change that no decider has processed yet must not be reported as unchanged.
                     let version =
                         self.lookup.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                     if version == seen.version || place == (RiderPlace::Held { version }) {
@@ -185,7 +185,7 @@ impl RequestReply {
         }
     }
 
-    /// Puts a query to a run, to the newest without a run id; answers which it is, and where its decider polls.
+    /// Puts a query to a run, or without a run id to the newest one. Returns the run and its decider's list.
     async fn put_query(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -198,12 +198,12 @@ impl RequestReply {
                 Posing::Put(run_id, list) => return Ok((run_id, list)),
                 Posing::GoesOn(back) => {
                     query = back;
-                    tokio::time::sleep(GO_ON_WAIT).await;
+                    tokio::time::sleep(SUCCESSOR_WAIT).await;
                 }
                 Posing::Earlier(back, run_id) => {
                     let loaded = self.reader.load_run(key, run_id).await?;
                     self.riders.put_query(key, loaded.run(), *back)?;
-                    self.see_to_queries_of_closed(key, &loaded);
+                    self.make_task_for_closed(key, &loaded);
                     return Ok((run_id, decider_list(key, &loaded)));
                 }
             }
@@ -211,7 +211,7 @@ impl RequestReply {
     }
 }
 
-/// What tells results apart, byte for byte.
+/// Returns the hash of a result's bytes.
 fn hash(result: Option<&Payload>) -> u64 {
     let text = result.and_then(Payload::text).unwrap_or("null");
     let digest = Sha256::digest(text.as_bytes());

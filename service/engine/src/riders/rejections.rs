@@ -1,4 +1,5 @@
-//! Rejections that are remembered for a while: nothing in a history says of them, and who did not hear asks again.
+//! Recent rejections, kept for a while: they are not in a history, and callers that lost the response repeat their
+//! request.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -8,13 +9,14 @@ use uuid::Uuid;
 
 use crate::riders::heard::UpdateHeard;
 
-/// How many rejections are remembered at one node. Ours: a caller who lost the answer asks again within seconds.
+/// Maximum number of rejections kept at a node. Ours: a caller that lost the response repeats its request within
+/// seconds.
 const REJECTIONS_MAX: usize = 10_000;
 
-/// Largest details that are remembered of a rejection, in bytes. Ours: what is longer is judged again.
+/// Maximum size of the details of a kept rejection, in bytes. Ours: an update with longer ones is judged again.
 const REJECTION_BYTES_MAX: usize = 4 * 1024;
 
-/// How long a rejection is remembered. Ours: longer than any client tries again.
+/// Time for which a rejection is kept. Ours: longer than any client retries.
 const REJECTION_KEPT: Duration = Duration::from_secs(120);
 
 struct RecentRejection {
@@ -31,7 +33,7 @@ impl RecentRejection {
     }
 }
 
-/// See the module. Oldest first.
+/// Recent rejections, oldest first.
 #[derive(Default)]
 pub(crate) struct Rejections(Mutex<VecDeque<RecentRejection>>);
 
@@ -40,7 +42,7 @@ impl Rejections {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Remembers what became of an update, if it is a rejection.
+    /// Keeps the outcome of an update if it is a rejection.
     pub(crate) fn remember(&self, run_id: Uuid, update_id: &str, verdict: &UpdateHeard, now: Timestamp) {
         if let UpdateHeard::Rejected { reason, details } = verdict
             && details.as_ref().map_or(0, Payload::len) <= REJECTION_BYTES_MAX
@@ -54,7 +56,7 @@ impl Rejections {
         }
     }
 
-    /// The verdict on an update that was rejected not long ago.
+    /// Returns the verdict on an update that was recently rejected.
     pub(crate) fn find(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateHeard> {
         let rejections = self.lock();
         let found = rejections.iter().rev().find(|it| it.run_id == run_id && it.update_id == update_id)?;
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_is_remembered_of_its_run_and_its_update_for_two_minutes() {
+    fn a_rejection_is_remembered_for_two_minutes() {
         let rejections = Rejections::default();
         rejections.remember(Uuid::nil(), "a", &rejected(1), Timestamp::default());
         assert!(is_known(&rejections, "a", 120) && !is_known(&rejections, "a", 121));
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rejection_or_has_long_details_is_not_remembered() {
+    fn only_rejections_with_short_details_are_remembered() {
         let rejections = Rejections::default();
         for verdict in [UpdateHeard::Accepted, UpdateHeard::Unanswered, rejected(REJECTION_BYTES_MAX + 1)] {
             rejections.remember(Uuid::nil(), "a", &verdict, Timestamp::default());

@@ -1,4 +1,4 @@
-//! A query or an update while it rides: what it is, where it is, and who waits for it.
+//! A query or an update with its state and its callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use uuid::Uuid;
 use crate::SeenVersion;
 use crate::lists::grant::{Query, RiderKind};
 use crate::riders::heard::{DeciderAnswer, UpdateHeard};
-use crate::riders::place::{By, Happens, RiderPlace};
+use crate::riders::place::{By, RiderEvent, RiderPlace};
 
-/// Ends a task that waits, when the last rider that needs it is gone.
+/// Aborts a waiting tokio task when the last rider that needs it is dropped.
 #[derive(Debug)]
 pub(crate) struct AbortOnDrop(pub(crate) tokio::task::AbortHandle);
 
@@ -22,7 +22,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// A task that was made for riders and is out.
+/// A separate task for riders that was handed out.
 #[derive(Debug)]
 pub(crate) struct OwnTask {
     pub(crate) number: u64,
@@ -30,15 +30,15 @@ pub(crate) struct OwnTask {
     pub(crate) last_event_id: EventId,
     /// When it was taken.
     pub(crate) started_at: Timestamp,
-    /// By whom.
+    /// Identity of the decider.
     pub(crate) identity: Option<String>,
-    /// With what credential.
+    /// Credential of the decider.
     pub(crate) by: Option<CallerName>,
-    /// Loses it when its time is over.
+    /// Timer that ends the task when it times out.
     pub(crate) _timer: AbortOnDrop,
 }
 
-/// Counts something for as long as it is there.
+/// Counts a value for as long as it exists.
 pub(super) struct CountGuard(Arc<AtomicUsize>);
 
 impl CountGuard {
@@ -54,7 +54,7 @@ impl Drop for CountGuard {
     }
 }
 
-/// Somebody who waits for the answer to a query.
+/// A caller that waits for the answer to a query.
 pub(super) struct QueryCaller {
     pub(super) id: u64,
     pub(super) seen: Option<SeenVersion>,
@@ -62,13 +62,13 @@ pub(super) struct QueryCaller {
     pub(super) _counted: CountGuard,
 }
 
-/// Somebody who waits for what comes of an update.
+/// A caller that waits for the outcome of an update.
 pub(super) struct UpdateCaller {
     pub(super) id: u64,
     pub(super) reply: oneshot::Sender<UpdateHeard>,
 }
 
-/// What rides, and who waits for it.
+/// Query or update, with its callers.
 pub(super) enum RiderContent {
     Query {
         query: Arc<Query>,
@@ -77,7 +77,7 @@ pub(super) enum RiderContent {
     Update {
         asked: ProposedUpdate,
         callers: Vec<UpdateCaller>,
-        /// Its caller chose the id, and may ask again with it.
+        /// Whether its caller chose the id and may repeat the update with it.
         is_named: bool,
         _counted: CountGuard,
     },
@@ -85,15 +85,15 @@ pub(super) enum RiderContent {
 
 /// A query or an update.
 pub(super) struct Rider {
-    /// Its first caller.
+    /// Id of its first caller.
     pub(super) id: u64,
     pub(super) run_id: Uuid,
-    /// The newest event when it was put, which its answer is to show: what takes it along shows this one at least. 0 of an
-    /// update, which names the version itself that it depends on.
+    /// The newest event when it was put: a task that takes the query must show at least this one. 0 for an update,
+    /// which names the version that it depends on.
     pub(super) since: EventId,
     pub(super) what: RiderContent,
     pub(super) place: RiderPlace,
-    /// The task that was made for it, while that has it.
+    /// The separate task that has it.
     pub(super) own: Option<Arc<OwnTask>>,
 }
 
@@ -143,7 +143,8 @@ impl Rider {
         }
     }
 
-    /// Whether one that is put is the same: a query that shows no less, or an update with the same id, wherever that is.
+    /// Whether a new rider can join this one: an equal query that shows no less, or an update with the same id in
+    /// any state.
     pub(super) fn is_same(&self, new: &Self) -> bool {
         match (&self.what, &new.what) {
             (RiderContent::Query { query, .. }, RiderContent::Query { query: same, .. }) => {
@@ -157,7 +158,7 @@ impl Rider {
         }
     }
 
-    /// Whoever waits for one that is the same waits for this.
+    /// Adds the callers of an equal rider.
     pub(super) fn join(&mut self, same: Self) {
         self.since = self.since.max(same.since);
         match (&mut self.what, same.what) {
@@ -168,8 +169,8 @@ impl Rider {
         }
     }
 
-    /// Answers whether it is elsewhere now.
-    pub(super) fn undergo(&mut self, happens: Happens) -> bool {
+    /// Applies an event. Returns whether the state has changed.
+    pub(super) fn apply_event(&mut self, happens: RiderEvent) -> bool {
         let Some(place) = self.place.after(self.kind(), happens) else { return false };
         self.place = place;
         if !matches!(place, RiderPlace::Out(By::Own(_)) | RiderPlace::Answering(By::Own(_))) {
@@ -178,19 +179,19 @@ impl Rider {
         true
     }
 
-    /// Whether nobody waits for it, and no decider has it that may accept it.
+    /// Removes callers that have gone. Returns whether no caller waits and no decider has it that may accept it.
     pub(super) fn is_forgotten(&mut self) -> bool {
         match &mut self.what {
             RiderContent::Query { callers, .. } => callers.is_empty(),
             RiderContent::Update { callers, .. } => {
-                // Whoever left before it was put could not take it back.
+                // A caller that left before its update was put could not take it back.
                 callers.retain(|caller| !caller.reply.is_closed());
                 callers.is_empty() && self.place == RiderPlace::Waits
             }
         }
     }
 
-    /// Tells those who wait for it what came of an update.
+    /// Sends the outcome of an update to its callers.
     pub(super) fn hear(self, heard: &UpdateHeard) {
         let RiderContent::Update { callers, .. } = self.what else { return };
         for caller in callers {
@@ -198,7 +199,7 @@ impl Rider {
         }
     }
 
-    /// Gives those who wait for it the answer to a query; answers whether anybody goes on watching.
+    /// Sends the answer to a query to its callers. Returns whether any caller still watches.
     pub(super) fn answer(&mut self, answer: &DeciderAnswer) -> bool {
         let RiderContent::Query { callers, .. } = &mut self.what else { return false };
         for caller in callers.extract_if(.., |caller| !caller.seen.is_some_and(|seen| seen.is_still(answer))) {
@@ -207,7 +208,7 @@ impl Rider {
         !callers.is_empty()
     }
 
-    /// Takes a caller of an update out, with where its answer was to go.
+    /// Removes a caller of an update, and returns the channel for its outcome.
     pub(super) fn take_back(&mut self, caller: u64) -> Option<oneshot::Sender<UpdateHeard>> {
         let RiderContent::Update { callers, .. } = &mut self.what else { return None };
         let at = callers.iter().position(|it| it.id == caller)?;

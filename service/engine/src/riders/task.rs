@@ -1,5 +1,6 @@
-//! Tasks that are made for riders where no turn takes them along: made, taken, and lost. For queries one that only asks, for
-//! updates a speculative turn, of which nothing is recorded unless there is something to record (ADR 10). No write, no event.
+//! Separate tasks for riders that no turn will take. For queries it is a query task, for updates a speculative
+//! turn, of which nothing is recorded unless an update is accepted or decisions are made (ADR 10). Handing one out
+//! causes no write and no event.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -32,11 +33,11 @@ use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Registry, TurnWait};
 
-/// How long a task that only asks may be out before its queries are put again: its decider may have died. Ours:
-/// long enough to make the state of a long history again, and twice within the default wait of a query.
+/// Timeout of a query task, after which its queries are put again, because its decider may have died. Ours: long
+/// enough to rebuild the state from a long history, and twice within the default wait of a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
 
-/// How runs are asked for answers: queries, and updates that their deciders judge.
+/// Queries, and updates that deciders judge.
 pub struct RequestReply {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
@@ -57,15 +58,15 @@ pub struct RequestReply {
 }
 
 impl RequestReply {
-    /// Has a task made for the riders of the newest run, where no turn will take them along.
+    /// Makes a task for the riders of the newest run, if no turn will take them.
     pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         for kind in self.riders.settle(key, loaded.run()) {
             self.make_task(key, loaded, kind);
         }
     }
 
-    /// The same for the queries of a run that has closed, which nothing can happen to any more.
-    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
+    /// Makes a task for the queries of a closed run, which has no turns any more.
+    pub(super) fn make_task_for_closed(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         if self.riders.settle_closed(key, loaded.run()) {
             self.make_task(key, loaded, RiderKind::Query);
         }
@@ -87,7 +88,7 @@ impl RequestReply {
         self.lists.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
     }
 
-    /// A task that is made for riders; `None` when none waits.
+    /// Returns a task for riders; `None` if none waits.
     pub(crate) fn grant_riders(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -113,7 +114,7 @@ impl RequestReply {
             RiderKind::Query => {
                 self.metrics.ask_tasks.inc();
                 if self.riders.is_waiting(key, run_id, kind) {
-                    // More is asked than one task takes along.
+                    // More riders wait than one task takes.
                     self.offer_riders(key, loaded, kind);
                 }
                 Granted::Queries { task: number, last_event_id, version: run.version, previous_started_event_id }
@@ -126,11 +127,11 @@ impl RequestReply {
         };
         let span = match kind {
             RiderKind::Query => SpanId::of_run(run_id),
-            // The id that its DeciderScheduled will have, if it is recorded.
+            // Id that its DeciderScheduled event will have, if it is recorded.
             RiderKind::Update => SpanId::of_event(run_id, last_event_id + 1),
         };
         Some(Grant {
-            // Not a task of the run, or not yet, and made again when it is lost.
+            // No task of the run's history; if it is lost, another one is made.
             poll: None,
             back: Some(self.back()),
             undelivered: Undelivered::ConnectionClosed,
@@ -146,14 +147,14 @@ impl RequestReply {
         })
     }
 
-    /// A task that was made for riders is lost: they wait for another.
+    /// Handles the loss of a task for riders: they wait for another.
     pub(crate) fn lose_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64) {
         if self.riders.lose(key, By::Own(task)) {
             match kind {
                 RiderKind::Query => self.metrics.ask_tasks_lost.inc(),
                 RiderKind::Update => self.metrics.speculative_turns_lost.inc(),
             };
-            self.look_to_riders(key, run_id);
+            self.check_riders(key, run_id);
         }
     }
 
@@ -166,34 +167,34 @@ impl RequestReply {
         wait: Duration,
     ) -> tokio::task::AbortHandle {
         let (room, key) = (Arc::clone(self), key.clone());
-        // Not as part of the task that waits, which ends when the riders are taken out of it.
+        // Spawned separately from the timer task, which ends when its riders are removed from it.
         let lose = move || room.clone().background.spawn(async move { room.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
     }
 
-    /// What keeps the turn from being taken that is to take along what waits for it on `list`.
+    /// Returns why the turn that would take the riders waiting on `list` is not taken.
     pub(super) async fn turn_wait(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<TurnWait> {
         self.lookup.turn_wait(key, run_id, list, self.clock.now()).await
     }
 
-    /// Has the riders of a run looked at, as something about them has changed.
-    pub(crate) fn look_to_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
+    /// Makes the run's worker check its riders, because something about them has changed.
+    pub(crate) fn check_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
         let (room, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
             if let Err(refusal) = room.runs.ask(&key, |reply| RunRequest::SeeToRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
                 return;
             }
-            // Of an earlier run, perhaps.
+            // The riders may be those of an earlier run.
             if let Ok(loaded) = room.reader.load_run(&key, run_id).await
                 && !loaded.run().is_open()
             {
-                room.see_to_queries_of_closed(&key, &loaded);
+                room.make_task_for_closed(&key, &loaded);
             }
         });
     }
 
-    /// Where tasks go back to.
+    /// Returns the handler of undelivered tasks.
     pub(crate) fn back(self: &Arc<Self>) -> Arc<dyn TakesBack> {
         Arc::new(BackTo { room: Arc::clone(self), _kept: self.background.kept() })
     }
@@ -209,13 +210,13 @@ impl RequestReply {
             Back::Record(command) => command,
             Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
         };
-        // Outside a runtime the process is ending, and the task's timeout takes care of it.
+        // Outside a runtime, the process is ending; the task's timeout handles it.
         let room = Arc::clone(self);
         let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), &task_list);
         self.background.spawn(async move {
             match room.runs.tell(&key, Some(run_id), command).await {
                 Ok(_) => room.notices.delivery_failed(&list.named()),
-                // Refused when it has timed out or closed meanwhile, which is as good.
+                // Refused if the task has timed out or closed in the meantime, which is just as good.
                 Err(refusal) => {
                     tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
                 }
@@ -224,7 +225,7 @@ impl RequestReply {
     }
 }
 
-/// Keeps whoever works on runs until the task is where it is to go.
+/// Handler of undelivered tasks. Keeps the executor of the runs alive until the task is returned to its list.
 struct BackTo {
     room: Arc<RequestReply>,
     _kept: Option<Arc<dyn Any + Send + Sync>>,
@@ -236,7 +237,7 @@ impl TakesBack for BackTo {
     }
 }
 
-/// Where the decider of a run polls.
+/// Returns the task list that a run's decider polls.
 pub(crate) fn decider_list(key: &HeadKey, loaded: &StoredRun) -> ListKey {
     let name = loaded.run().next_turn_list().into();
     ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name }

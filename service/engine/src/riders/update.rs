@@ -1,4 +1,4 @@
-//! Updates: from the caller who asks to the decider who judges.
+//! Updates: from the caller to the decider that judges them, and back.
 
 mod reject;
 
@@ -26,69 +26,70 @@ use crate::riders::waiting::WaitingCaller;
 use crate::run::request::RunRequest;
 use crate::{EventRange, Refusal, RunRef};
 
-/// Before a run is looked for again that goes on for another.
-const GO_ON_WAIT: Duration = Duration::from_millis(10);
+/// Delay before the next attempt to find the successor of a run.
+const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
-/// How often a run is looked at, while an update that it accepted is waited for, where other nodes may write to it.
-const SHARED_LOOK_EVERY: Duration = Duration::from_millis(500);
+/// If other nodes may write to a run, interval at which it is read while a caller waits for an accepted update to
+/// end.
+const SHARED_CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// The reason of an update that a decider took along and said nothing to.
+/// Reason of an update that a decider took and did not answer.
 const UNANSWERED: &str = "unanswered";
 
-/// Events of one turn that are read at once to be looked through for its newest news.
+/// Number of events of one turn that are read at once to find the newest version it left.
 const TURN_EVENTS: usize = 100;
 
 /// An update.
 #[derive(Debug, Clone)]
 pub struct UpdateRequest {
-    /// The caller's name for it; one that nobody knows when absent.
+    /// Id chosen by the caller; if absent, a random one.
     pub update_id: Option<String>,
-    /// What kind of update it is. 1 to 256 characters.
+    /// Its name. 1 to 256 characters.
     pub name: String,
-    /// What it says.
+    /// Its input.
     pub input: Option<Payload>,
-    /// Who asks.
+    /// Identity of the caller.
     pub identity: Option<String>,
-    /// The name of the credential of whoever asks.
+    /// Name of the caller's credential.
     pub by: Option<CallerName>,
-    /// Refuse it unless the run's version is this one when it commits.
+    /// Expected version of the run: the update is refused if the run has another version when it commits.
     pub if_version: Option<EventId>,
-    /// Starts the run first unless it is open, so that its first turn judges the update.
+    /// Start of a run for the case that none is open. Its first turn judges the update.
     pub start: Option<Box<Start>>,
 }
 
-/// What came of an update that was accepted.
+/// Progress of an accepted update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateProgress {
-    /// Its name.
+    /// Its id.
     pub update_id: String,
     /// The run.
     pub run_id: Uuid,
-    /// Whether the run was started for it, by this very call.
+    /// Whether this call started the run.
     pub started: bool,
-    /// Its UpdateCompleted; while it is not done its UpdateAccepted.
+    /// Id of its UpdateCompleted event; until it is completed, of its UpdateAccepted.
     pub event_id: EventId,
-    /// The answer and the run's version once it was done; `None` while it is not.
+    /// Version of the run after completion, and the result; `None` until it is completed.
     pub done: Option<(EventId, Option<Payload>)>,
 }
 
-/// What an update starts, and has started.
+/// Start of a run for an update, and the run that it started.
 struct Beginning {
     start: Option<Box<Start>>,
     began: Option<Uuid>,
 }
 
-/// Asking.
+/// Methods for the caller.
 impl RequestReply {
-    /// Has a run's decider judge an update, and waits up to `wait` for the answer. Who asks again with the same id gets the
-    /// first answer.
+    /// Sends an update to a run's decider, and waits up to `wait` for the answer. A repeated update with the same
+    /// id gets the first answer.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider says; [`Refusal::UpdateNotAnswered`] when no
-    /// decider has said anything in time; a fault of the rules: the run has closed, or is not at the version that was named;
-    /// with a start those of [`Commands::start`](crate::Commands::start), and [`Refusal::AfterStart`] where the run
-    /// was started.
+    /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider answers;
+    /// [`Refusal::UpdateNotAnswered`] if no decider answers in time; a fault of the rules if the run has closed or
+    /// does not have the expected version; with a start those of [`Commands::start`](crate::Commands::start), and
+    /// [`Refusal::AfterStart`] if the run was started.
     pub async fn update(
         self: &Arc<Self>,
         at: &RunRef,
@@ -99,7 +100,7 @@ impl RequestReply {
             Some(_) => drop(self.registry.domain_in_use(&at.domain).await?),
             None => self.registry.must_know(&at.domain).await?,
         }
-        // Before anything is recorded.
+        // Counted before anything is recorded.
         crate::base::shares::watch()?;
         let is_named = update.update_id.is_some();
         let UpdateRequest { update_id, name, input, identity, by, if_version, start } = update;
@@ -131,7 +132,8 @@ impl RequestReply {
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
-        // Whether a decider of another node may have it: its caller may have asked there, by its name; and who was lent it may not have answered.
+        // Whether a decider of another node may have the update: the caller may have sent it there with the same
+        // id, or a node that it was lent to has not replied.
         let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {
             let caller = self.ids.op();
@@ -149,7 +151,7 @@ impl RequestReply {
                     let lending = (update_id.as_str(), &in_doubt);
                     let heard = tokio::select! {
                         heard = self.hear(part, heard, deadline) => heard,
-                        never = self.have_judged_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
+                        never = self.judge_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
                     };
                     let heard = match heard {
                         Ok(heard) => heard,
@@ -162,11 +164,11 @@ impl RequestReply {
                         let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
                         return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, waits_for: None });
                     }
-                    tokio::time::sleep(GO_ON_WAIT).await;
+                    tokio::time::sleep(SUCCESSOR_WAIT).await;
                     continue;
                 }
                 Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
-                    // An answer of an earlier run can still be fetched; nothing else.
+                    // Only an answer that an earlier run gave can still be returned.
                     let earlier = self.reader.load_run(&key, run_id).await?;
                     let mut run = Box::new(earlier.run().clone());
                     self.marks.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
@@ -181,21 +183,21 @@ impl RequestReply {
             };
             let heard = if in_doubt.load(Ordering::Relaxed) {
                 let others = (&*self.nodes, &*self.lists.elsewhere);
-                reject::told_by_all(others, &key, run_id, &asked.update_id, heard).await
+                reject::confirm_rejection(others, &key, run_id, &asked.update_id, heard).await
             } else {
                 heard
             };
             return match heard {
                 UpdateHeard::GoneOn => continue,
-                // It is not open any more.
+                // The run is not open any more.
                 UpdateHeard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
                 UpdateHeard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
-                heard => read_heard(asked.update_id, run_id, heard),
+                heard => outcome_to_progress(asked.update_id, run_id, heard),
             };
         }
     }
 
-    /// Waits for a verdict; answers where the update was when the wait was over, and whether it was there.
+    /// Waits for a verdict. If the wait ends first, returns the state of the update as the error; `None` if it is gone.
     async fn hear(
         &self,
         part: WaitingCaller<'_>,
@@ -219,14 +221,14 @@ impl RequestReply {
         place: Option<RiderPlace>,
         list: &ListKey,
     ) -> Refusal {
-        // A decider may have it, or its verdict is on the way.
+        // A decider has it, or its verdict is on the way.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
         let waits_for = if waits { self.turn_wait(key, run_id, list).await } else { None };
         Refusal::UpdateNotAnswered { update_id: update_id.to_owned(), recorded, why, waits_for }
     }
 
-    /// Waits for the end of an update that was accepted.
+    /// Waits for the end of an accepted update.
     async fn await_end(
         &self,
         at: &RunRef,
@@ -236,7 +238,7 @@ impl RequestReply {
     ) -> Result<UpdateProgress, Refusal> {
         let (key, at) = (at.key(), RunRef { run_id: Some(run_id), ..at.clone() });
         loop {
-            // Anew each time: whoever watched when nodes came or went is told nothing any more.
+            // Watches again each time, because a watcher from before a change of the nodes is no longer notified.
             let mut watching = self.watchers.watch(&key);
             let loaded = self.lookup.look_up(&at).await?;
             let mut run = Box::new(loaded.run().clone());
@@ -244,7 +246,11 @@ impl RequestReply {
             let event_id = match run.update_status(update_id) {
                 UpdateStatus::Accepted { event_id } => event_id,
                 UpdateStatus::Ended { event_id, .. } => {
-                    return read_heard(update_id.to_owned(), run_id, self.ended(&key, &loaded, event_id).await?);
+                    return outcome_to_progress(
+                        update_id.to_owned(),
+                        run_id,
+                        self.ended(&key, &loaded, event_id).await?,
+                    );
                 }
                 UpdateStatus::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
                 UpdateStatus::New => {
@@ -257,7 +263,7 @@ impl RequestReply {
                 let (update_id, started) = (update_id.to_owned(), false);
                 return Ok(UpdateProgress { update_id, run_id, started, event_id, done: None });
             }
-            let wait = if self.nodes.is_shared() { left.min(SHARED_LOOK_EVERY) } else { left };
+            let wait = if self.nodes.is_shared() { left.min(SHARED_CHECK_EVERY) } else { left };
             tokio::select! {
                 biased;
                 () = watching.beyond(run_id, run.last_event_id) => {}
@@ -267,7 +273,7 @@ impl RequestReply {
         }
     }
 
-    /// The answer of an update that has one, from the history.
+    /// Reads the answer of an ended update from the history.
     pub(crate) async fn ended(
         &self,
         key: &HeadKey,
@@ -276,7 +282,7 @@ impl RequestReply {
     ) -> Result<UpdateHeard, Refusal> {
         let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
         let (mut answer, mut version) = (None, event_id);
-        // The version that the turn left, which is what whoever was answered at once was told.
+        // The version that the turn left, which is also what the first caller got.
         loop {
             let read = self.reader.read_page(key, loaded, &page).await?;
             let count = read.events.len();
@@ -307,7 +313,8 @@ impl RequestReply {
         }
     }
 
-    /// What came of an update in the run `of`, which is this one or one before it; `None` when that has been forgotten.
+    /// Returns the outcome of an update in the run `of`, which is this run or an earlier one; `None` if that is not
+    /// known any more.
     pub(crate) async fn ended_in(
         &self,
         key: &HeadKey,
@@ -326,7 +333,7 @@ impl RequestReply {
     }
 }
 
-fn read_heard(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<UpdateProgress, Refusal> {
+fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<UpdateProgress, Refusal> {
     match heard {
         UpdateHeard::Done { event_id, version, result } => {
             Ok(UpdateProgress { update_id, run_id, started: false, event_id, done: Some((version, result)) })

@@ -1,13 +1,14 @@
-//! Every rider at this node, and what happens to it. In memory only, and allowed to be lost: whoever asks waits, and has it put
-//! again; the id of an update keeps it from happening twice.
+//! All riders at this node. They exist only in memory and may be lost: their callers wait and put them again, and
+//! the id of an update prevents it from being applied twice.
 //!
-//! A rider waits until a task takes it along: a turn that starts, or where no turn is outstanding a task of its own, which
-//! costs no write and no event. It never joins a task that is out already. Who asks the same of the same run at the same time
-//! shares one query; who sends an update with the same id shares that. Riders are put and taken along by whoever works on the
-//! run's cell, so a task that takes a query along shows every event that was recorded before the query was put.
+//! A rider waits until a task takes it: a turn that starts, or if no turn is outstanding, a separate task, which
+//! causes no write and no event. It never joins a task that was already handed out. Callers that ask the same query
+//! of the same run at the same time share it, and so do callers that send an update with the same id. The worker of
+//! a run puts riders and gives them to tasks, so that the answer to a query reflects every event that was recorded
+//! before it was put.
 //!
-//! What a decider has been given of updates stays until its task is over, also when nobody waits for it any more, so that the
-//! answer finds what it answers.
+//! Updates given to a decider are kept until the task is over, even if no caller waits any more, so that its answer
+//! finds them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,41 +23,42 @@ use crate::lists::Taker;
 use crate::lists::grant::{Query, RiderKind, TakenAlong};
 use crate::riders::carrier::{Carrier, WithTask, take};
 use crate::riders::heard::{DeciderAnswer, UpdateHeard};
-use crate::riders::place::{self, By, Happens, RiderPlace};
+use crate::riders::place::{self, By, RiderEvent, RiderPlace};
 use crate::riders::rejections::Rejections;
 use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
 use crate::{QueryOutcome, Refusal, SeenVersion};
 
-/// Different queries, and updates, that are put to one run at the same time, at most of each. Ours: one task takes so many queries
-/// along; each update costs a turn, or a part of one.
+/// Maximum number of different queries of a run at the same time, and the same for updates. Ours: one task takes
+/// this many queries; each update costs a turn or a part of one.
 const RIDERS_PER_RUN_MAX: usize = history::limits::QUERY_RESULTS_MAX;
 
-/// Bytes of the queries, and of the updates, that are put to one run, at most of each: ids, names and inputs. Ours: 32 inputs
-/// of the largest size.
+/// Maximum total size in bytes of the queries of a run, and the same for its updates: ids, names and inputs. Ours:
+/// 32 inputs of the maximum size.
 const RIDER_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
 
-/// Callers who wait for answers to queries at one node, at most. Ours: about half a kilobyte each, beside their connections.
+/// Maximum number of callers at a node that wait for answers to queries. Ours: about half a kilobyte each, in
+/// addition to their connections.
 const ASKERS_MAX: usize = 100_000;
 
-/// A query that is put to a run.
+/// A query to be put to a run.
 pub(crate) struct NewQuery {
     pub(crate) query: Arc<Query>,
-    /// What its caller has seen.
+    /// The version that its caller has seen.
     pub(crate) seen: Option<SeenVersion>,
     pub(crate) caller: u64,
     pub(crate) reply: oneshot::Sender<DeciderAnswer>,
 }
 
-/// An update that is put to a run.
+/// An update to be put to a run.
 pub(crate) struct NewUpdate {
     pub(crate) asked: ProposedUpdate,
-    /// Its caller chose the id.
+    /// Whether its caller chose the id.
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
     pub(crate) reply: oneshot::Sender<UpdateHeard>,
 }
 
-/// See the module.
+/// All riders at this node.
 #[derive(Default)]
 pub(crate) struct Riders {
     runs: Mutex<HashMap<HeadKey, VecDeque<Rider>>>,
@@ -65,7 +67,7 @@ pub(crate) struct Riders {
     rejections: Rejections,
 }
 
-/// A caller's part in a rider, which it leaves when it stops waiting, for whatever reason.
+/// A caller of a rider, which is removed when it stops waiting for any reason.
 pub(crate) struct WaitingCaller<'a> {
     riders: &'a Riders,
     key: &'a HeadKey,
@@ -73,12 +75,12 @@ pub(crate) struct WaitingCaller<'a> {
 }
 
 impl WaitingCaller<'_> {
-    /// Where the rider is; `None` where it is gone, and its answer on the way.
+    /// Removes the caller and returns the rider's state; `None` if the rider is gone and its answer is on the way.
     pub(crate) fn leave(self) -> Option<RiderPlace> {
         self.riders.leave(self.key, self.caller, |_| true)
     }
 
-    /// Leaves it unless somebody has it; answers whether it did.
+    /// Removes the caller unless a task has the rider. Returns whether it did.
     pub(crate) fn leave_if_waiting(&self) -> bool {
         self.riders.leave(self.key, self.caller, |place| place == RiderPlace::Waits).is_some()
     }
@@ -91,7 +93,7 @@ impl Drop for WaitingCaller<'_> {
 }
 
 impl Riders {
-    /// The part of a caller whose rider was put.
+    /// Returns the guard of a caller whose rider was put.
     pub(crate) fn part<'a>(&'a self, key: &'a HeadKey, caller: u64) -> WaitingCaller<'a> {
         WaitingCaller { riders: self, key, caller }
     }
@@ -100,17 +102,18 @@ impl Riders {
         self.runs.lock().expect("no code panics while it holds this lock")
     }
 
-    /// How many callers wait for answers to queries.
+    /// Number of callers that wait for answers to queries.
     pub(crate) fn askers(&self) -> usize {
         self.askers.load(Ordering::SeqCst)
     }
 
-    /// How many updates are put.
+    /// Number of updates.
     pub(crate) fn updates(&self) -> usize {
         self.updates.load(Ordering::SeqCst)
     }
 
-    /// Does something with the riders of a workflow id, if there are any; then forgets what nobody waits for.
+    /// Runs a function on the riders of a workflow id, if there are any. Then removes riders that are no longer
+    /// needed.
     fn with<T: Default>(&self, key: &HeadKey, act: impl FnOnce(&mut VecDeque<Rider>) -> T) -> T {
         if self.askers() == 0 && self.updates() == 0 {
             return T::default();
@@ -121,8 +124,8 @@ impl Riders {
         done
     }
 
-    /// Puts a query to a run, or joins one that is the same. It is [held](RiderPlace::Held) where its caller knows all that is
-    /// there, unless a turn is outstanding: that answers those who watch, too.
+    /// Puts a query to a run, or joins an equal one. It is [held](RiderPlace::Held) if its caller has seen the
+    /// current version, unless a turn is outstanding, whose answer also serves callers that watch.
     pub(crate) fn put_query(&self, key: &HeadKey, run: &Run, new: NewQuery) -> Result<(), Refusal> {
         let NewQuery { query, seen, caller: id, reply } = new;
         let askers = self.askers();
@@ -139,8 +142,8 @@ impl Riders {
         put(&mut self.lock(), key, Rider { id, run_id, since: run.last_event_id, what, place, own: None })
     }
 
-    /// Puts an update to a run, or joins the same one. One that was rejected not long ago is not put; answers what is known of
-    /// it then.
+    /// Puts an update to a run, or joins one with the same id. If it was recently rejected, it is not put, and its
+    /// outcome is returned.
     pub(crate) fn put_update(
         &self,
         key: &HeadKey,
@@ -159,12 +162,12 @@ impl Riders {
         Ok(None)
     }
 
-    /// Takes back an update that a caller has put and no decider has; answers where its answer was to go.
+    /// Takes back an update that no decider has. Returns the channel for its outcome.
     pub(crate) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<UpdateHeard>> {
         self.with(key, |riders| riders.iter_mut().find_map(|rider| rider.take_back(caller)))
     }
 
-    /// A caller no longer waits, if the rider is where it may leave it. Answers where that is.
+    /// Removes a caller if the state of its rider permits it. Returns the state.
     fn leave(&self, key: &HeadKey, caller: u64, may: impl Fn(RiderPlace) -> bool) -> Option<RiderPlace> {
         self.with(key, |riders| {
             let rider = riders.iter_mut().find(|rider| rider.has_caller(caller) && may(rider.place))?;
@@ -173,66 +176,68 @@ impl Riders {
         })
     }
 
-    /// Has a turn take along what it may. Where it went astray and is sent again, so did what it took along.
+    /// Gives a turn the riders that it may take. A turn that is handed out again because it did not arrive takes
+    /// its earlier riders, too.
     pub(crate) fn take_with_turn(&self, key: &HeadKey, run: &Run, turn: TurnId, taker: &Taker) -> TakenAlong {
         self.lose(key, By::Turn(turn));
         self.take(key, run, &Carrier::Turn(turn, taker))
     }
 
-    /// Has a task take along what it may.
+    /// Gives a task the riders that it may take.
     pub(crate) fn take(&self, key: &HeadKey, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
         self.with(key, |riders| take(riders, run, takes))
     }
 
-    /// What a task has taken along and is out with.
+    /// Returns the riders that a task has taken.
     pub(crate) fn with_task(&self, key: &HeadKey, by: By) -> WithTask {
         self.with(key, |riders| WithTask::of(riders.iter().filter(|rider| rider.place == RiderPlace::Out(by))))
     }
 
-    /// A task's answer is about to be recorded: until it is known whether it was, its riders stay with it; updates only where
-    /// it `judges`, and otherwise it is they whom another try of it has taken along.
+    /// Marks the riders of a task while its answer is being recorded. Updates are marked only if the task `judges`;
+    /// otherwise another delivery of the task has taken them.
     pub(crate) fn begin_answering(&self, key: &HeadKey, by: By, judges: bool) -> WithTask {
         self.with(key, |riders| {
             let may = riders.iter_mut().filter(|rider| judges || rider.kind() == RiderKind::Query);
-            let begun = may.filter_map(|rider| rider.undergo(Happens::AnswerComes(by)).then_some(&*rider));
+            let begun = may.filter_map(|rider| rider.apply_event(RiderEvent::AnswerComes(by)).then_some(&*rider));
             WithTask::of(begun)
         })
     }
 
-    /// A task's answer was not recorded: it may be answered again, or is lost. Answers whether any rider was with it.
+    /// Handles an answer that was not recorded: the task may be answered again, or is lost. Returns whether it had
+    /// any riders.
     pub(crate) fn end_answering(&self, key: &HeadKey, by: By, is_lost: bool) -> bool {
-        self.happen(key, Happens::AnswerFails { by, is_lost }, |_| true)
+        self.happen(key, RiderEvent::AnswerFails { by, is_lost }, |_| true)
     }
 
-    /// A task is lost, or has gone astray on its way: its riders wait again. Answers whether there were any.
+    /// Handles a task that is lost or did not reach its poller: its riders wait again. Returns whether it had any.
     pub(crate) fn lose(&self, key: &HeadKey, by: By) -> bool {
-        self.happen(key, Happens::TaskLost(by), |_| true)
+        self.happen(key, RiderEvent::TaskLost(by), |_| true)
     }
 
-    /// Takes an update that waits, to have it judged elsewhere.
+    /// Takes a waiting update to lend it to another node.
     pub(crate) fn lend(&self, key: &HeadKey, run_id: Uuid, update_id: &str) -> Option<ProposedUpdate> {
         self.with(key, |riders| {
             let rider = riders.iter_mut().find(|rider| rider.is_update(run_id, update_id))?;
-            if rider.undergo(Happens::Lent) { rider.asked().cloned() } else { None }
+            if rider.apply_event(RiderEvent::Lent) { rider.asked().cloned() } else { None }
         })
     }
 
-    /// It comes back without a verdict: the next turn takes it along.
+    /// Puts back a lent update that returned without a verdict: the next turn takes it.
     pub(crate) fn end_lending(&self, key: &HeadKey, run_id: Uuid, update_id: &str) {
-        self.happen(key, Happens::Returned, |rider| rider.is_update(run_id, update_id));
+        self.happen(key, RiderEvent::Returned, |rider| rider.is_update(run_id, update_id));
     }
 
-    /// Answers whether anything is elsewhere now.
-    fn happen(&self, key: &HeadKey, happens: Happens, to: impl Fn(&Rider) -> bool) -> bool {
+    /// Applies an event to riders. Returns whether the state of any has changed.
+    fn happen(&self, key: &HeadKey, happens: RiderEvent, to: impl Fn(&Rider) -> bool) -> bool {
         self.with(key, |riders| {
-            // All of them, and not only until one is.
-            let moved = riders.iter_mut().filter(|rider| to(rider)).map(|rider| rider.undergo(happens));
+            // Every rider must be changed, so that `any` would end too early.
+            let moved = riders.iter_mut().filter(|rider| to(rider)).map(|rider| rider.apply_event(happens));
             moved.filter(|moved| *moved).count() > 0
         })
     }
 
-    /// Gives answers to those who wait for them, where what answers has shown the run up to `shown` at least as far as they
-    /// may expect. What nobody waits for is ignored. Answers whether anybody goes on watching.
+    /// Sends answers to queries to their callers, if the task showed the run up to `shown`, which must be at least
+    /// what they may expect. Answers without callers are ignored. Returns whether any caller still watches.
     pub(crate) fn answer(
         &self,
         key: &HeadKey,
@@ -247,14 +252,14 @@ impl Riders {
                 let mut asked = riders.iter_mut().filter(|rider| rider.id == number && rider.run_id == run_id);
                 if let Some(rider) = asked.find(|rider| rider.since <= shown) {
                     goes_on |= rider.answer(&DeciderAnswer { version, outcome });
-                    rider.undergo(Happens::Answered { version });
+                    rider.apply_event(RiderEvent::Answered { version });
                 }
             }
             goes_on
         })
     }
 
-    /// Tells those who wait for an update what came of it, and remembers a rejection.
+    /// Sends the outcome of an update to its callers, and remembers a rejection.
     pub(crate) fn hear(&self, key: &HeadKey, run_id: Uuid, update_id: &str, heard: &UpdateHeard, now: Timestamp) {
         let Some(rider) = self.with(key, |riders| take_out(riders, run_id, update_id)) else { return };
         if rider.is_named() {
@@ -263,8 +268,8 @@ impl Riders {
         rider.hear(heard);
     }
 
-    /// An update was rejected at another node. Unless a decider has it that was asked from here, that is what becomes of it
-    /// here, too, also when it comes again. Answers whether it is.
+    /// Handles the rejection of an update at another node. Unless a decider that got it from here has it, it is
+    /// rejected here, too, also if it is repeated. Returns whether it is.
     pub(crate) fn give_up(
         &self,
         key: &HeadKey,
@@ -282,7 +287,7 @@ impl Riders {
             }
             given_up = take_out(riders, run_id, update_id);
         }
-        // Before anybody can put it again.
+        // Remembered before the update can be put again.
         self.rejections.remember(run_id, update_id, heard, now);
         tidy(&mut runs, key);
         drop(runs);
@@ -292,13 +297,14 @@ impl Riders {
         true
     }
 
-    /// The verdict on an update that was rejected not long ago.
+    /// Returns the verdict on an update that was recently rejected.
     pub(crate) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateHeard> {
         self.rejections.find(run_id, update_id, now)
     }
 
-    /// After a commit, and after a rider was put to the newest run of a workflow id: what was with a turn that is over waits
-    /// again, and who waits for what can no longer come hears of it. Answers which kinds want a task of their own.
+    /// Updates the riders after a commit, or after a rider was put to the newest run of a workflow id. Riders of a
+    /// turn that is over wait again, and callers of riders that can no longer be answered get their outcome.
+    /// Returns the kinds that need a separate task.
     pub(crate) fn settle(&self, key: &HeadKey, run: &Run) -> Vec<RiderKind> {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id);
@@ -326,7 +332,7 @@ impl Riders {
         })
     }
 
-    /// The same for queries of a run that has closed, whether it is the newest or not. Answers whether any wants a task.
+    /// Updates the queries of a closed run, which may be the newest or not. Returns whether any needs a task.
     pub(crate) fn settle_closed(&self, key: &HeadKey, run: &Run) -> bool {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id && rider.kind() == RiderKind::Query);
@@ -339,7 +345,7 @@ impl Riders {
     }
 }
 
-/// Puts a rider, or has whoever waits for it join one that is the same.
+/// Adds a rider, or adds its callers to an equal one.
 fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) -> Result<(), Refusal> {
     let riders = runs.entry(key.clone()).or_default();
     if let Some(same) = riders.iter_mut().find(|rider| rider.is_same(&new)) {
@@ -368,7 +374,7 @@ fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) 
     Ok(())
 }
 
-/// Takes an update out, whatever becomes of it.
+/// Removes an update in any state.
 fn take_out(riders: &mut VecDeque<Rider>, run_id: Uuid, update_id: &str) -> Option<Rider> {
     let at = riders.iter().position(|rider| rider.is_update(run_id, update_id))?;
     riders.remove(at)

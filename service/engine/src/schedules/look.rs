@@ -1,7 +1,8 @@
-//! A look at a schedule: what has become of its runs, what is to be started, and the starts themselves.
+//! Wake of a schedule: it checks the schedule's runs, decides which actions are due, and starts them.
 //!
-//! What is decided is written before it is done (ADR 14): a node that dies in between leaves the action among those that
-//! are being started, with a date in the due index. Whoever comes next starts it with the same key, and so not twice.
+//! Decisions are stored before they are carried out (ADR 14). If a node stops in between, the action stays among
+//! those that are being started, with an entry in the due index. The next node starts it with the same idempotency
+//! key, and therefore only once.
 
 use futures_util::future::join_all;
 use history::{Action, Command, ObservedRun, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, Timestamp};
@@ -14,13 +15,14 @@ use super::record::ScheduleRecord;
 use crate::base::records::domain_of_schedule;
 use crate::{Refusal, RunRef};
 
-/// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
+/// Maximum number of rounds of a wake: each decides and starts up to sixteen actions, or loses a conflict with
+/// another node.
 const ROUNDS_MAX: u32 = 1_000;
 
-/// Why a run is ended by its schedule.
+/// Reason of a termination by the schedule.
 const REPLACED: &str = "the schedule's next action takes its place";
 
-/// What was done outside the record, to be written into it.
+/// Action done outside the record, to be stored in it.
 enum ActionDone {
     Started(u64, Result<(String, Uuid), String>),
     PutOff(u64, &'static str),
@@ -28,11 +30,11 @@ enum ActionDone {
 }
 
 impl Scheduler {
-    /// Looks at a schedule: does what there is to do.
+    /// Wakes a schedule and does what is due.
     ///
     /// # Errors
     ///
-    /// The store's; whatever has to wait is in the due index.
+    /// The store's; remaining work is in the due index.
     pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.runs.leave_to_home(key).await;
         let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
@@ -46,8 +48,8 @@ impl Scheduler {
             let (rules, times, now) = (record.schedule.rules(), record.times()?, self.clock.now());
             let id = Uuid::from_bytes(head.run);
             let before = record.state.clone();
-            let sights = self.sights(domain, &record.state).await?;
-            record.state.observe(rules, &sights, now);
+            let observed_runs = self.observed_runs(domain, &record.state).await?;
+            record.state.observe(rules, &observed_runs, now);
             for it in &done {
                 match it {
                     ActionDone::Started(number, result) => record.state.started(*number, result.clone()),
@@ -70,7 +72,7 @@ impl Scheduler {
             } else {
                 self.agenda.set(key, head.due.map(Timestamp::from_millis));
             }
-            // What could not be done in the round before has to wait.
+            // Work that failed in the previous round must wait.
             if !has_changed && round > 0 {
                 return Ok(());
             }
@@ -82,12 +84,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What is seen of the runs of a schedule, in their order.
-    pub(super) async fn sights(&self, domain: &str, state: &ScheduleState) -> Result<Vec<ObservedRun>, Refusal> {
-        join_all(state.running.iter().map(|run| self.sight(domain, run))).await.into_iter().collect()
+    /// Returns the current state of a schedule's runs, in their order.
+    pub(super) async fn observed_runs(&self, domain: &str, state: &ScheduleState) -> Result<Vec<ObservedRun>, Refusal> {
+        join_all(state.running.iter().map(|run| self.observed_run(domain, run))).await.into_iter().collect()
     }
 
-    async fn sight(&self, domain: &str, run: &Running) -> Result<ObservedRun, Refusal> {
+    async fn observed_run(&self, domain: &str, run: &Running) -> Result<ObservedRun, Refusal> {
         let Some(loaded) = self.runs.stored(&HeadKey::new(domain, &*run.workflow_id)).await? else {
             return Ok(ObservedRun::Gone);
         };
@@ -100,7 +102,7 @@ impl Scheduler {
         })
     }
 
-    /// Starts and ends what the record says; answers what was done.
+    /// Starts and ends runs according to the record, and returns what was done.
     async fn act(&self, domain: &str, schedule_id: &str, id: Uuid, record: &ScheduleRecord) -> Vec<ActionDone> {
         let ends = record.state.undelivered_ends().map(async |run| self.end(domain, id, run).await);
         let ended = join_all(ends).await;
@@ -136,7 +138,7 @@ impl Scheduler {
         Ok((workflow_id, started.run_id))
     }
 
-    /// Tells a run to end; the same one once.
+    /// Ends a run. A repeated call ends the same run only once.
     async fn end(&self, domain: &str, id: Uuid, run: &Running) -> Option<ActionDone> {
         let how = run.end?;
         let (reason, identity) = (Some(REPLACED.to_owned()), None);
@@ -155,13 +157,13 @@ impl Scheduler {
                 tracing::warn!(%refusal, workflow_id = %run.workflow_id, "a run of a schedule could not be ended yet");
                 None
             }
-            // Where it has closed there is nothing to end.
+            // A run that has closed need not be ended.
             _ => Some(ActionDone::Told(run.number, how)),
         }
     }
 }
 
-/// The key of what is done for an action: the same, whoever does it and however often.
+/// Returns the idempotency key of an action: the same for every node and every attempt.
 fn key_of_action(id: Uuid, number: u64, what: &str) -> RequestKey {
     let digest =
         Sha256::new().chain_update(id.as_bytes()).chain_update(number.to_be_bytes()).chain_update(what).finalize();

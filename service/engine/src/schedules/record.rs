@@ -1,4 +1,4 @@
-//! A schedule as it is stored: a head, with its next instant for the due index and a row for lists.
+//! Stored form of a schedule: a head with its next time for the due index, and a row for lists.
 
 use history::{Fault, Schedule, ScheduleState, ScheduleTimes, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,23 +7,23 @@ use uuid::Uuid;
 
 use crate::Refusal;
 
-/// The format of the records that this module writes.
+/// Format of the records that this module writes.
 const FORMAT: u8 = 1;
 
-/// The status words of rows.
+/// Status word of rows of schedules that are not paused.
 const ACTIVE: &str = "active";
 pub(super) const PAUSED: &str = "paused";
 
-/// A schedule as it is stored.
+/// Stored form of a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScheduleRecord {
     format: u8,
-    /// What its user says.
+    /// Its configuration.
     pub(crate) schedule: Schedule,
-    /// Since when.
+    /// Time of its creation.
     pub(crate) created_at: Timestamp,
-    /// What it remembers.
+    /// Its state.
     pub(crate) state: ScheduleState,
 }
 
@@ -41,13 +41,13 @@ impl ScheduleRecord {
         }
     }
 
-    /// What it names. It was read when it was written.
+    /// Returns its times. The spec was validated before it was stored.
     pub(super) fn times(&self) -> Result<ScheduleTimes, Refusal> {
         let garbled = |fault: Fault| Refusal::Corrupt { what: format!("a schedule: {fault}") };
         ScheduleTimes::new("spec", &self.schedule.spec).map_err(garbled)
     }
 
-    /// The head that holds it, after `before`.
+    /// Returns the head that stores it after `before`.
     pub(super) fn head(&self, id: Uuid, before: Option<&Head>, now: Timestamp) -> Result<Head, Refusal> {
         let due = self.state.due(self.schedule.rules(), &self.times()?, id, now);
         let body = serde_json::to_vec(self).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;

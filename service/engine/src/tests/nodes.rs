@@ -1,4 +1,4 @@
-//! Nodes that come and go.
+//! Nodes that join and leave.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A run that goes on for another, where the node died that closed the first.
+//! Successors of a run whose node died after it closed the run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
     engine
 }
 
-/// What a run may close with that another goes on for.
+/// Returns decisions that close a run and continue it as another one.
 fn closes() -> [history::Decision; 2] {
     let input = Some(Payload::from_json("1").unwrap());
     [
@@ -26,7 +26,7 @@ fn closes() -> [history::Decision; 2] {
     ]
 }
 
-/// A run that has closed so, on a node that died before it started the one that goes on.
+/// Closes a run with this decision on a node that dies before it starts the successor.
 async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) {
     let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
     let engine = node(&store).await;
@@ -56,7 +56,7 @@ async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) 
     (store, first)
 }
 
-/// The names of the newest run's events, which goes on for the first.
+/// Returns the names of the events of the newest run, which continues the first.
 async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
     let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
     let run = engine.views().describe(&at).await.unwrap().run;
@@ -67,7 +67,7 @@ async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_first() {
+async fn any_node_starts_the_successor_of_a_dead_node_s_run() {
     for close in closes() {
         let begun = ["WorkflowStarted", "DeciderScheduled"];
         let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
@@ -84,7 +84,7 @@ async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_firs
         engine.commands().tell(&at, signal.clone()).await.unwrap();
         assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
 
-        // A start finds the id in use, and one that may use the open run uses that.
+        // A start finds the workflow id in use; one that may use the open run uses the successor.
         let (store, first) = died_between(close.clone()).await;
         let engine = node(&store).await;
         let refused = engine.commands().start("default", Start::new("w", "t", "l")).await.unwrap_err();
@@ -94,7 +94,7 @@ async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_firs
         assert!(engine.commands().start("default", start).await.unwrap().existing);
         assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
 
-        // Two nodes at once start one.
+        // Two nodes at once start only one successor.
         let (store, first) = died_between(close.clone()).await;
         let (one, other) = (node(&store).await, node(&store).await);
         let key = HeadKey::new("default", "w");

@@ -1,9 +1,9 @@
-//! Holds the clock against what has been seen of it, before anything is deleted because of it: a clock that is set ahead by
-//! mistake would end the retention of every closed run at once.
+//! Check of the clock before anything is deleted by retention: a clock that is set ahead by mistake would end the
+//! retention of every closed run at once.
 //!
-//! The newest time that was seen is kept in the store. A clock that is far beyond it is doubted: nothing is deleted by
-//! retention until it is back, until it has gone on as time does for long enough, or until an operator confirms it. The same
-//! after the service was down for as long, which costs nothing but a late deletion.
+//! The newest time seen is kept in the store. A clock far ahead of it is doubted: nothing is deleted by retention
+//! until the clock is back, has advanced at the normal rate for long enough, or is confirmed by an operator. The
+//! clock is also doubted after the service was down for as long, which only delays deletion.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,43 +17,45 @@ use crate::base::notices::Notices;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
-/// How long a clock that is doubted goes on as time does before it is believed. Ours: somebody has looked at the log and at
-/// `/readyz` meanwhile, and what should have been deleted is kept for no more than a day.
+/// Time for which a doubted clock must advance at the normal rate to be believed. Ours: long enough for an operator
+/// to see the log and `/readyz`; deletion is delayed by a day at most.
 const BELIEVED_AFTER: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
-/// By how much a clock that is doubted may go on otherwise than time. Ours: more than a clock is drawn to the right time by.
+/// Maximum deviation of a doubted clock from the normal rate. Ours: more than time synchronization corrects at
+/// once.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// How often the newest time is written down. Ours: as long as a clock may be behind before that is told, for one write a minute.
+/// Interval at which the newest time is stored. Ours: as much as a clock may lag behind before that is reported, at
+/// one write per minute.
 const WRITE_EVERY: Duration = Duration::from_secs(60);
 
-/// How often the clock is compared with steady time. Ours: a jump for three seconds is seen.
+/// Interval at which the clock is compared with steady time. Ours: a jump that lasts three seconds is seen.
 pub(crate) const WATCH_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How many jumps are kept that nobody has confirmed. Ours: the newest are enough to see what is going on.
+/// Maximum number of unconfirmed jumps that are kept. Ours: the newest suffice for a diagnosis.
 const MOVES_MAX: usize = 16;
 
-/// The record's name in the store.
+/// Name of the record in the store.
 const RECORD: &str = "clock";
 
-/// The record: the newest time that was seen, and believed.
+/// Record of the newest time that was seen and not doubted.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct GuardRecord {
     newest: Timestamp,
     /// Jumps that no operator has confirmed, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     moves: Vec<ClockMove>,
-    /// How often the clock was confirmed: a node that finds another number forgets what it had seen.
+    /// Number of confirmations. A node that reads a changed number discards what it has seen.
     #[serde(default)]
     confirmed: u64,
 }
 
-/// A clock that is doubted.
+/// A doubted clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doubt {
-    /// The newest time that was believed.
+    /// The newest time that was not doubted.
     pub newest: Timestamp,
-    /// What the clock said when it was first doubted, or when it last went on otherwise than time does.
+    /// Time of the clock when it was first doubted, or when it last deviated from the normal rate.
     pub found: Timestamp,
     since: Instant,
 }
@@ -63,12 +65,12 @@ struct SeenTime {
     newest: Option<Timestamp>,
     written: Option<Timestamp>,
     doubt: Option<Doubt>,
-    /// Of the record.
+    /// The record's unconfirmed jumps.
     moves: Vec<ClockMove>,
     confirmed: u64,
-    /// Jumps that are to be written down: what the clock would have said, and what it said.
+    /// Jumps to be stored: expected time, and time of the clock.
     unwritten: Vec<(Timestamp, Timestamp)>,
-    /// The clock when it was last looked at, and steady time then.
+    /// Last time of the clock, with the steady time then.
     last: Option<(Timestamp, std::time::Duration)>,
     was_put_back: bool,
 }
@@ -78,11 +80,11 @@ impl SeenTime {
     fn watch(&mut self, now: Timestamp, steady: std::time::Duration) {
         if let Some((said, then)) = self.last.replace((now, steady)) {
             let passed = u64::try_from(steady.saturating_sub(then).as_millis()).unwrap_or(u64::MAX);
-            self.has_moved(said.plus(Duration::from_millis(passed)), now);
+            self.record_move(said.plus(Duration::from_millis(passed)), now);
         }
     }
 
-    fn has_moved(&mut self, from: Timestamp, to: Timestamp) {
+    fn record_move(&mut self, from: Timestamp, to: Timestamp) {
         let by = from.since(to).max(to.since(from));
         if by > CLOCK_MOVED_MIN && self.unwritten.len() < MOVES_MAX {
             tracing::error!(
@@ -94,7 +96,7 @@ impl SeenTime {
         }
     }
 
-    /// Takes in what the record has.
+    /// Applies what the record contains.
     fn take_in(&mut self, record: &GuardRecord) {
         if self.confirmed != record.confirmed && self.written.is_some() {
             self.believe(record.newest);
@@ -103,17 +105,17 @@ impl SeenTime {
         (self.moves, self.confirmed) = (record.moves.clone(), record.confirmed);
     }
 
-    /// By how much the clock is behind the newest time that was seen.
+    /// Returns the lag of the clock behind the newest time seen.
     fn behind(&self, now: Timestamp) -> Option<Duration> {
         let behind = self.newest?.since(now);
         (behind > CLOCK_MOVED_MIN).then_some(behind)
     }
 
-    /// Looks at the clock; `stored` is the newest time that any node has written down.
+    /// Checks the clock; `stored` is the newest time that any node has stored.
     fn look(&mut self, stored: Option<Timestamp>, now: Timestamp, at: Instant) -> Option<Doubt> {
         self.written = stored;
         let Some(newest) = self.newest.max(stored) else {
-            // A store that nobody has told the time.
+            // The store has no time yet.
             self.newest = Some(now);
             return None;
         };
@@ -140,21 +142,22 @@ impl SeenTime {
         self.doubt = None;
     }
 
-    /// What is written down, as far as it need not be read again to judge the clock: an hour of no doubt takes one read.
+    /// Returns the stored time if the record need not be read to check the clock. While there is no doubt, this
+    /// saves nearly all reads.
     fn known(&self, now: Timestamp) -> Option<Timestamp> {
         let (newest, written) = (self.newest?, self.written?);
         let is_clear = self.doubt.is_none() && now.since(newest) <= CLOCK_AHEAD_MAX && self.behind(now).is_none();
         (is_clear && newest.max(now).since(written) < WRITE_EVERY).then_some(written)
     }
 
-    /// What is to be written down.
+    /// Returns the newest time if it must be stored.
     fn news(&self) -> Option<Timestamp> {
         let newest = self.newest?;
         self.written.is_none_or(|written| newest.since(written) >= WRITE_EVERY).then_some(newest)
     }
 }
 
-/// What has been seen of the clock.
+/// Checker of the clock.
 pub struct Guard {
     records: Records,
     clock: Arc<dyn Clock>,
@@ -187,12 +190,12 @@ fn read(head: Option<&Head>) -> Result<Option<GuardRecord>, Refusal> {
 }
 
 impl Guard {
-    /// Why the clock is not believed, and nothing is deleted by retention; `None` where it is.
+    /// Returns the doubt because of which nothing is deleted by retention; `None` if there is none.
     pub fn doubt(&self) -> Option<Doubt> {
         self.lock().doubt
     }
 
-    /// What the clock says, if it can be believed; writes down how far it has come.
+    /// Returns the time of the clock unless it is doubted, and stores the newest time.
     pub(crate) async fn believed_now(&self) -> Result<Option<Timestamp>, Refusal> {
         let now = self.clock.now();
         let known = self.lock().known(now);
@@ -212,27 +215,27 @@ impl Guard {
                 seen.take_in(record);
             }
             let doubt = seen.look(known.or(record.as_ref().map(|record| record.newest)), now, Instant::now());
-            // The process has only just begun: nothing but the store tells that the clock is behind.
+            // The process has just started: only the store shows that the clock is behind.
             if is_first && let Some(behind) = seen.behind(now) {
-                seen.has_moved(now.plus(behind), now);
+                seen.record_move(now.plus(behind), now);
             }
-            // It may have been put right while the service was down.
+            // The clock may have been corrected while the service was down.
             seen.was_put_back |= is_first && !seen.moves.is_empty();
             self.newest.set(seen.newest.unwrap_or_default());
             (before, doubt, seen.news())
         };
         match (before, doubt) {
-            // Rate limited, and said again while nobody has acted.
+            // Rate limited, and repeated until an operator acts.
             (_, Some(Doubt { newest, found, .. })) => self.notices.clock_doubted(newest, found),
             (Some(_), None) => tracing::warn!("the clock is believed again; what is past its retention is deleted"),
             (None, None) => {}
         }
         if let Some(newest) = news {
-            // Another node that was first has written about the same, which is read with the next look.
+            // Another node has stored its time first; it is read at the next check.
             let record = GuardRecord { newest, ..record.unwrap_or_default() };
             match self.records.write(RECORD, head.as_ref(), &record).await {
                 Ok(Cas::Won) => self.lock().written = Some(newest),
-                // On a full disk what was written before holds, and retention makes room.
+                // On a full disk the stored time stays valid, and retention frees space.
                 Ok(Cas::Lost(_)) | Err(Refusal::DiskFull { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -240,17 +243,17 @@ impl Guard {
         Ok(doubt.is_none().then_some(now))
     }
 
-    /// Whether the clock was put back or confirmed since this was last asked, as this node has seen it.
+    /// Whether the clock was put back or confirmed since the last call, as far as this node has seen.
     pub(crate) fn take_put_back(&self) -> bool {
         std::mem::take(&mut self.lock().was_put_back)
     }
 
-    /// Asks for a second try of what [`take_put_back`](Self::take_put_back) had asked for.
+    /// Requests another attempt of the work that [`take_put_back`](Self::take_put_back) asked for.
     pub(crate) fn put_back_again(&self) {
         self.lock().was_put_back = true;
     }
 
-    /// Compares the clock with steady time, and writes down a jump.
+    /// Compares the clock with steady time, and stores a jump.
     pub(crate) async fn watch(&self) -> Result<(), Refusal> {
         let unwritten = {
             let mut seen = self.lock();
@@ -279,7 +282,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The clock as it is now, and what has been noticed of it.
+    /// Returns the status of the clock.
     pub fn standing(&self) -> ClockStanding {
         let (now, seen) = (self.clock.now(), self.lock());
         let unwritten = seen.unwritten.iter();
@@ -289,7 +292,7 @@ impl Guard {
         ClockStanding { now, newest: seen.newest, behind: seen.behind(now), is_doubted, moves }
     }
 
-    /// Believes the clock as it is now, whether it jumped ahead or was put back; answers what it says.
+    /// Confirms the clock, whether it jumped ahead or was put back, and returns its time.
     ///
     /// # Errors
     ///
@@ -322,7 +325,7 @@ mod tests {
     const HOUR: u64 = 3_600;
     const DAY: u64 = 24 * HOUR;
 
-    /// A clock that says so many seconds since some day, when so many have passed.
+    /// Test clock that shows given seconds since the epoch after given seconds have passed.
     struct Bench {
         seen: SeenTime,
         stored: Option<Timestamp>,
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_on_as_time_does_is_believed_and_one_that_jumps_is_not_until_it_is_back() {
+    fn a_clock_that_jumps_is_doubted_until_it_is_back() {
         let mut bench = Bench::new();
         assert!(bench.is_believed(0, 0), "there is nothing to hold it against");
         assert!(bench.is_believed(30, 30));
@@ -356,13 +359,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_has_jumped_is_believed_when_it_has_gone_on_as_time_does_for_a_day() {
+    fn a_jumped_clock_is_believed_after_a_day_at_the_normal_rate() {
         let mut bench = Bench::new();
         bench.is_believed(0, 0);
         for hour in 0..24 {
             assert!(!bench.is_believed(30 * DAY + hour * HOUR, hour * HOUR + 30), "{hour}");
         }
-        // It jumps once more: it is looked at anew.
+        // It jumps again, so that the day starts over.
         assert!(!bench.is_believed(60 * DAY, DAY));
         assert!(!bench.is_believed(60 * DAY + 23 * HOUR, DAY + 23 * HOUR));
         assert!(bench.is_believed(61 * DAY, 2 * DAY));
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_once_a_minute_and_while_in_doubt() {
+    fn the_stored_time_is_read_once_a_minute_and_while_in_doubt() {
         let mut bench = Bench::new();
         let known =
             |bench: &Bench, says: u64| bench.seen.known(Timestamp::from_millis(1_700_000_000_000 + says * 1_000));
@@ -398,7 +401,7 @@ mod tests {
         seen.watch(at(2 * DAY + 6), steady(11));
         seen.watch(at(7), steady(12));
         assert_eq!(seen.unwritten, [(at(3), at(2 * DAY + 3)), (at(2 * DAY + 7), at(7))]);
-        // Just beyond a minute.
+        // Just over a minute.
         seen.watch(at(8 + 61), steady(13));
         assert_eq!(seen.unwritten.len(), 3);
     }
@@ -418,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_has_seen_another_is_held_against_after_a_restart() {
+    fn the_newest_time_of_one_node_is_used_by_another() {
         let mut bench = Bench::new();
         bench.is_believed(0, 0);
         assert!(bench.is_believed(2 * HOUR, 2 * HOUR));

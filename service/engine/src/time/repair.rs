@@ -1,5 +1,6 @@
-//! Finding and repairing deadlines that were set while the clock was ahead. What is too late, and what a repair does, the rules say
-//! (`history`); here is when it may be done, and where the rules get what the state of a run does not have.
+//! Repair of deadlines that were set while the clock was ahead. The rules in `history` decide which deadlines are
+//! too late and how they are repaired. This module checks that a repair is allowed and reads data that the state of
+//! a run does not contain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,31 +23,31 @@ use crate::{Clock, EventRange, Refusal, RunRef, RunState};
 pub struct LateRun {
     /// The run.
     pub run: Run,
-    /// The deadlines, in the order of time.
+    /// The deadlines, earliest first.
     pub deadlines: Vec<LateDeadline>,
 }
 
-/// A page of open runs with deadlines that are too late.
+/// Page of open runs with deadlines that are too late.
 #[derive(Debug, Clone, Default)]
 pub struct LateRuns {
     /// The runs.
     pub runs: Vec<LateRun>,
-    /// Number of open runs that were looked at for this page.
+    /// Number of open runs that were checked for this page.
     pub looked_at: u64,
-    /// Where the next page begins.
+    /// Start of the next page.
     pub next: Option<PageToken>,
 }
 
 /// A run after its deadlines were repaired.
 #[derive(Debug, Clone)]
 pub struct RepairedRun {
-    /// The run as it was before, and what was repaired. Without deadlines, nothing had to be.
+    /// The run before the repair, with the repaired deadlines; empty if none were too late.
     pub late: LateRun,
-    /// The first event that was recorded.
+    /// The first recorded event.
     pub event_id: Option<EventId>,
 }
 
-/// Finds and repairs deadlines that are too late.
+/// Finder and repairer of deadlines that are too late.
 pub struct DeadlineRepair {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lookup: Arc<RunLookup>,
@@ -56,17 +57,17 @@ pub struct DeadlineRepair {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What is known of one run.
-struct Looked {
+/// A run with the data needed for its repair.
+struct RepairData {
     late: LateRun,
     beats: Vec<Heartbeat>,
-    /// How long timers run of which the state does not say it.
+    /// Durations of timers whose duration is not in the state.
     timers: BTreeMap<EventId, Duration>,
 }
 
 impl DeadlineRepair {
-    /// Open runs of a domain with deadlines that are too late. A page looks at as many open runs as the query's limit says, and has
-    /// those of them that are late.
+    /// Lists open runs of a domain with deadlines that are too late. A page checks as many open runs as the query's
+    /// limit and contains the late ones.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl DeadlineRepair {
             match self.look(&RunRef { domain, workflow_id: row.workflow_id, run_id }).await {
                 Ok(looked) if looked.late.deadlines.is_empty() => {}
                 Ok(looked) => found.runs.push(looked.late),
-                // Forgotten since the page was read.
+                // Deleted since the page was read.
                 Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -89,16 +90,17 @@ impl DeadlineRepair {
         Ok(found)
     }
 
-    /// Repairs the deadlines of an open run that are too late. Nothing is recorded if there are none, so it can be repeated.
+    /// Repairs the deadlines of an open run that are too late. If there are none, nothing is recorded, so that it
+    /// can be repeated.
     ///
     /// # Errors
     ///
-    /// [`Refusal::ClockDoubted`] unless the clock is known to be right, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`],
-    /// [`Refusal::RunNotCurrent`], a fault of the rules, or the store's.
+    /// [`Refusal::ClockDoubted`] unless the clock is known to be right, [`Refusal::UnknownWorkflow`],
+    /// [`Refusal::UnknownRun`], [`Refusal::RunNotCurrent`], a fault of the rules, or the store's.
     pub async fn repair(&self, at: &RunRef, by_hand: ByHand, author: Author) -> Result<RepairedRun, Refusal> {
         history::admit::check_by_hand(&by_hand)?;
         self.must_be_right().await?;
-        let Looked { late, beats, timers } = self.look(at).await?;
+        let RepairData { late, beats, timers } = self.look(at).await?;
         if !late.run.is_open() {
             return Err(Fault::RunClosed { status: late.run.status }.into());
         }
@@ -112,7 +114,7 @@ impl DeadlineRepair {
         Ok(RepairedRun { late, event_id: (!admitted.repeated).then_some(admitted.event_id) })
     }
 
-    async fn look(&self, at: &RunRef) -> Result<Looked, Refusal> {
+    async fn look(&self, at: &RunRef) -> Result<RepairData, Refusal> {
         let RunState { mut run, beats, owed, .. } = self.lookup.describe(at).await?;
         let now = self.clock.now();
         let mut timers = BTreeMap::new();
@@ -121,10 +123,10 @@ impl DeadlineRepair {
         }
         run.learn_timer_spans(&timers);
         let deadlines = run.late_deadlines(&beats, &owed, now);
-        Ok(Looked { late: LateRun { run, deadlines }, beats, timers })
+        Ok(RepairData { late: LateRun { run, deadlines }, beats, timers })
     }
 
-    /// How long a timer runs, as its TimerScheduled says.
+    /// Returns the duration of a timer from its TimerScheduled event.
     async fn timer_span(&self, at: &RunRef, run_id: RunId, event_id: EventId) -> Result<Option<Duration>, Refusal> {
         let at = RunRef { run_id: Some(run_id), ..at.clone() };
         let page = EventRange { after: event_id - 1, limit: 1, ..EventRange::default() };
@@ -135,7 +137,7 @@ impl DeadlineRepair {
         }))
     }
 
-    /// A runner that was heard of by a clock that was ahead counts as heard of now.
+    /// Repairs heartbeats with times ahead of the clock: they count as received now.
     async fn repair_beats(&self, at: &RunRef, run: &Run, beats: &[Heartbeat]) -> Result<(), Refusal> {
         let now = self.clock.now();
         for beat in beats.iter().filter(|beat| beat.at > now) {
@@ -144,7 +146,7 @@ impl DeadlineRepair {
             let (run_id, details) = (run.started.run_id, beat.details.clone());
             let beaten = self.runs.ask(&at.key(), |reply| RunRequest::Beat { run_id, task, details, reply }).await;
             match beaten {
-                // It was answered meanwhile.
+                // The activity was completed in the meantime.
                 Ok(_) | Err(Refusal::Fault(_)) => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -152,9 +154,10 @@ impl DeadlineRepair {
         Ok(())
     }
 
-    /// A repair by a wrong clock would have deadlines come early, so there must be nothing that speaks against this one.
+    /// Checks that nothing speaks against the clock, because a repair with a wrong clock could fire deadlines
+    /// early.
     async fn must_be_right(&self) -> Result<(), Refusal> {
-        // Another node may have confirmed it, or noticed something.
+        // Another node may have confirmed the clock or noticed a jump.
         self.guard.believed_now().await?;
         let apart = self.nodes.clocks_apart();
         let ClockStanding { behind, is_doubted, moves, .. } = self.guard.standing();
@@ -172,7 +175,7 @@ impl DeadlineRepair {
         Err(Refusal::ClockDoubted { now: self.clock.now(), why })
     }
 
-    /// What speaks against the clock; `None` if it is known to be right, so that a repair is admitted.
+    /// Returns the reason to doubt the clock; `None` if it is known to be right, so that a repair is admitted.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! What the engine does on its own: looks at runs whose time has come, and has the store forget what is past its retention.
+//! Background work of the engine: it wakes due runs and deletes runs whose retention is over.
 //!
-//! A task that waits is on a list in memory, and the due index has its run as due when it must be [offered
-//! again](OFFER_SOON_MAX). A node that starts, or that others have left, takes over: it offers at once what its shards have
-//! as due within that time, so a task waits no longer because the node that had it in memory has gone. What is due
-//! later waits for time alone, or for a poller that has long been missing and finds it through the rows of its list
-//! (`backlog.rs`); it is not read, so the start does not depend on the number of open runs.
+//! A waiting task is on a list in memory, and its run is in the due index at the time when the task must be
+//! [offered again](OFFER_SOON_MAX). When a node starts or other nodes leave, it takes over: it offers at once the
+//! tasks of its shards that are due within that time, so that no task waits longer because of the node that left.
+//! Runs that are due later wait only for time, or for a poller that has long been absent and finds them through the
+//! rows of its list (`backlog.rs`). They are not read, so that a start does not depend on the number of open runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,36 +28,36 @@ use crate::schedules::Scheduler;
 use crate::time::guard::{Guard, WATCH_EVERY};
 use crate::{Clock, Metrics, Refusal};
 
-/// How far ahead of time a node that takes over looks at runs: all those with a waiting task that has no row on its list, and
-/// a second for clocks that disagree.
+/// Time ahead for which a node that takes over reads the due index: all waiting tasks without a row in their list,
+/// and one second for differing clocks.
 const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_SOON_MAX.as_millis() + 1_000);
 
-/// Runs that a node which takes over reads at once.
+/// Number of runs that a node that takes over reads at once.
 const TAKE_OVER_AT_ONCE: usize = 1_000;
 
-/// Runs looked at at the same time.
-const LOOKS_AT_ONCE: usize = 64;
+/// Number of runs woken concurrently.
+const WAKES_AT_ONCE: usize = 64;
 
-/// How often a node reads the due index of its shards from the beginning: what others wrote is not on its agenda, and an
-/// index may lag. Less than the grace of a waiting task.
+/// Interval at which a node reads the due index of its shards from the beginning, because it does not see the
+/// writes of other nodes and an index may lag. Shorter than the grace period of a waiting task.
 pub(crate) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(5);
 
-/// How long a run of another node's shard must be overdue before this one looks at it.
+/// Time for which a run of another node's shard must be overdue before this node wakes it.
 const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
 
-/// The wait after the store could not be read.
-const TROUBLE_WAIT: Duration = Duration::from_secs(1);
+/// Delay after a failed read of the store.
+const ERROR_WAIT: Duration = Duration::from_secs(1);
 
-/// The same for a node that takes over. Ours: short, as runs stand still meanwhile.
-const TAKE_OVER_TROUBLE_WAIT: Duration = Duration::from_millis(200);
+/// The same for a node that takes over. Ours: short, because runs make no progress in the meantime.
+const TAKE_OVER_ERROR_WAIT: Duration = Duration::from_millis(200);
 
-/// How often the store is asked to forget.
+/// Interval at which expired runs are deleted.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs that are forgotten at once.
+/// Number of runs deleted at once.
 const EXPIRE_AT_ONCE: usize = 500;
 
-/// See the module.
+/// Sweeper of due and expired runs.
 pub(crate) struct Sweeper {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
@@ -71,12 +71,12 @@ pub(crate) struct Sweeper {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Arc<Background>,
-    /// How often the due index was read.
+    /// Number of reads of the due index.
     pub(crate) rescans: AtomicU32,
 }
 
 impl Sweeper {
-    /// Starts the background tasks. They end with the engine's shutdown.
+    /// Starts the background tasks. They end at the engine's shutdown.
     pub(crate) fn start_sweeping(self: &Arc<Self>) {
         let keep = |what, work: fn(Arc<Self>) -> BoxFuture<'static, ()>| {
             let sweep = Arc::clone(self);
@@ -89,14 +89,18 @@ impl Sweeper {
         keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_telling().await }));
         keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
         keep("watching the clock", |sweep| Box::pin(async move { sweep.watch_clock().await }));
-        keep("looking again after the clock was put back", |sweep| Box::pin(async move { sweep.look_behind().await }));
+        keep("looking again after the clock was put back", |sweep| {
+            Box::pin(async move { sweep.wake_after_put_back().await })
+        });
         if self.nodes.is_shared() {
-            keep("saying that this node is there", |sweep| Box::pin(async move { sweep.keep_beating().await }));
+            keep("saying that this node is there", |sweep| {
+                Box::pin(async move { sweep.keep_sending_heartbeats().await })
+            });
         }
     }
 
-    /// Says again and again that this node is there, until the service stops.
-    async fn keep_beating(self: &Arc<Self>) {
+    /// Sends heartbeats of this node until the service stops.
+    async fn keep_sending_heartbeats(self: &Arc<Self>) {
         let mut began = Instant::now();
         loop {
             tokio::time::sleep_until(self.nodes.next_beat(began)).await;
@@ -109,29 +113,29 @@ impl Sweeper {
         }
     }
 
-    /// What those who have gone had in memory is looked for at once, as at a start.
+    /// Takes over the tasks of nodes that have left, as at a start.
     fn nodes_have_changed(self: &Arc<Self>) {
         self.agenda.read_again();
         self.nodes.changed.notify_one();
         self.lists.seek_anew();
-        // Whoever wait here were woken by those who were there before: let them look again.
+        // Waiting callers expect notifications from nodes that may have left, so they must check again.
         self.watchers.close();
         self.lists.tell_all_waiting();
         self.lists.tell_all_lost();
     }
 
     async fn sweep(self: &Arc<Self>) {
-        // Those under way: one that takes long holds up no other.
+        // Wakes under way; a slow one does not delay the others.
         let mut looks = JoinSet::new();
         loop {
             let now = self.clock.now();
             let (wake_at, extend) = self.agenda.next(now);
             if extend && let Err(refusal) = self.extend_agenda(now).await {
                 tracing::warn!(%refusal, "the due index could not be read");
-                tokio::time::sleep(TROUBLE_WAIT).await;
+                tokio::time::sleep(ERROR_WAIT).await;
                 continue;
             }
-            let due = self.agenda.take_due(now, LOOKS_AT_ONCE);
+            let due = self.agenda.take_due(now, WAKES_AT_ONCE);
             if due.is_empty() && !extend {
                 tokio::select! {
                     biased;
@@ -140,37 +144,37 @@ impl Sweeper {
                 }
             }
             for key in due {
-                if looks.len() >= LOOKS_AT_ONCE {
+                if looks.len() >= WAKES_AT_ONCE {
                     looks.join_next().await;
                 }
                 let sweep = Arc::clone(self);
-                looks.spawn(async move { sweep.look_or_again(&key).await });
+                looks.spawn(async move { sweep.wake_or_retry(&key).await });
             }
             while looks.try_join_next().is_some() {}
         }
     }
 
-    /// Offers what waits in runs that others had in memory: at the start, and whenever nodes have come or gone.
+    /// Offers waiting tasks that other nodes had in memory: at the start, and whenever the set of nodes changes.
     async fn take_over(self: &Arc<Self>) {
         loop {
-            self.look_ahead().await;
+            self.wake_due_ahead().await;
             self.nodes.changed.notified().await;
         }
     }
 
-    /// All shards at the same time: one that is slow to be read, or a run that is slow to be looked at, holds up no other.
-    async fn look_ahead(self: &Arc<Self>) {
+    /// Reads all shards concurrently, so that a slow shard or run does not delay the others.
+    async fn wake_due_ahead(self: &Arc<Self>) {
         let until = self.clock.now().plus(TAKE_OVER_AHEAD).as_millis();
-        let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
+        let looks = Arc::new(Semaphore::new(WAKES_AT_ONCE));
         let mut shards = JoinSet::new();
         for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
-            shards.spawn(Arc::clone(self).look_at_each(shard, until, |_| true, Arc::clone(&looks)));
+            shards.spawn(Arc::clone(self).wake_each(shard, until, |_| true, Arc::clone(&looks)));
         }
         while shards.join_next().await.is_some() {}
     }
 
-    /// Looks at what of a shard is due until then, where that is wanted.
-    async fn look_at_each(
+    /// Wakes the due runs of a shard, if they are wanted.
+    async fn wake_each(
         self: Arc<Self>,
         shard: u32,
         until: UnixMs,
@@ -183,7 +187,7 @@ impl Sweeper {
                 Ok(due) => due,
                 Err(error) => {
                     tracing::warn!(%error, "the due index could not be read");
-                    tokio::time::sleep(TAKE_OVER_TROUBLE_WAIT).await;
+                    tokio::time::sleep(TAKE_OVER_ERROR_WAIT).await;
                     continue;
                 }
             };
@@ -193,7 +197,7 @@ impl Sweeper {
                 let Ok(look) = Arc::clone(&looks).acquire_owned().await else { return };
                 let sweep = Arc::clone(&self);
                 under_way.spawn(async move {
-                    sweep.look_or_again(&due.key).await;
+                    sweep.wake_or_retry(&due.key).await;
                     drop(look);
                 });
                 while under_way.try_join_next().is_some() {}
@@ -207,9 +211,9 @@ impl Sweeper {
         let shards = self.limits.due_shards.max(1);
         let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
         let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
-        // One shard of the others, a different one each time: their home may not know that it is.
+        // Also one shard of another node, a different one each time, because its home may not know that it is.
         let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
-        // All at the same time: one that is slow to be read holds up no other.
+        // Read concurrently, so that a slow shard does not delay the others.
         let mut reads = JoinSet::new();
         for shard in 0..shards {
             let is_home = self.nodes.is_home(shard);
@@ -236,19 +240,19 @@ impl Sweeper {
         outcome
     }
 
-    /// Looks at a run, now or, where that cannot be done, soon.
-    async fn look_or_again(self: &Arc<Self>, key: &HeadKey) {
+    /// Wakes a run, or schedules another attempt soon if that fails.
+    async fn wake_or_retry(self: &Arc<Self>, key: &HeadKey) {
         self.metrics.looks.inc();
         let looked = match domain_of_schedule(key) {
             Some(_) => self.schedules.look(key).await,
             None => self.runs.look(key).await,
         };
         if let Err(refusal) = looked {
-            // That the disk is full is said once, and not of each run.
+            // A full disk is logged once, not for each run.
             if !matches!(refusal, Refusal::DiskFull { .. }) {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
             }
-            // It must not be forgotten: its row is still in the store, but this agenda has passed it.
+            // The row is still in the store, but this agenda has passed it.
             self.agenda.look_again(key, self.clock.now());
         }
     }
@@ -262,9 +266,9 @@ impl Sweeper {
         }
     }
 
-    /// What was looked at while the clock was ahead has its next look in a time to come: whatever has one is looked at again once the
-    /// clock was put back, or confirmed.
-    async fn look_behind(self: &Arc<Self>) {
+    /// Wakes runs and schedules again after the clock was put back or confirmed, because those woken while it was
+    /// ahead have their next wake in the future.
+    async fn wake_after_put_back(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
             if !self.guard.take_put_back() {
@@ -277,9 +281,7 @@ impl Sweeper {
             let from = self.clock.now().as_millis();
             for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
                 let is_ahead = move |due: &Due| due.at > from && domain_of_schedule(&due.key).is_none();
-                Arc::clone(self)
-                    .look_at_each(shard, UnixMs::MAX, is_ahead, Arc::new(Semaphore::new(LOOKS_AT_ONCE)))
-                    .await;
+                Arc::clone(self).wake_each(shard, UnixMs::MAX, is_ahead, Arc::new(Semaphore::new(WAKES_AT_ONCE))).await;
             }
         }
     }

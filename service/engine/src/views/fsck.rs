@@ -1,5 +1,5 @@
-//! Holding stored runs against their histories: the state must be the fold of the events, and the events must
-//! keep the invariants.
+//! Check of stored runs against their histories: the state must be the fold of the events, and the events must
+//! satisfy the invariants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,35 +11,35 @@ use uuid::Uuid;
 use crate::views::Views;
 use crate::{EventRange, Refusal, RunRef};
 
-/// Something that is wrong with a stored run.
+/// A problem of a stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The workflow id.
     pub workflow_id: String,
     /// The run.
     pub run_id: Uuid,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 
-/// What was looked at, and what was found.
+/// Numbers of checked runs and events, and the findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FsckReport {
-    /// Runs looked at.
+    /// Number of checked runs.
     pub runs: u64,
-    /// Events looked at.
+    /// Number of checked events.
     pub events: u64,
-    /// What is wrong.
+    /// Problems found.
     pub findings: Vec<Finding>,
-    /// How many runs of each status the store says that there are, and how many there are, where that differs.
+    /// Numbers of runs by status according to the store, and as listed, if they differ.
     pub miscounted: Option<(RunsByStatus, RunsByStatus)>,
 }
 
-/// How many runs there are of each status.
+/// Number of runs by status.
 type RunsByStatus = BTreeMap<Arc<str>, u64>;
 
 impl Views {
-    /// Checks every run of a domain; `progress` hears of each page.
+    /// Checks every run of a domain; calls `progress` after each page.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Views {
                         let (workflow_id, run_id) = (row.workflow_id.to_string(), Uuid::from_bytes(row.run));
                         report.findings.extend(problem.map(|problem| Finding { workflow_id, run_id, problem }));
                     }
-                    // Forgotten while we read.
+                    // Deleted in the meantime.
                     Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
                     Err(refusal) => {
                         let (workflow_id, run_id) = (row.workflow_id.to_string(), Uuid::from_bytes(row.run));
@@ -121,7 +121,7 @@ impl Views {
     }
 }
 
-/// What a run keeps of its dealings with others and its history does not bear out.
+/// Returns a problem with the run's links to other runs that its history does not support.
 fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     let event = |id: EventId| events.iter().find(|event| event.id == id);
     for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
@@ -153,7 +153,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     if let Some((_, id)) = run.known.own().find(|(key, id)| !event(*id).is_some_and(|event| is_of(*key, event))) {
         return Some(format!("event {id} is said to be of a request, and is not"));
     }
-    // What an earlier run of the workflow id has seen is in that one's history.
+    // Effects that an earlier run of the workflow id has accepted are in the history of that run.
     let own = links.seen.iter().filter(|seen| seen.run_id == run.started.run_id);
     for seen in own {
         let origin = event(seen.event_id).and_then(|event| match &event.kind {
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// A run that owes two things to others and has taken a signal of another.
+    /// Returns a run with two pending effects and a signal of another run.
     fn run() -> (Box<Run>, Links, Vec<Event>) {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
@@ -199,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_owes_and_has_seen_is_held_against_its_history() {
+    fn effects_of_a_run_are_checked_against_its_history() {
         let (run, links, events) = run();
         assert_eq!(misplaced(&run, &links, &events), None);
         let forgotten = misplaced(&run, &Links::default(), &events).unwrap();
         assert!(forgotten.contains("it is not owed"), "{forgotten}");
-        // Owed by a history in which another event stands there.
+        // The history has another event in place of the one that requested the effect.
         let mut others = events.clone();
         others.swap_remove(7);
         let unasked = misplaced(&run, &links, &others).unwrap();

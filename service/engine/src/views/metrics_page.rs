@@ -1,4 +1,4 @@
-//! The page of metrics: what was counted, and what is read off at the moment of asking.
+//! Page of metrics: counters, and gauges that are read when the page is requested.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::base::metrics::measured::ListDepth;
 use crate::base::shares::ThrottledCounts;
 use crate::registry::run_counts::{GAUGES, Gauged};
 
-/// What is read off at the moment of asking.
+/// Gauges that are read when the page is requested.
 #[derive(Default)]
 pub(crate) struct Gauges {
     pub(crate) cached_runs: usize,
@@ -38,23 +38,24 @@ pub(crate) struct Gauges {
 }
 
 impl Metrics {
-    /// All of it, to which others may add what they have.
+    /// Renders all metrics of the engine into a page to which callers can add others.
     pub(crate) fn page(&self, gauges: &Gauges, now: Timestamp) -> MetricsPage {
         let mut page = MetricsPage::default();
         page.add(&self.registry);
-        // What is cheap to read now is not kept up to date.
+        // Gauges that are cheap to read are not kept up to date.
         gauges.write(&mut page, now);
         page
     }
 
-    /// A page that has a number of each metric of the engine, for whoever holds other texts against their names.
+    /// Returns a page with a value of each metric of the engine, so that tests can compare their names with other
+    /// texts.
     pub fn sample() -> MetricsPage {
         let throttled = ThrottledCounts::default();
         let labels = ["open-runs", "domain", "default"].map(Arc::from);
         let [limit, of, name] = labels;
         drop(throttled.get_or_create(&[("limit", limit), ("of", of), ("name", name)]));
         let metrics = Self::new(&throttled);
-        // These have no number before there is a first.
+        // These have no series before their first value.
         metrics.put_off("unavailable");
         metrics.denied("unauthorized");
         metrics.refused("unavailable");
@@ -80,21 +81,21 @@ impl Metrics {
     }
 }
 
-/// Whether a number only ever grows.
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It does.
+    /// Only increases.
     Counter,
-    /// It goes up and down.
+    /// Increases and decreases.
     Gauge,
 }
 
-/// A number that was read off, or a histogram.
+/// Value of a gauge or counter, or a histogram.
 #[derive(Debug, Clone)]
 pub enum PageNumber {
-    /// A whole one.
+    /// Integer.
     Whole(u64),
-    /// One of something that is measured.
+    /// Floating-point number.
     Measured(f64),
 }
 
@@ -116,10 +117,10 @@ impl From<f64> for PageNumber {
     }
 }
 
-/// Labels of a number, each with its name.
+/// Labels of a value, each with its name.
 pub type PageLabels = Vec<(&'static str, LabelValue)>;
 
-/// A metric as it was read off at the moment of asking.
+/// A metric read when the page is requested.
 #[derive(Debug)]
 struct ReadOff {
     name: String,
@@ -134,11 +135,11 @@ impl Collector for ReadOff {
             MetricKind::Counter => MetricType::Counter,
             MetricKind::Gauge => MetricType::Gauge,
         };
-        // A full stop comes of itself.
+        // Registered metrics get a full stop from the library; collectors must add it.
         let help = format!("{}.", self.help);
         let mut family = encoder.encode_descriptor(&self.name, &help, None, metric_type)?;
         for (labels, number) in &self.numbers {
-            // Without labels there are no braces, either.
+            // Without labels, no braces are written.
             if labels.is_empty() {
                 number.encode(self.kind, &mut family)?;
             } else {
@@ -160,7 +161,7 @@ impl PageNumber {
     }
 }
 
-/// How long something took that the store has counted.
+/// Histogram of latencies measured by the store.
 #[derive(Debug)]
 struct StoreSyncLatency(store::LatencyHistogram);
 
@@ -173,20 +174,20 @@ impl Collector for StoreSyncLatency {
     }
 }
 
-/// The page while it is written.
+/// A page while it is written.
 #[derive(Debug, Default)]
 pub struct MetricsPage {
-    /// What was counted.
+    /// Text of the counters.
     counted: String,
-    /// What is read off.
+    /// Gauges.
     read_off: Registry,
 }
 
-/// What ends a page.
+/// End of a page.
 const END: &str = "# EOF\n";
 
 impl MetricsPage {
-    /// The page as a whole, in the text format of `OpenMetrics`.
+    /// Returns the whole page in the text format of `OpenMetrics`.
     pub fn end(self) -> String {
         let mut text = self.counted;
         if let Err(error) = encode(&mut text, &self.read_off) {
@@ -195,7 +196,7 @@ impl MetricsPage {
         text
     }
 
-    /// Adds what was counted in a registry.
+    /// Adds the metrics of a registry.
     pub fn add(&mut self, registry: &Registry) {
         if let Err(error) = encode(&mut self.counted, registry) {
             tracing::error!(%error, "metrics could not be written");
@@ -203,7 +204,7 @@ impl MetricsPage {
         self.counted.truncate(self.counted.trim_end_matches(END).len());
     }
 
-    /// Adds a metric with its numbers, by their labels.
+    /// Adds a metric with its values by labels.
     pub fn family<N: Into<PageNumber>>(
         &mut self,
         name: &str,
@@ -214,7 +215,7 @@ impl MetricsPage {
         self.family_of_process(&format!("baton_{name}"), kind, help, numbers);
     }
 
-    /// The same under a name of its own: what every process tells, whatever it is.
+    /// Adds a metric without the `baton_` prefix: one that every process has.
     pub fn family_of_process<N: Into<PageNumber>>(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Waiting for a run to change, for those who look and those who wait for its end.
+//! Waiting for changes of a run, or for its end.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use crate::base::watch::RunProgress;
 use crate::views::Views;
 use crate::{Refusal, RunRef, RunState, SeenVersion};
 
-/// Where other nodes may write to a run, how long after the wait has begun those who watch it here look at it, at first and at
-/// most. One look is a read unit, however many watch.
-const LOOK_FIRST: Duration = Duration::from_millis(50);
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+/// If other nodes may write to a run, interval at which watchers here read it, at first and at most. One read costs
+/// a read unit for all watchers together.
+const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
+const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
 impl Views {
-    /// Returns once the run has an event after `after`, or has closed, or is another run, or `wait` is over.
+    /// Waits until the run has an event after `after`, has closed or has been replaced by another run, at most for
+    /// `wait`.
     ///
     /// # Errors
     ///
@@ -40,7 +41,8 @@ impl Views {
         Ok(())
     }
 
-    /// The state of a run, once it is another version than was seen, or another run is meant; or as it is when `wait` is over.
+    /// Returns the state of a run once its version differs from `seen`, or another run is the newest; or the
+    /// current state after `wait`.
     ///
     /// # Errors
     ///
@@ -49,7 +51,7 @@ impl Views {
         let key = at.key();
         let deadline = Instant::now() + wait;
         loop {
-            // Anew each time: whoever watched when nodes came or went is told nothing any more.
+            // Watches again each time, because a watcher from before a change of the nodes is no longer notified.
             let mut watching = self.watchers.watch(&key);
             let described = self.describe(at).await?;
             let run = &described.run;
@@ -59,7 +61,7 @@ impl Views {
                 return Ok(described);
             }
             watch()?;
-            // One that has closed can only be followed by another, and that only where it is not meant by its id.
+            // A closed run can only be replaced by another, which matters only if the caller did not name a run.
             let changed = async {
                 match at.run_id {
                     _ if run.is_open() => watching.beyond(run_id, run.last_event_id).await,
@@ -77,21 +79,21 @@ impl Views {
         }
     }
 
-    /// Tells those who watch the newest run of a workflow id here what other nodes have written. Never ends.
+    /// Notifies the watchers of the newest run of a workflow id of changes by other nodes. Never ends.
     pub(crate) async fn watch_others(&self, at: &RunRef) {
         if !self.nodes.is_shared() {
             return std::future::pending().await;
         }
         let (key, newest) = (at.key(), RunRef { run_id: None, ..at.clone() });
-        let mut wait = LOOK_FIRST;
+        let mut wait = CHECK_DELAY_FIRST;
         loop {
             tokio::time::sleep(wait).await;
-            wait = LOOK_EVERY_MAX.min(wait * 2);
+            wait = CHECK_DELAY_MAX.min(wait * 2);
             if self.nodes.is_alone() {
                 continue;
             }
-            // Others who watch it may have looked.
-            if !self.watchers.is_time_to_look(&key, wait / 2) {
+            // Another watcher may have read it.
+            if !self.watchers.is_check_due(&key, wait / 2) {
                 continue;
             }
             match Box::pin(self.describe(&newest)).await {

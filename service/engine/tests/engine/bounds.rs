@@ -1,4 +1,4 @@
-//! Bounds on bytes: windows, pages and exchanges hold what they promise, and fetch no payload that they do not send.
+//! Bounds on bytes: windows, pages and exchanges keep their limits, and read no payload that they do not send.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,11 +13,12 @@ use super::*;
 
 const KIB: usize = 1024;
 
-/// What may be read beyond the edge of a page: a pack, which is full with a MiB, has payloads of events on both sides of it,
-/// and so has the chunk with the events themselves. How signals that come together share these is the store's affair.
+/// Bytes that may be read beyond the edge of a page. A pack of payloads, which has up to a MiB, contains payloads
+/// of events on both sides of the edge, and so does the chunk with the events. How signals share these depends on
+/// the store.
 const EDGE: usize = (1024 + 256) * KIB;
 
-/// Counts the bytes of parts that are read.
+/// A store that counts the bytes of parts that are read.
 struct Counted {
     store: Arc<dyn Store>,
     read: Arc<AtomicUsize>,
@@ -36,7 +37,7 @@ impl Meddler for Counted {
     }
 }
 
-/// A service, and what it has read of parts.
+/// A service with the bytes of parts that it has read.
 struct Metered {
     service: Service,
     read: Arc<AtomicUsize>,
@@ -50,12 +51,12 @@ impl Metered {
         Self { service: Service::over(store).await, read, _directory: directory }
     }
 
-    /// What was read of parts since the last call.
+    /// Returns the bytes of parts read since the last call.
     fn read(&self) -> usize {
         self.read.swap(0, Ordering::Relaxed)
     }
 
-    /// A run with so many signals of so many bytes.
+    /// Starts a run with `count` signals of this size.
     async fn with_signals(&self, id: &str, count: usize, bytes: usize) {
         self.service.start(id).await;
         self.signal(id, count, bytes).await;
@@ -76,7 +77,7 @@ impl Metered {
         tasks.join_all().await;
     }
 
-    /// Every event of a run, by pages of which each is looked at.
+    /// Reads every event of a run, and passes each page to `look`.
     async fn pages(&self, id: &str, reverse: bool, mut look: impl FnMut(&[Event], bool)) -> Vec<Event> {
         let mut page = EventRange { reverse, limit: 10_000, ..EventRange::default() };
         let mut all = Vec::new();
@@ -93,7 +94,7 @@ impl Metered {
     }
 }
 
-/// A memory store as it comes, one with the limits of DynamoDB's, and the embedded one.
+/// Returns a memory store with its own limits, one with the limits of DynamoDB, and the embedded one.
 async fn stores() -> Vec<(&'static str, Metered)> {
     let small = Limits {
         head_soft: KIB,
@@ -132,7 +133,7 @@ async fn a_window_has_at_most_four_mib_and_only_its_packs_are_read() {
             assert_eq!(events.last().unwrap().id, task.started_event_id, "{what}, {id}");
             let oldest = events.first().unwrap().id;
             if oldest > 1 {
-                // Nothing more would have fitted, and what is left out is in the task's history.
+                // Another event would not have fitted; the omitted ones are in the task's history.
                 let token = metered.service.engine.tasks().decider_token(&task.token).unwrap();
                 let page = EventRange { before: Some(oldest), reverse: true, limit: 1, ..EventRange::default() };
                 let before = metered.service.engine.tasks().turn_history(&token, &page).await.unwrap().events;
@@ -147,7 +148,7 @@ async fn a_window_has_at_most_four_mib_and_only_its_packs_are_read() {
 }
 
 #[tokio::test]
-async fn pages_in_both_directions_have_at_most_four_mib_and_lose_nothing() {
+async fn pages_in_both_directions_are_complete_and_at_most_four_mib() {
     for (what, metered) in stores().await {
         metered.with_signals("w", 40, 256 * KIB).await;
         metered.signal("w", 1_200, 2_500).await;
@@ -214,7 +215,7 @@ async fn the_context_is_found_without_payloads_of_others() {
         let turn = service.turn().await;
         let token = service.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        // Between the turn's start and its end, where the end is looked for.
+        // Between the turn's start and its end, where the end is searched.
         metered.signal("w", 30, 256 * KIB).await;
         let context = Payload::from_json(&format!("\"{}\"", "c".repeat(30 * KIB))).unwrap();
         let answer = history::TurnAnswer { context: Some(context.clone()), ..history::TurnAnswer::default() };
@@ -230,7 +231,7 @@ async fn the_context_is_found_without_payloads_of_others() {
 }
 
 #[tokio::test]
-async fn turns_of_an_exchange_have_at_most_eight_mib_at_once_and_none_is_lost() {
+async fn turns_of_an_exchange_are_complete_and_at_most_eight_mib() {
     for (what, metered) in stores().await {
         for number in 0..6 {
             metered.with_signals(&format!("w{number}"), 20, 256 * KIB).await;
@@ -283,7 +284,7 @@ async fn tasks_that_an_exchange_has_no_room_for_go_back_at_once() {
 }
 
 #[tokio::test]
-async fn activities_of_an_exchange_have_at_most_eight_mib_at_once_and_none_is_lost() {
+async fn activities_of_an_exchange_are_complete_and_at_most_8_mib() {
     for (what, metered) in stores().await {
         let service = &metered.service;
         let input = Payload::from_json(&format!("\"{}\"", "x".repeat(255 * KIB))).unwrap();

@@ -1,4 +1,4 @@
-//! Tasks for pollers who wait at another node.
+//! Tasks for pollers that wait at another node.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,19 +18,21 @@ use tokio::time::Instant;
 use crate::members::{clock, open, pass};
 use crate::{DOMAIN, Service, at};
 
-/// What a task may take from one node to a poller at another. Source: issue "many nodes over one table".
+/// Maximum time of handing a task from one node to a poller at another. Ours: 50 ms, so that several nodes are no
+/// slower than one.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
-/// Nodes that reach each other by a call, as long as they are on the line.
+/// Nodes that call each other directly while they are connected.
 #[derive(Default)]
 pub(crate) struct Line {
     pub(crate) nodes: Mutex<HashMap<String, Arc<Engine>>>,
     offers: Mutex<Vec<String>>,
-    /// Nodes that were asked whether they have an update that is rejected.
+    /// Nodes that were asked to give up a rejected update.
     pub(crate) asked: Mutex<Vec<String>>,
-    /// Where it is set, the answer to an offer is held back: the first tells that it is there, the second lets it go.
+    /// If set, the reply to an offer is held back: the first is notified when there is one, and the second releases
+    /// it.
     hold: Mutex<Option<(Arc<Notify>, Arc<Notify>)>>,
-    /// Told when a node has heard that somebody waits elsewhere.
+    /// Notified when a node has received that a poller waits elsewhere.
     waits: Notify,
 }
 
@@ -41,7 +43,7 @@ impl Line {
 }
 
 impl Line {
-    /// How a node at this address reaches the others.
+    /// Returns the connection of the node with this address to the others.
     pub(crate) fn from(self: &Arc<Self>, address: &str) -> Arc<dyn Peers> {
         Arc::new(From { me: address.to_owned(), line: Arc::clone(self) })
     }
@@ -81,7 +83,7 @@ impl Peers for From {
 
     async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
         let judged = self.line.node(node)?.request_reply().judge_for_node(lent.clone()).await;
-        // A node that has vanished meanwhile says nothing any more.
+        // A node that has vanished in the meantime does not reply.
         self.line.node(node).map(|_| judged)
     }
 
@@ -109,7 +111,7 @@ pub(crate) async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
         line.nodes.lock().unwrap().insert(address, Arc::clone(&node.engine));
         nodes.push(node);
     }
-    // Until each has heard of the others.
+    // Until the nodes know each other.
     pass(nodes.first().unwrap(), 4).await;
     (nodes.try_into().ok().unwrap(), line)
 }
@@ -157,7 +159,7 @@ async fn a_poller_gets_a_task_that_waits_at_another_node_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_go_to_all_nodes_where_somebody_waits_and_each_goes_once() {
+async fn tasks_go_once_to_any_node_with_a_waiting_poller() {
     let ([one, two, three], _) = nodes().await;
     let polling: Vec<Polling> = (0..5).flat_map(|_| [poll(&two), poll(&three)]).collect();
     until_waiting(&two, 5).await;
@@ -176,7 +178,7 @@ async fn tasks_go_to_all_nodes_where_somebody_waits_and_each_goes_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_where_nobody_waits_any_more_is_asked_once_and_the_task_stays() {
+async fn a_node_without_pollers_is_asked_once_and_the_task_stays() {
     let ([one, two], line) = nodes().await;
     let polling = poll(&two);
     until_waiting(&two, 1).await;
@@ -189,7 +191,7 @@ async fn a_node_where_nobody_waits_any_more_is_asked_once_and_the_task_stays() {
     for _ in 0..2 {
         one.turn().await.delivered();
     }
-    // Until somebody waits there again.
+    // Until a poller waits there again.
     let polling = poll(&two);
     until_waiting(&two, 1).await;
     one.start("c").await;
@@ -197,7 +199,7 @@ async fn a_node_where_nobody_waits_any_more_is_asked_once_and_the_task_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_waits_again_while_its_no_is_under_way_gets_the_task() {
+async fn a_node_that_waits_again_during_its_refusal_gets_the_task() {
     let ([one, two], line) = nodes().await;
     let polling = poll(&two);
     line.waits.notified().await;
@@ -229,7 +231,8 @@ async fn a_task_for_a_node_that_does_not_answer_goes_to_the_next() {
     at_two.abort();
 }
 
-/// How long a node that did not answer an offer is left alone, and a bit. Source: `REST` in `service/engine/src/lists/elsewhere.rs`.
+/// Time for which a node that did not reply to an offer is not asked again, and a margin. Source: `REST` in
+/// `service/engine/src/lists/elsewhere.rs`.
 const REST: Duration = Duration::from_millis(600);
 
 #[tokio::test(start_paused = true)]
@@ -245,13 +248,13 @@ async fn a_node_that_does_not_answer_for_a_moment_is_asked_again() {
     }
     line.nodes.lock().unwrap().insert("http://node1".to_owned(), away);
     let began = Instant::now();
-    // It does not know that it was not heard, and says nothing again.
+    // The node does not know that its message was lost, and does not repeat it.
     polling.await.unwrap().expect("it comes").delivered();
     assert!(began.elapsed() < REST, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_taken_for_dead_and_is_not_is_given_tasks_again() {
+async fn a_node_wrongly_considered_dead_gets_tasks_again() {
     let ([one], line) = nodes().await;
     let way = Arc::new(FaultStore::new(Arc::clone(&one.store), 5, Chances::NONE));
     let two = open(&(Arc::clone(&way) as Arc<dyn Store>), &one.clock, Some("http://slow".to_owned())).await;
@@ -273,7 +276,7 @@ async fn a_node_that_was_taken_for_dead_and_is_not_is_given_tasks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_later_is_told_who_waits() {
+async fn a_joining_node_is_notified_of_waiting_pollers() {
     let ([one], line) = nodes().await;
     let polling = poll(&one);
     until_waiting(&one, 1).await;
@@ -288,7 +291,7 @@ async fn a_node_that_comes_later_is_told_who_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_polled_at_another_node_is_polled_until_that_node_says_no() {
+async fn a_list_counts_as_polled_until_its_node_refuses() {
     let ([one, two], line) = nodes().await;
     let unpolled = async || {
         let run = one.engine.views().describe(&at("w")).await.unwrap().run;
@@ -314,7 +317,7 @@ async fn a_list_that_is_polled_at_another_node_is_polled_until_that_node_says_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_does_not_wait_bothers_nobody() {
+async fn a_poll_without_a_wait_notifies_no_other_node() {
     let ([one, two], line) = nodes().await;
     assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
     one.start("w").await;

@@ -1,5 +1,5 @@
-//! Polls that end while a task is on its way to them. Once a commit has reserved a poller, the poll ends with what comes of
-//! that commit, however else it was to end: no task that was taken goes back because a wait was over.
+//! Polls that end while a task is on its way to them. Once a commit has reserved a poller, the poll ends only with
+//! the result of that commit, so that no task is returned to its list because a wait is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,31 +16,31 @@ use tokio::time::{sleep, timeout};
 use crate::updates::named;
 use crate::{DOMAIN, Service, at};
 
-/// A commit takes twice as long.
+/// Latency of the store; a commit takes twice as long.
 const LATENCY: Duration = Duration::from_millis(3);
 
-/// When the task is made: polls are waiting by then.
+/// Time at which the task is made. The polls are waiting by then.
 const MADE_AT: Duration = Duration::from_millis(2);
 
-/// The instants at which waits end, in milliseconds: before the task is made, at each step of its commit, and after it.
+/// Times at which waits end, in milliseconds: before the task is made, at each step of its commit, and after it.
 const INSTANTS: std::ops::RangeInclusive<u64> = 0..=10;
 
 /// How a wait ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// A poll for one task: its wait is over.
+    /// The deadline of a poll for one task.
     Deadline,
-    /// A poll for several tasks that takes them as they come: its wait is over.
+    /// The deadline of a poll for several tasks that are sent one by one.
     LinesDeadline,
-    /// A poll for several tasks that are answered all at once: its wait is over.
+    /// The deadline of a poll for several tasks that are sent together.
     AtOnceDeadline,
-    /// The same: a task that comes first ends it.
+    /// The first task of such a poll.
     AtOnceFirst,
-    /// Slots stand by while answers are recorded, and that takes too long.
+    /// Slots wait while answers are recorded, which takes too long.
     StandDown,
-    /// The service stops.
+    /// The service stops during a poll for one task.
     Stop,
-    /// The same, with a poll for several tasks.
+    /// The service stops during a poll for several tasks.
     StopLines,
 }
 
@@ -54,7 +54,7 @@ const ENDS: [End; 7] = [
     End::StopLines,
 ];
 
-/// What is taken.
+/// Kind of task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Activity,
@@ -83,7 +83,7 @@ fn poll(wait: Duration) -> Poll {
     Poll { wait, queries: true, updates: 8, ..Poll::default() }
 }
 
-/// A list of one case, with a run that can make a task on it.
+/// The list of one case, with a run that can make a task on it.
 struct Case<'a> {
     service: &'a Service,
     what: What,
@@ -103,7 +103,7 @@ impl Case<'_> {
         self.service.say(token, &[], decisions).await.unwrap();
     }
 
-    /// All up to the command that makes the task. Returns what that needs.
+    /// Does everything before the command that makes the task. Returns the token that the command needs.
     async fn prepare(&self, number: u32) -> Option<String> {
         if self.what == What::Turn {
             return None;
@@ -122,7 +122,7 @@ impl Case<'_> {
         format!("{}-{number}", self.name)
     }
 
-    /// Makes a task after a while.
+    /// Makes a task after a delay.
     fn make(&self, number: u32, token: Option<String>, after: Duration) -> JoinHandle<()> {
         let (engine, what, id, list) =
             (Arc::clone(&self.service.engine), self.what, self.id(number), self.name.clone());
@@ -169,7 +169,7 @@ impl Case<'_> {
         }
     }
 
-    /// One poll for one task, which reaches its caller if it comes; how many came.
+    /// Polls for one task, and returns how many were delivered.
     async fn one(&self, wait: Duration) -> usize {
         let tasks = self.service.engine.tasks();
         if self.what.is_decider() {
@@ -181,7 +181,7 @@ impl Case<'_> {
         }
     }
 
-    /// How many tasks come to a poll whose wait ends in this way, at this instant.
+    /// Returns how many tasks a poll gets whose wait ends in this way at this time.
     async fn polled(&self, end: End, instant: Duration) -> usize {
         let long = Duration::from_secs(60);
         match end {
@@ -219,15 +219,15 @@ fn delivered<T>(tasks: Vec<(u32, engine::Delivery<T>)>) -> usize {
     count
 }
 
-/// Deliveries that failed, whatever the reason.
+/// Returns the number of failed deliveries for all reasons.
 fn failed(service: &Service) -> u64 {
     let metrics = service.engine.render_metrics();
     let counts = metrics.lines().filter_map(|line| line.strip_prefix("baton_deliveries_failed_total{"));
     counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// Two tasks of one kind, made a commit's half apart, while a poll ends at this instant. All of them arrive, and nothing
-/// goes back.
+/// Makes two tasks of one kind, half a commit apart, while a poll ends at this time. Both must arrive, and none is
+/// returned to its list.
 async fn ends(service: &Service, what: What, end: End, instant: u64) {
     let case = Case { service, what, name: format!("{what:?}-{end:?}-{instant}") };
     let mut tokens = Vec::new();
@@ -267,7 +267,7 @@ async fn a_task_arrives_at_whatever_instant_the_wait_for_it_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_arrives_at_whatever_instant_its_node_stops() {
-    // What is asked of a run is lost with the node that was asked, and its caller is told so.
+    // Requests to a run are lost with their node, and the caller gets an error.
     for what in [What::Activity, What::RetriedActivity, What::Turn] {
         for end in [End::Stop, End::StopLines] {
             for instant in INSTANTS {
@@ -284,7 +284,7 @@ async fn a_task_arrives_at_whatever_instant_its_node_stops() {
                 let mut came = case.polled(end, Duration::ZERO).await;
                 stops.await.unwrap();
                 made.await.unwrap();
-                // What would be given back is given back by then.
+                // Tasks to be returned would have been returned by then.
                 sleep(Duration::from_secs(1)).await;
                 assert_eq!(failed(&service), 0, "{}", case.name);
                 let heir = slow(&store).await;
@@ -306,7 +306,7 @@ async fn a_wait_that_is_cut_off_instead_of_ended_is_found_out() {
             let case = Case { service: &service, what, name: format!("cut-{what:?}-{instant}") };
             let token = case.prepare(0).await;
             let made = case.make(0, token, MADE_AT);
-            // As if the deadline dropped the poll.
+            // Dropped as by a deadline of the caller.
             drop(timeout(Duration::from_millis(instant), case.one(Duration::from_secs(60))).await);
             made.await.unwrap();
         }
@@ -315,11 +315,11 @@ async fn a_wait_that_is_cut_off_instead_of_ended_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exchange_answered_at_once_takes_along_what_is_on_its_way() {
+async fn an_exchange_answered_at_once_includes_reserved_tasks() {
     let store = fresh().await;
     let service = slow(&store).await;
     let case = Case { service: &service, what: What::Turn, name: "at-once".to_owned() };
-    // The second task's commit has reserved a slot when the first task comes.
+    // The commit of the second task has reserved a slot when the first task arrives.
     let made = [case.make(0, None, MADE_AT), case.make(1, None, MADE_AT + LATENCY)];
     assert_eq!(case.polled(End::AtOnceFirst, Duration::ZERO).await, 2);
     for made in made {

@@ -1,4 +1,5 @@
-//! The engine over the memory store, or the one that `simulation::stores` names: whole workflows, sync match, give-back, races and faults, without HTTP.
+//! The engine without HTTP, over the memory store or the one that `simulation::stores` selects: whole workflows,
+//! sync match, returned tasks, races and faults.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -84,7 +85,7 @@ impl Service {
         self.events(id).await.iter().map(|event| event.kind.name()).collect()
     }
 
-    /// Waits until the run's newest event has this name.
+    /// Waits until the newest event of the run has this name.
     async fn until(&self, id: &str, name: &str) {
         let wait = async {
             loop {
@@ -148,7 +149,7 @@ async fn a_waiting_poller_gets_the_task_in_the_commit_that_makes_it() {
 }
 
 #[tokio::test]
-async fn an_activity_goes_to_the_list_it_was_scheduled_on_and_no_other() {
+async fn an_activity_goes_only_to_its_own_list() {
     let service = Service::open().await;
     service.start("pci").await;
     let turn = service.turn().await;
@@ -209,7 +210,7 @@ async fn a_thirty_day_timer_expires_when_its_time_has_come() {
 }
 
 #[tokio::test]
-async fn a_decider_that_does_not_answer_times_out_and_its_late_answer_changes_nothing() {
+async fn a_late_answer_after_the_turn_timed_out_changes_nothing() {
     let service = Service::open().await;
     service.start("slow").await;
     let slow = service.turn().await;
@@ -226,7 +227,7 @@ async fn a_decider_that_does_not_answer_times_out_and_its_late_answer_changes_no
 }
 
 #[tokio::test]
-async fn a_restart_loses_nothing_and_offers_what_waits() {
+async fn a_restart_loses_nothing_and_offers_waiting_tasks() {
     let store = fresh().await;
     let first = Service::over(Arc::clone(&store)).await;
     first.start("survivor").await;
@@ -311,7 +312,7 @@ async fn of_racing_starts_with_one_id_exactly_one_wins() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_when_the_service_starts_is_looked_at_once_until_its_time_comes() {
+async fn a_waiting_task_is_woken_once_when_the_service_starts() {
     let service = Service::open().await;
     service.start("w").await;
     let again = Service::over(Arc::clone(&service.store)).await;
@@ -329,7 +330,7 @@ async fn a_task_that_waits_when_the_service_starts_is_looked_at_once_until_its_t
     assert_eq!(looks(), 1);
 }
 
-/// A service whose store goes wrong in one way from now on, for as long as `rounds` commits.
+/// Sends signals while the store fails in one way. Returns the service and the number of acknowledged signals.
 async fn signals_under(chances: Chances) -> (Service, usize) {
     let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
     let service = Service::over(Arc::clone(&store) as _).await;
@@ -350,7 +351,7 @@ async fn signals_under(chances: Chances) -> (Service, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_of_unknown_outcome_that_lands_late_or_twice_or_not_at_all_is_recorded_once() {
+async fn a_commit_of_unknown_outcome_is_recorded_once() {
     for chances in [
         Chances { late: 400, ..Chances::NONE },
         Chances { twice: 400, ..Chances::NONE },

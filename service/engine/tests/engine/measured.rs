@@ -1,11 +1,11 @@
-//! What is measured of runs, turns and tries.
+//! Metrics of runs, turns and attempts.
 
 use history::{Duration as Span, RetryPolicy};
 
 use super::*;
 
 impl Service {
-    /// The number of this series.
+    /// Returns the value of this series.
     fn number(&self, series: &str) -> f64 {
         let metrics = self.engine.render_metrics();
         let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -29,20 +29,20 @@ impl Service {
 }
 
 #[tokio::test]
-async fn what_a_run_does_is_counted_and_measured_by_type_and_by_list() {
+async fn runs_and_tasks_are_measured_by_type_and_by_list() {
     let service = Service::open().await;
     service.start("a").await;
     let of_type = r#"{domain="default",type="test"}"#;
     assert!((service.number(&format!("baton_workflows_started_total{of_type}")) - 1.0).abs() < 1e-9);
 
-    // The turn waits for seven seconds; oldest of its list as long as it does.
+    // The turn waits for seven seconds, as the oldest task of its list.
     service.clock.advance(Span::from_secs(7));
     let deciders = r#"domain="default",side="decider",list="deciders""#;
     assert!((service.number(&format!("baton_oldest_task_seconds{{{deciders}}}")) - 7.0).abs() < 1e-9);
     let turn = service.turn().await;
     assert!((service.number(&format!("baton_schedule_to_start_seconds_sum{{{deciders}}}")) - 7.0).abs() < 1e-9);
 
-    // It takes two seconds, and has an activity done.
+    // It takes two seconds and schedules an activity.
     service.clock.advance(Span::from_secs(2));
     let Decision::ScheduleActivity(mut charge) = activity("charge", "acts") else { panic!("it is one") };
     charge.retry =
@@ -50,7 +50,7 @@ async fn what_a_run_does_is_counted_and_measured_by_type_and_by_list() {
     service.complete(turn, vec![charge.into()]).await.unwrap();
     assert!((service.number(&format!("baton_turn_seconds_sum{of_type}")) - 2.0).abs() < 1e-9);
 
-    // Its first try is taken after four seconds, the second three later, and one after it could be.
+    // The first attempt is taken after four seconds, the second one three seconds after it is available.
     service.clock.advance(Span::from_secs(4));
     service.fail_a_try().await;
     let tries = r#"baton_activity_tries_failed_total{domain="default",type="do"}"#;
@@ -62,7 +62,7 @@ async fn what_a_run_does_is_counted_and_measured_by_type_and_by_list() {
     assert!((service.number(&format!("baton_schedule_to_start_seconds_sum{acts}")) - 5.0).abs() < 1e-9);
     assert!((service.number(&format!("baton_schedule_to_start_seconds_count{acts}")) - 2.0).abs() < 1e-9);
 
-    // A turn fails, and the next one closes the run, 17 seconds after its start and one more.
+    // A turn fails. The next one closes the run, 17 seconds after its start plus one.
     let turn = service.turn().await;
     let token = service.engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();

@@ -1,4 +1,4 @@
-//! Nodes that know of each other: who looks after what, and what becomes of it when one vanishes.
+//! Nodes that share a store: which shards each serves, and what happens when one vanishes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use store::fault::{Chances, FaultStore};
 
 use crate::{DOMAIN, Service, at};
 
-/// A store whose due index has shards, and which answers when it likes.
+/// Returns a store with shards of the due index and random delays.
 pub(crate) async fn slow_store() -> Arc<dyn Store> {
     let slow = Chances { delay: 1_000, delay_max: Duration::from_millis(20), ..Chances::NONE };
     Arc::new(FaultStore::new(with_due_shards(8).await, 3, slow))
 }
 
 pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Told>, address: Option<String>) -> Service {
-    // Nodes that made the same ids would take each other's commits for their own.
+    // Nodes with the same seed would take each other's commits for their own.
     let seed = address.as_ref().map_or(0, |address| address.bytes().map(u64::from).sum());
     let node = address.map(|address| Node { address });
     let settings = Settings { seed: Some(7 + seed), node, ..Settings::default() };
@@ -31,7 +31,7 @@ pub(crate) fn clock() -> Arc<Told> {
     Told::new()
 }
 
-/// Nodes over one store, with one clock.
+/// Opens nodes over one store, with one clock.
 async fn nodes<const N: usize>() -> [Service; N] {
     let (store, clock) = (slow_store().await, clock());
     let mut nodes = Vec::new();
@@ -41,7 +41,7 @@ async fn nodes<const N: usize>() -> [Service; N] {
     nodes.try_into().ok().unwrap()
 }
 
-/// Both kinds of time go on.
+/// Advances tokio's time and the service's clock.
 pub(crate) async fn pass(service: &Service, seconds: u64) {
     for _ in 0..seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -58,7 +58,7 @@ pub(crate) async fn set_timer(service: &Service, timer_id: &str, seconds: u64) {
         .unwrap();
 }
 
-/// Runs that each wait for a timer, which this node has set.
+/// Starts runs that each wait for a timer, which this node has on its agenda.
 async fn waiting_runs(service: &Service, seconds: u64) -> Vec<String> {
     let ids: Vec<String> = (0..12).map(|number| format!("w{number}")).collect();
     for id in &ids {
@@ -98,7 +98,7 @@ async fn nodes_see_each_other_and_miss_one_that_vanished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timers_of_a_node_that_vanished_are_fired_by_those_who_are_left() {
+async fn timers_of_a_vanished_node_are_fired_by_the_others() {
     let [one, two] = nodes().await;
     pass(&one, 4).await;
     let ids = waiting_runs(&one, 15).await;
@@ -110,7 +110,7 @@ async fn timers_of_a_node_that_vanished_are_fired_by_those_who_are_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_waited_at_a_node_that_vanished_is_offered_by_another_within_five_seconds() {
+async fn a_task_of_a_vanished_node_is_offered_within_five_seconds() {
     let [one, two] = nodes().await;
     pass(&one, 4).await;
     one.start("w").await;
@@ -124,10 +124,10 @@ async fn a_task_that_waited_at_a_node_that_vanished_is_offered_by_another_within
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_timer_of_a_node_that_vanished_is_fired_by_one_that_knows_of_a_later() {
+async fn an_earlier_timer_of_a_vanished_node_is_fired_in_time() {
     let [one, two] = nodes().await;
     pass(&one, 4).await;
-    // Near enough to be on its agenda.
+    // Soon enough to be on its agenda.
     let ids = waiting_runs(&two, 50).await;
     for id in &ids {
         signal(&one, id).await;
@@ -139,10 +139,10 @@ async fn an_earlier_timer_of_a_node_that_vanished_is_fired_by_one_that_knows_of_
 }
 
 #[tokio::test(start_paused = true)]
-async fn timers_of_a_node_that_nobody_knew_of_are_found_in_the_store() {
+async fn timers_of_an_unknown_node_are_found_in_the_store() {
     let [one, _two] = nodes().await;
     pass(&one, 4).await;
-    // As one whose beats do not get through.
+    // A node whose heartbeats do not arrive.
     let unknown = open(&one.store, &one.clock, None).await;
     let ids = waiting_runs(&unknown, 15).await;
     unknown.engine.begin_shutdown();
@@ -151,7 +151,7 @@ async fn timers_of_a_node_that_nobody_knew_of_are_found_in_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_that_one_node_set_is_fired_once_though_all_know_of_it() {
+async fn a_timer_known_to_all_nodes_fires_once() {
     let [one, two, three] = nodes().await;
     pass(&one, 4).await;
     let ids = waiting_runs(&one, 15).await;

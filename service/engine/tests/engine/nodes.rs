@@ -1,5 +1,5 @@
-//! Several nodes over one store: what one has in memory may be old, and it never says no from that; and a store that does
-//! not answer when a run's time has come.
+//! Several nodes over one store: the memory of a node may be outdated, and it refuses nothing because of that. Also
+//! a store that does not respond when a run is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use store::memory::Memory;
 
 use crate::{DOMAIN, Service, activity, at, succeed};
 
-/// A node, and another over the same store that has seen nothing of what the first has in memory since.
+/// Opens a node, and another over the same store that has not seen the first one's changes.
 async fn two() -> (Service, Service) {
     let one = Service::open().await;
     let other = Service::over(Arc::clone(&one.store)).await;
     (one, other)
 }
 
-/// What a node without news would say.
+/// Returns the last event of a run as the node shows it.
 async fn last_event_in_memory(service: &Service) -> u64 {
     service.engine.views().describe(&at("w")).await.unwrap().run.last_event_id
 }
@@ -38,7 +38,7 @@ async fn an_answer_is_taken_by_a_node_that_has_not_heard_of_its_turn() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_is_taken_by_a_node_that_has_not_heard_of_its_activity() {
+async fn a_node_accepts_a_heartbeat_of_an_activity_it_has_not_seen() {
     let (one, other) = two().await;
     one.start("w").await;
     let turn = one.turn().await;
@@ -55,7 +55,7 @@ async fn a_heartbeat_is_taken_by_a_node_that_has_not_heard_of_its_activity() {
 }
 
 #[tokio::test]
-async fn a_run_that_another_node_has_closed_does_not_stand_in_the_way_of_the_next() {
+async fn a_run_closed_by_another_node_does_not_prevent_the_next_start() {
     let (one, other) = two().await;
     one.start("w").await;
     other.engine.views().describe(&at("w")).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_run_that_another_node_has_closed_does_not_stand_in_the_way_of_the_nex
 }
 
 #[tokio::test]
-async fn a_run_that_another_node_has_closed_is_not_used_instead_of_a_new_one() {
+async fn a_run_closed_by_another_node_is_not_used_as_existing() {
     let (one, other) = two().await;
     one.start("w").await;
     let closed = other.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
@@ -83,15 +83,15 @@ async fn a_run_that_another_node_has_closed_is_not_used_instead_of_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_recorded_in_a_run_that_another_node_has_followed_by_the_next_is_not_recorded_there_again() {
+async fn a_request_of_a_run_replaced_elsewhere_is_not_repeated() {
     let inner = Arc::new(Memory::new());
     let faults = Arc::new(FaultStore::new(Arc::clone(&inner), 11, Chances::NONE));
     let (one, other) = (Service::over(Arc::clone(&faults) as _).await, Service::over(inner).await);
     one.start("w").await;
     let first = one.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
-    // Both draw their numbers alike here: one more, so that none is drawn for the other's.
+    // Both have the same seed here: another id is drawn so that they do not draw the same ones.
     other.start("v").await;
-    // It is recorded, and whoever wrote it does not know.
+    // The command is recorded, but its writer does not know.
     faults.set_chances(Chances { unknown_after: 1_000, ..Chances::NONE });
     let name = || "s".to_owned();
     let signal = Command::Signal { name: name(), input: None, identity: None, key: None, if_version: None };
@@ -109,7 +109,7 @@ async fn what_was_recorded_in_a_run_that_another_node_has_followed_by_the_next_i
     assert_eq!(other.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "and nowhere else");
 }
 
-/// A run with a timer of ten seconds, over a store that does not answer from now on.
+/// Starts a run with a timer of ten seconds, over a store that does not respond from then on.
 async fn timer_without_a_store(agenda: u32) -> (Service, Arc<FaultStore<Memory>>) {
     let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
     let service = Service::over(Arc::clone(&store) as _).await;
@@ -146,7 +146,7 @@ async fn a_run_that_could_not_be_looked_at_is_looked_at_again_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn a_due_index_that_could_not_be_read_is_read_again_soon() {
-    // Nothing is on the agenda before it is read for the first time.
+    // The agenda is empty before the due index is read for the first time.
     let (service, store) = timer_without_a_store(0).await;
     while store.injected() < 3 {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,5 @@
-//! What operators hear of runs, lists, deliveries and the clock: lines of the log at `info`, and how many of them.
+//! Notices to operators about runs, lists, deliveries and the clock: their log lines at `info`, and how many there
+//! are.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -52,7 +53,7 @@ impl Log {
         text.lines().filter(|line| line.contains(part)).map(|line| line.trim().to_owned()).collect()
     }
 
-    /// The only line with these words.
+    /// Returns the only line with this text.
     fn only(&self, part: &str) -> String {
         let mut lines = self.lines_with(part);
         assert_eq!(lines.len(), 1, "{part}: {lines:?}");
@@ -105,7 +106,7 @@ async fn a_run_that_becomes_failing_has_one_line_that_says_why() {
     );
     has(&line, &["`baton workflow show order-1 --domain default` shows more", r#"domain="default""#]);
     has(&line, &[r#"workflow_id="order-1""#, &format!("run_id={run_id}")]);
-    // It recovers, and fails once more: that is news.
+    // The run recovers and fails again, which is reported again.
     let turn = service.turn().await;
     service.complete(turn, vec![activity("a", "acts")]).await.unwrap();
     service.signal("order-1", "s").await;
@@ -145,7 +146,7 @@ async fn a_run_that_becomes_stuck_has_one_line_that_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_becomes_blocked_has_one_line_that_says_why_and_what_to_do() {
+async fn a_blocked_run_has_one_line_with_cause_and_advice() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.start("order-1").await;
@@ -183,7 +184,7 @@ async fn a_run_that_becomes_blocked_has_one_line_that_says_why_and_what_to_do() 
         &line,
         &["`baton activity retry order-1 charge` tries it again. `baton workflow show order-1 --domain default`"],
     );
-    // Another activity of the same run by hand: the run stands as it did.
+    // An operator pauses another activity of the same run: its status is unchanged.
     service.pause_activity("order-1", "ship").await;
     log.only("a run is blocked");
     service.start("order-2").await;
@@ -196,7 +197,7 @@ async fn a_run_that_becomes_blocked_has_one_line_that_says_why_and_what_to_do() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_runs_so_many_lines_are_written_and_the_others_are_counted() {
+async fn lines_of_many_runs_are_limited_and_the_rest_counted() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     for number in 0..25 {
@@ -212,7 +213,7 @@ async fn of_many_runs_so_many_lines_are_written_and_the_others_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_with_tasks_and_without_a_poller_has_a_line_after_a_minute_and_one_when_it_is_polled_again() {
+async fn an_unpolled_list_is_reported_after_a_minute_and_when_polled() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     for id in ["a", "b"] {
@@ -237,14 +238,14 @@ async fn a_list_with_tasks_and_without_a_poller_has_a_line_after_a_minute_and_on
     service.complete(turn, vec![succeed()]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     has(&log.only("polled again"), &["INFO", r#"task_list="deciders""#]);
-    // The run that is left waits anew.
+    // The remaining run waits again.
     service.clock.advance(Span::from_secs(60));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(log.lines_with("tasks wait on a list without a poller").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_deliveries_have_one_line_a_list_and_minute_with_their_count() {
+async fn failed_deliveries_have_one_line_per_list_and_minute() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.start("lost").await;
@@ -260,7 +261,7 @@ async fn failed_deliveries_have_one_line_a_list_and_minute_with_their_count() {
     let lines = log.lines_with("did not reach the poller");
     assert_eq!(lines.len(), 2, "{lines:?}");
     has(&lines[1], &[r#"task_list="deciders""#, " count=6"]);
-    // An activity, on a list of its own.
+    // An activity, on another list.
     drop(service.engine.tasks().poll_activity(DOMAIN, "acts", Poll::default()).await.unwrap().unwrap());
     service.until("lost", "ActivityTimedOut").await;
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,5 @@
-//! Polls that are repeated because their answer was lost: the task comes again, and to nobody else.
+//! Polls that are repeated because their response was lost: they get the same task again, and no other poller gets
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::elsewhere::{Line, nodes, until_waiting};
 use crate::members::pass;
 use crate::{DOMAIN, Service, activity, at, succeed};
 
-/// One try of a poll that waits for a minute.
+/// Returns an attempt of a poll that waits for a minute.
 fn attempt(id: &str, attempt: u32) -> Poll {
     let poll_id = Some(id.to_owned());
     Poll { wait: Duration::from_secs(60), poll_id, attempt: Some(attempt), ..Poll::default() }
@@ -24,7 +25,7 @@ async fn poll_pci(node: &Service, id: &str, number: u32) -> Option<Delivery<Acti
     node.engine.tasks().poll_activity(DOMAIN, "PCI", attempt(id, number)).await.unwrap()
 }
 
-/// A poll whose answer is lost behind the service's back: its token.
+/// Polls, loses the response without the service noticing, and returns its token.
 async fn lost(node: &Service, id: &str, number: u32) -> String {
     let delivery = poll(node, id, number).await.expect("a turn");
     let token = delivery.task().token.clone();
@@ -32,14 +33,14 @@ async fn lost(node: &Service, id: &str, number: u32) -> String {
     token
 }
 
-/// A node that is gone: it hears and says nothing more.
+/// Stops a node: it sends and receives no more messages.
 fn kill(node: &Service, line: &Line, address: &str) {
     node.engine.begin_shutdown();
     line.nodes.lock().unwrap().remove(address);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_is_repeated_gets_the_same_turn_and_the_history_says_nothing_of_it() {
+async fn a_repeated_poll_gets_the_same_turn_without_an_event() {
     let ([one, two], _) = nodes().await;
     one.start("a").await;
     one.start("b").await;
@@ -58,7 +59,7 @@ async fn a_poll_that_is_repeated_gets_the_same_turn_and_the_history_says_nothing
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_with_another_id_or_for_another_list_gets_nothing_of_it() {
+async fn a_poll_with_another_id_or_list_does_not_get_the_task() {
     let ([one, two], _) = nodes().await;
     one.start("a").await;
     lost(&one, "p", 1).await;
@@ -74,7 +75,7 @@ async fn a_poll_with_another_id_or_for_another_list_gets_nothing_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_on_its_way_when_its_node_died_comes_back_within_ten_seconds() {
+async fn a_task_in_flight_at_a_dead_node_returns_in_ten_seconds() {
     let ([one, two], line) = nodes().await;
     pass(&one, 4).await;
     one.start("w").await;
@@ -110,9 +111,9 @@ async fn a_task_on_its_way_when_its_node_died_comes_back_within_ten_seconds() {
     assert_eq!(two.names("w").await, before);
 }
 
-/// A node that comes back at once looks after the same part of the due index, and is the one who finds the task.
+/// A node that restarts at once serves the same shards and finds the task.
 #[tokio::test(start_paused = true)]
-async fn a_task_on_its_way_when_its_node_died_is_found_by_its_next_life_that_has_not_heard_that_it_was_lost() {
+async fn a_restarted_node_finds_the_task_that_was_in_flight() {
     for dies in 0..2 {
         let (pair, line) = nodes::<2>().await;
         let (one, two) = (&pair[dies], &pair[1 - dies]);
@@ -150,7 +151,7 @@ async fn a_long_activity_that_was_just_taken_is_found_as_well() {
     long.timeouts.start_to_close = Some(history::Duration::from_days(30));
     one.complete(turn, vec![long.into()]).await.unwrap();
     poll_pci(&one, "r", 1).await.unwrap().delivered();
-    // So long that nothing else has the run looked at.
+    // Long enough that the run is woken for no other reason.
     pass(&one, 120).await;
     kill(&one, &line, "http://node0");
     let engine = Arc::clone(&two.engine);
@@ -162,7 +163,7 @@ async fn a_long_activity_that_was_just_taken_is_found_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_lost_goes_to_another_when_its_poller_has_something_else_by_then() {
+async fn a_lost_task_goes_to_another_if_its_poller_has_a_new_one() {
     let ([one, two], line) = nodes().await;
     pass(&one, 4).await;
     one.start("a").await;
@@ -183,19 +184,19 @@ async fn what_was_lost_goes_to_another_when_its_poller_has_something_else_by_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_finds_its_caller_gone_takes_nothing_from_whoever_has_it_by_then() {
+async fn a_task_is_not_taken_back_from_its_next_holder() {
     let ([one, two], _) = nodes().await;
     one.start("w").await;
     let slow = poll(&one, "p", 1).await.unwrap();
     let again = poll(&two, "p", 2).await.expect("the same turn");
     assert_eq!(again.task().token, slow.task().token);
-    // Given back, too late.
+    // The task is returned, but too late.
     drop(slow);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(two.names("w").await, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
     two.complete(again, vec![succeed()]).await.unwrap();
 
-    // And in time, when nobody has repeated the poll.
+    // In time, if the poll is not repeated.
     one.start("v").await;
     drop(poll(&one, "q", 1).await.unwrap());
     one.until("v", "DeciderFailed").await;
@@ -205,7 +206,7 @@ async fn a_node_that_finds_its_caller_gone_takes_nothing_from_whoever_has_it_by_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_still_waits_when_it_is_repeated_gets_nothing_any_more() {
+async fn a_waiting_poll_gets_nothing_once_it_is_repeated() {
     let ([one, two], _) = nodes().await;
     let engine = Arc::clone(&one.engine);
     let first =
@@ -215,7 +216,7 @@ async fn a_poll_that_still_waits_when_it_is_repeated_gets_nothing_any_more() {
     let second =
         tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", attempt("p", 2)).await.unwrap() });
     tokio::time::sleep(Duration::from_millis(10)).await;
-    // Where the first one would be at hand.
+    // While the first attempt still waits.
     one.start("w").await;
     second.await.unwrap().expect("the turn").delivered();
     assert!(first.await.unwrap().is_none(), "its caller has gone");
@@ -229,7 +230,7 @@ async fn a_turn_that_was_answered_is_not_sent_again() {
     one.complete(turn, vec![succeed()]).await.unwrap();
     let quick = Poll { wait: Duration::from_millis(10), ..attempt("p", 2) };
     assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", quick).await.unwrap().is_none());
-    // Nor is an earlier try's answer heard of by a later turn of the run.
+    // A later turn of the run does not affect the response of an earlier attempt either.
     one.start("v").await;
     let turn = poll(&one, "q", 1).await.unwrap();
     one.complete(turn, vec![]).await.unwrap();
@@ -240,7 +241,7 @@ async fn a_turn_that_was_answered_is_not_sent_again() {
     next.delivered();
 }
 
-/// A poll has nothing to do with what is wrong with a run whose task it found.
+/// The poll does not fail because of a run with an error whose task it found.
 #[tokio::test]
 async fn a_poll_passes_over_a_run_that_cannot_be_read() {
     let service = Service::open().await;

@@ -1,6 +1,6 @@
-//! Queries: every state in which a run can be asked, and everything that can become of a query.
+//! Queries: every state of a run in which one can be sent, and every outcome.
 //!
-//! The cells of the table in tests/README.md name these tests, and those of `queries`.
+//! The cells of the table in tests/README.md name these tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) fn json(text: &str) -> Payload {
 }
 
 impl Service {
-    /// Asks, and does not wait for the answer; the query is put when this returns.
+    /// Sends a query without waiting for the answer. The query is put when this returns.
     pub(crate) async fn ask_of(&self, at: RunRef, ask: QueryRequest, wait: Duration) -> Asking {
         let before = self.gauge("queries_waiting");
         let engine = Arc::clone(&self.engine);
@@ -39,7 +39,7 @@ impl Service {
         line.unwrap_or_else(|| panic!("no `{name}` in {metrics}")).parse().unwrap()
     }
 
-    /// The next task of a decider that answers queries.
+    /// Takes the next task of a decider that answers queries.
     pub(crate) async fn task(&self) -> Delivery<DeciderTask> {
         let poll = Poll { wait: Duration::from_secs(60), queries: true, ..Poll::default() };
         self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task waits")
@@ -50,7 +50,7 @@ impl Service {
         assert!(self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none(), "no task waits");
     }
 
-    /// Completes a task, answering every query with this.
+    /// Completes a task with the same answer to every query.
     pub(crate) async fn answer(
         &self,
         task: Delivery<DeciderTask>,
@@ -80,7 +80,7 @@ impl Service {
         self.engine.commands().tell(&at(id), signal).await.unwrap();
     }
 
-    /// A run whose first turn is completed, and which nothing happens to.
+    /// Starts a run, completes its first turn, and leaves it without anything to do.
     pub(crate) async fn idle(&self, id: &str) {
         self.start(id).await;
         let task = self.task().await;
@@ -107,7 +107,7 @@ fn names(task: &Delivery<DeciderTask>) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_and_asked_a_task_that_only_asks_is_made_and_nothing_is_written() {
+async fn idle_and_asked_a_query_task_is_made_without_a_write() {
     let service = Service::open().await;
     service.idle("w").await;
     let (before, commits) = (service.events("w").await, service.store.stats().commits);
@@ -120,13 +120,13 @@ async fn idle_and_asked_a_task_that_only_asks_is_made_and_nothing_is_written() {
         service.answer(task, Vec::new(), &said("7")).await.unwrap();
         assert_eq!(result(asking.await.unwrap()), ("7".to_owned(), 5));
     }
-    assert_eq!(service.store.stats().commits, commits, "S1.20");
-    assert_eq!(service.events("w").await, before, "S1.2");
+    assert_eq!(service.store.stats().commits, commits, "no write");
+    assert_eq!(service.events("w").await, before, "no event");
     assert_eq!(service.gauge("queries_waiting"), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_and_asked_while_a_decider_waits_it_is_handed_the_query_at_once() {
+async fn idle_and_asked_a_waiting_decider_gets_the_query_at_once() {
     let service = Service::open().await;
     service.idle("w").await;
     let engine = Arc::clone(&service.engine);
@@ -143,19 +143,19 @@ async fn idle_and_asked_while_a_decider_waits_it_is_handed_the_query_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_waits_and_asked_the_turn_takes_the_query_along_and_answers_after_its_decisions() {
+async fn turn_waits_and_asked_the_turn_answers_after_its_decisions() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
     let asking = service.ask("w", "total").await;
     let task = service.task().await;
-    assert!(!task.task().only_asks, "S1.16");
+    assert!(!task.task().only_asks, "the turn takes the query");
     assert_eq!(names(&task), ["total"]);
     let mark = history::RecordMarker { name: "seen".to_owned(), details: None };
     service.answer(task, vec![mark.into()], &said("7")).await.unwrap();
     let (total, version) = result(asking.await.unwrap());
     let marker = service.events("w").await.iter().find(|event| event.kind.name() == "Marker").unwrap().id;
-    assert_eq!((total.as_str(), version), ("7", marker), "it reflects the turn's decisions (S1.17)");
+    assert_eq!((total.as_str(), version), ("7", marker), "it reflects the turn's decisions");
     service.no_task().await;
 }
 
@@ -165,7 +165,7 @@ async fn first_turn_waits_and_asked_it_is_answered_by_the_first_turn() {
     service.start("w").await;
     let asking = service.ask("w", "total").await;
     let task = service.task().await;
-    assert!(!task.task().only_asks, "S1.12");
+    assert!(!task.task().only_asks, "the first turn takes the query");
     service.answer(task, Vec::new(), &said("0")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "0");
 }
@@ -180,13 +180,13 @@ async fn turn_started_and_asked_it_waits_for_the_next_task() {
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("nobody asked")).await.unwrap();
     let task = service.task().await;
-    assert!(task.task().only_asks, "S1.18");
+    assert!(task.task().only_asks, "the turn is over, so that a query task is made");
     service.answer(task, Vec::new(), &said("1")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_started_and_asked_the_next_turn_takes_it_along_if_one_waits_by_then() {
+async fn turn_started_and_asked_the_next_turn_takes_the_query() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -201,7 +201,7 @@ async fn turn_started_and_asked_the_next_turn_takes_it_along_if_one_waits_by_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_waits_and_an_event_comes_the_task_on_the_list_becomes_the_turn() {
+async fn query_waits_and_an_event_comes_its_task_becomes_the_turn() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -209,7 +209,7 @@ async fn query_waits_and_an_event_comes_the_task_on_the_list_becomes_the_turn() 
     let one = "baton_tasks_waiting{domain=\"default\",side=\"decider\",list=\"deciders\"} 1\n";
     assert!(service.engine.render_metrics().contains(one), "there are not two");
     let turn = service.task().await;
-    assert!(!turn.task().only_asks, "converted in place (S1.23)");
+    assert!(!turn.task().only_asks, "converted in place");
     assert_eq!(names(&turn), ["total"]);
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("1")).await.unwrap();
@@ -218,7 +218,7 @@ async fn query_waits_and_an_event_comes_the_task_on_the_list_becomes_the_turn() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_out_and_an_event_comes_the_turn_goes_its_way_and_the_answer_is_good_for_the_old_query_alone() {
+async fn query_out_and_an_event_comes_only_the_old_query_is_answered() {
     let service = Service::open().await;
     service.idle("w").await;
     let old = service.ask("w", "total").await;
@@ -230,7 +230,7 @@ async fn query_out_and_an_event_comes_the_turn_goes_its_way_and_the_answer_is_go
         !turn.task().only_asks,
         "DeciderScheduled and DeciderStarted are written, and nothing waits for the answer"
     );
-    assert_eq!(names(&turn), ["total"], "whoever asked after the signal was acknowledged must see it (S1.11)");
+    assert_eq!(names(&turn), ["total"], "a query sent after the acknowledged signal must reflect it");
     service.no_task().await;
     service.answer(asked, Vec::new(), &said("before")).await.unwrap();
     assert_eq!(result(old.await.unwrap()), ("before".to_owned(), 5), "it began before the signal");
@@ -240,14 +240,14 @@ async fn query_out_and_an_event_comes_the_turn_goes_its_way_and_the_answer_is_go
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_out_and_lost_it_is_put_again_and_the_late_answer_is_ignored() {
+async fn query_out_and_lost_it_is_put_again_without_the_late_answer() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
     let lost = service.task().await;
     let (late, id) = (lost.task().token.clone(), lost.task().queries[0].id.clone());
     lost.delivered();
-    // The decider died with it: another poll gets the query after a while.
+    // The decider died with the task: another poll gets the query after the timeout.
     let again = service.task().await;
     assert_eq!(again.task().queries[0].id, id);
     service.answer(again, Vec::new(), &said("7")).await.unwrap();
@@ -255,11 +255,11 @@ async fn query_out_and_lost_it_is_put_again_and_the_late_answer_is_ignored() {
     let before = service.events("w").await;
     let refusal = service.complete_with(&late, Vec::new(), vec![(id, said("late"))]).await.unwrap_err();
     assert!(matches!(refusal, Refusal::QueryTaskLost), "{refusal}");
-    assert_eq!(service.events("w").await, before, "S1.21");
+    assert_eq!(service.events("w").await, before, "no event");
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_out_and_late_its_answer_still_counts_while_somebody_waits() {
+async fn query_out_and_late_its_answer_counts_while_a_caller_waits() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -267,7 +267,7 @@ async fn query_out_and_late_its_answer_still_counts_while_somebody_waits() {
     let (token, id) = (slow.task().token.clone(), slow.task().queries[0].id.clone());
     slow.delivered();
     let again = service.task().await;
-    // It showed all that whoever asked may expect.
+    // The first task showed everything that the caller may expect.
     drop(service.complete_with(&token, Vec::new(), vec![(id, said("slow"))]).await);
     assert_eq!(result(asking.await.unwrap()).0, "slow");
     assert!(service.answer(again, Vec::new(), &said("again")).await.is_err());
@@ -303,19 +303,19 @@ async fn query_out_and_given_back_it_has_failed_and_nothing_else_has() {
         }
         other => panic!("{other}"),
     }
-    assert_eq!(service.events("w").await, before, "S1.25");
+    assert_eq!(service.events("w").await, before, "no event");
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_rides_and_its_turn_fails_times_out_or_is_given_back_the_next_takes_it_along() {
+async fn query_rides_and_its_turn_fails_the_next_turn_takes_it() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
     let asking = service.ask("w", "total").await;
-    // Its taker is gone.
+    // The poller is gone.
     drop(service.task().await);
     service.until("w", "DeciderFailed").await;
-    // Its decider gives it back.
+    // The decider fails the turn.
     let task = service.task().await;
     assert_eq!(names(&task), ["total"]);
     let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
@@ -323,7 +323,7 @@ async fn query_rides_and_its_turn_fails_times_out_or_is_given_back_the_next_take
     let fail = Command::FailTurn { turn: token.turn, reason: None, details: None };
     service.engine.tasks().answer_turn(&token, fail).await.unwrap();
     service.clock.advance(history::Duration::from_secs(2));
-    // Its decider dies.
+    // The decider dies.
     let task = service.task().await;
     assert_eq!(names(&task), ["total"]);
     task.delivered();
@@ -336,7 +336,7 @@ async fn query_rides_and_its_turn_fails_times_out_or_is_given_back_the_next_take
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_rides_and_its_run_closes_by_the_turn_it_is_answered_by_it() {
+async fn query_rides_and_its_turn_closes_the_run_it_is_answered() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -347,7 +347,7 @@ async fn query_rides_and_its_run_closes_by_the_turn_it_is_answered_by_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_rides_and_its_run_is_terminated_it_is_asked_of_the_closed_run() {
+async fn query_rides_and_its_run_is_terminated_the_closed_run_answers() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -364,7 +364,7 @@ async fn query_rides_and_its_run_is_terminated_it_is_asked_of_the_closed_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_and_asked_a_task_that_only_asks_shows_the_whole_run_whether_newest_or_earlier() {
+async fn closed_and_asked_a_query_task_shows_the_whole_run() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -382,7 +382,7 @@ async fn closed_and_asked_a_task_that_only_asks_shows_the_whole_run_whether_newe
         assert_eq!(task.task().run_id, run_id);
         assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowFailed");
         assert_eq!(task.task().queries[0].input, Some(json("[1]")));
-        // It is read like any other.
+        // Its history is readable like any other's.
         let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
         let page = engine::EventRange::default();
         assert_eq!(
@@ -417,7 +417,7 @@ async fn a_decider_that_does_not_answer_queries_is_given_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_decider_says_of_a_query_fails_the_query_and_nothing_else() {
+async fn an_error_of_a_query_fails_only_the_query() {
     let service = Service::open().await;
     service.idle("w").await;
     let failed = |reason: &str| QueryOutcome::Failed { reason: reason.to_owned(), message: None };
@@ -455,13 +455,13 @@ async fn what_the_decider_says_of_a_query_fails_the_query_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_what_the_run_was_never_asked_and_a_second_answer_are_faults_that_change_nothing() {
+async fn unknown_and_second_answers_are_faults_and_change_nothing() {
     let service = Service::open().await;
     service.idle("v").await;
     let other = service.ask("v", "total").await;
     let task = service.task().await;
     let elsewhere = task.task().queries[0].id.clone();
-    // It is with its decider, and nobody else is asked.
+    // The decider has the query, and no other decider gets it.
     task.delivered();
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -506,7 +506,7 @@ async fn a_task_that_only_asks_takes_no_decisions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_after_the_wait_has_ended_is_ignored_and_its_turn_is_recorded() {
+async fn a_late_answer_is_ignored_and_its_turn_is_recorded() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -522,7 +522,7 @@ async fn an_answer_after_the_wait_has_ended_is_ignored_and_its_turn_is_recorded(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_the_same_at_the_same_time_shares_one_query() {
+async fn equal_concurrent_queries_share_one_query() {
     let service = Service::open().await;
     service.idle("w").await;
     let mut asking = Vec::new();
@@ -540,7 +540,7 @@ async fn who_asks_the_same_at_the_same_time_shares_one_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_asked_so_much_and_no_more() {
+async fn queries_of_a_run_are_limited() {
     let service = Service::open().await;
     service.idle("w").await;
     let mut asking = Vec::new();
@@ -550,7 +550,7 @@ async fn a_run_is_asked_so_much_and_no_more() {
     let refusal = service.ask("w", "one too many").await.await.unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::TooManyWaiting { found: 1_000, max: 1_000, .. }), "{refusal}");
     assert!(refusal.is_retryable());
-    // What is asked already may be asked by more.
+    // More callers can join an existing query.
     asking.push(service.ask("w", "q0").await);
     let task = service.task().await;
     assert_eq!(task.task().queries.len(), 1_000);
@@ -581,7 +581,7 @@ async fn inputs_that_are_too_large_for_one_task_go_with_several() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_exist_cannot_be_asked() {
+async fn an_unknown_run_cannot_be_queried() {
     let service = Service::open().await;
     service.idle("w").await;
     let ask = |name: &str| QueryRequest { name: name.to_owned(), input: None, seen: None };
@@ -602,7 +602,7 @@ async fn what_does_not_exist_cannot_be_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_before_unseen_news_carries_a_version_that_is_stale() {
+async fn an_answer_without_the_latest_events_has_a_stale_version() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "first").await;
@@ -633,7 +633,7 @@ impl Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn paused_and_asked_a_task_that_only_asks_shows_it_whether_a_turn_waits_or_not() {
+async fn paused_and_asked_a_query_task_shows_the_run() {
     let service = Service::open().await;
     service.idle("w").await;
     service.pause("w").await;
@@ -649,7 +649,7 @@ async fn paused_and_asked_a_task_that_only_asks_shows_it_whether_a_turn_waits_or
         service.signal("w", "s").await;
         service.no_task().await;
     }
-    // What waited for an answer when the run was resumed goes with the turn that waits.
+    // A query that waits when the run is resumed is taken by the waiting turn.
     let asking = service.ask("w", "total").await;
     service.resume("w").await;
     let task = service.task().await;
@@ -659,7 +659,7 @@ async fn paused_and_asked_a_task_that_only_asks_shows_it_whether_a_turn_waits_or
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_held_when_its_run_was_paused_answers_what_it_was_asked() {
+async fn a_turn_held_at_the_pause_answers_its_queries() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;

@@ -1,4 +1,5 @@
-//! Queries where several nodes share a store: asked at one, answered by a decider at another, whatever happens between.
+//! Queries with several nodes over one store: sent to one node and answered by a decider at another, with failures
+//! in between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +23,13 @@ fn poll(node: &Service) -> Polling {
     )
 }
 
-/// Says this to everything that a task asks.
+/// Returns the same outcome for every query of a task.
 fn results(task: &DeciderTask, outcome: &QueryOutcome) -> Vec<(String, QueryOutcome)> {
     task.queries.iter().map(|query| (query.id.clone(), outcome.clone())).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_reaches_a_decider_at_another_node_at_once_and_writes_nothing() {
+async fn a_query_reaches_another_node_at_once_without_a_write() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     let polling = poll(&two);
@@ -40,11 +41,11 @@ async fn a_query_reaches_a_decider_at_another_node_at_once_and_writes_nothing() 
     assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
     two.answer(task, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "7");
-    assert_eq!(one.store.stats().commits, commits, "S1.20");
+    assert_eq!(one.store.stats().commits, commits, "no write");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_decider_says_against_a_query_comes_back_from_another_node_too() {
+async fn a_query_error_returns_from_another_node() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     for (outcome, code) in [
@@ -80,7 +81,7 @@ async fn an_answer_may_be_given_to_any_node() {
         task.delivered();
         three.complete_with(&token, Vec::new(), results.clone()).await.unwrap();
         assert_eq!(result(asking.await.unwrap()).0, "7");
-        // Once more, and the other node says that nobody waits.
+        // A second answer: the other node replies that no caller waits.
         assert!(three.complete_with(&token, Vec::new(), results).await.is_err());
     }
 }
@@ -102,23 +103,23 @@ async fn a_turn_that_another_node_has_ended_does_not_hold_a_query_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_dies_with_a_query_costs_the_caller_nothing_but_time() {
+async fn a_query_at_a_node_that_dies_is_answered_later() {
     let ([one, two, three], line) = nodes().await;
     two.idle("w").await;
     let at_two = poll(&two);
     until_waiting(&two, 1).await;
     let asking = one.ask("w", "total").await;
     at_two.await.unwrap().delivered();
-    // Whoever asks it now hears nothing; what it has heard is lost with it.
+    // A query forwarded to the stopped node gets no reply, and the queries it got earlier are lost with it.
     line.nodes.lock().unwrap().remove("http://node1");
     let at_three = poll(&three);
     let task = tokio::time::timeout(Duration::from_secs(30), at_three).await.expect("it is asked again").unwrap();
     three.answer(task, Vec::new(), &said("7")).await.unwrap();
-    assert_eq!(result(asking.await.unwrap()).0, "7", "S1.22");
+    assert_eq!(result(asking.await.unwrap()).0, "7", "another decider answers");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_learns_of_what_happens_at_another_node() {
+async fn a_query_watcher_is_notified_of_changes_at_another_node() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     let asking = two.ask("w", "total").await;
@@ -139,7 +140,7 @@ async fn a_watcher_learns_of_what_happens_at_another_node() {
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
 
-/// A decider that counts signals, at one node until it is aborted.
+/// Runs a decider that counts signals, at one node until it is aborted.
 fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
     let engine = Arc::clone(&node.engine);
     tokio::spawn(async move {
@@ -149,7 +150,7 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
             let (task, receipt) = task.split();
             receipt.delivered();
             let token = engine.tasks().decider_token(&task.token).unwrap();
-            // As a decider without a state at hand does it: from event 1.
+            // Like a decider without a cached state: from event 1.
             let page = EventRange { before: Some(task.started_event_id + 1), ..EventRange::default() };
             let Ok(read) = engine.tasks().turn_history(&token, &page).await else { continue };
             let is_signal = |kind: &EventKind| matches!(kind, EventKind::Signal(_));
@@ -173,10 +174,10 @@ async fn reads_its_writes(seed: u64) {
     let (mut told, mut answered) = (0, 0);
     for round in 0..40 {
         if round == 20 {
-            // A node vanishes, with its decider and all that it holds in memory.
+            // A node vanishes, with its decider and everything it holds in memory.
             deciders.remove(1).abort();
             line.nodes.lock().unwrap().remove("http://node1");
-            // Until the turn that it may have held has timed out.
+            // Until a turn that the node may have held has timed out.
             crate::members::pass(&nodes[0], 35).await;
         }
         let alive: &[usize] = if round < 20 { &[0, 1, 2] } else { &[0, 2] };
@@ -194,7 +195,7 @@ async fn reads_its_writes(seed: u64) {
             Ok(answer) => {
                 let (count, _) = result(Ok(answer));
                 let count: usize = count.parse().unwrap();
-                assert!(count >= told, "seed {seed}: {count} after {told} were acknowledged (S1.11)");
+                assert!(count >= told, "seed {seed}: {count} after {told} were acknowledged");
                 answered += 1;
             }
             Err(refusal) => assert!(matches!(refusal, Refusal::NotAnswered { .. }), "seed {seed}: {refusal}"),
@@ -209,14 +210,14 @@ async fn reads_its_writes(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_never_shows_less_than_was_acknowledged_before_it_at_whatever_node() {
+async fn a_query_at_any_node_reflects_acknowledged_events() {
     for seed in 0..many(20) {
         reads_its_writes(seed).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
+async fn a_watcher_is_notified_of_events_of_another_node() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     let run = one.engine.views().describe(&at("w")).await.unwrap().run;
@@ -233,7 +234,7 @@ async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
         tokio::spawn(async move { engine.views().closing_event(&at("w"), wait).await.unwrap().1.unwrap().0.status });
     tokio::time::sleep(Duration::from_secs(5)).await;
     two.signal("w", "go").await;
-    // A look comes every two seconds at least.
+    // A watcher reads the run at least every two seconds.
     let soon = Duration::from_millis(2_100);
     assert_eq!(tokio::time::timeout(soon, state).await.expect("it is seen soon").unwrap(), run.version + 1);
     events.await.unwrap().unwrap();
@@ -244,10 +245,10 @@ async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_never_without_a_turn_at_another_node_is_asked_there() {
+async fn a_run_always_busy_at_another_node_is_queried_there() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
-    // A decider waits at the node that is asked, and has nothing to do.
+    // A decider also waits at the node that is asked, and gets nothing.
     let waits_in_vain = poll(&one);
     until_waiting(&one, 1).await;
     let polling = poll(&two);
@@ -259,7 +260,7 @@ async fn a_run_that_is_never_without_a_turn_at_another_node_is_asked_there() {
     while !asking.is_finished() {
         turns += 1;
         assert!(turns < 20, "every turn took the next one's place, and none the query");
-        // The next turn begins as this one ends.
+        // The next turn starts when this one ends.
         two.signal("w", "s").await;
         let polling = poll(&two);
         until_waiting(&two, 1).await;

@@ -1,4 +1,4 @@
-//! The remaining cells of the table in tests/README.md, and that each of its cells names an existing test.
+//! Remaining cells of the table in tests/README.md, and a check that each cell names an existing test.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_waits_and_its_run_is_terminated_it_is_asked_of_the_closed_run() {
+async fn query_waits_and_its_run_is_terminated_the_closed_run_answers() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -54,12 +54,12 @@ async fn query_waits_and_its_node_dies_it_is_asked_again_and_answered() {
     let asking = service.ask("w", "total").await;
     let before = service.events("w").await;
     service.engine.begin_shutdown();
-    assert!(asking.await.unwrap().unwrap_err().is_retryable(), "S1.21");
+    assert!(asking.await.unwrap().unwrap_err().is_retryable(), "the caller may retry");
     let other = service.again().await;
     let asking = other.ask("w", "total").await;
     let task = other.task().await;
     other.answer(task, Vec::new(), &said("7")).await.unwrap();
-    assert_eq!(result(asking.await.unwrap()).0, "7", "S1.22");
+    assert_eq!(result(asking.await.unwrap()).0, "7", "the retry is answered");
     assert_eq!(other.events("w").await, before);
 }
 
@@ -117,7 +117,7 @@ async fn query_rides_and_asked_the_new_one_waits_for_the_next_task() {
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(first.await.unwrap()).0, "7");
-    assert!(!second.is_finished(), "it may expect more than the turn was shown (S1.18)");
+    assert!(!second.is_finished(), "it may expect more than the turn was shown");
     let task = service.task().await;
     assert!(task.task().only_asks && names(&task) == ["total"]);
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
@@ -125,7 +125,7 @@ async fn query_rides_and_asked_the_new_one_waits_for_the_next_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn query_rides_and_an_event_comes_it_is_answered_by_its_turn_with_a_version_that_is_stale() {
+async fn query_rides_and_an_event_comes_its_turn_answers_stale() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -155,7 +155,7 @@ async fn query_rides_and_its_caller_leaves_the_turn_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_started_and_its_decider_dies_the_query_waits_for_the_decider_timeout_and_no_longer() {
+async fn turn_started_and_its_decider_dies_the_query_waits_for_it() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -166,13 +166,13 @@ async fn turn_started_and_its_decider_dies_the_query_waits_for_the_decider_timeo
     service.no_task().await;
     service.clock.advance(history::Duration::from_millis(1));
     let turn = service.task().await;
-    assert_eq!((turn.task().attempt, names(&turn)), (2, vec!["total"]), "S1.19");
+    assert_eq!((turn.task().attempt, names(&turn)), (2, vec!["total"]), "the next turn takes the query");
     service.answer(turn, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "7");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_queries_leave_what_is_stored_as_it_was_to_the_byte() {
+async fn a_thousand_queries_leave_the_store_unchanged() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -188,15 +188,15 @@ async fn a_thousand_queries_leave_what_is_stored_as_it_was_to_the_byte() {
         service.answer(task, Vec::new(), &said("7")).await.unwrap();
         assert_eq!(result(asking.await.unwrap()).0, "7");
     }
-    assert_eq!(service.stored("w").await, stored, "S1.2");
-    assert_eq!((service.events("w").await, service.store.stats().commits), (events, commits), "S1.20");
+    assert_eq!(service.stored("w").await, stored, "nothing is stored");
+    assert_eq!((service.events("w").await, service.store.stats().commits), (events, commits), "no event and no write");
 }
 
-/// The sources in which the tests of the table are.
+/// Sources of the tests in the table.
 const SOURCES: [&str; 3] =
     [include_str!("queries.rs"), include_str!("query_table.rs"), include_str!("queries_elsewhere.rs")];
 
-/// How the name of a test begins that is one of a cell of the table.
+/// Prefixes of the names of tests that belong to a cell of the table.
 const ROWS: [&str; 9] = [
     "idle_",
     "first_turn_",
@@ -210,7 +210,7 @@ const ROWS: [&str; 9] = [
 ];
 
 #[test]
-fn every_cell_of_the_table_names_a_test_and_every_test_of_a_cell_is_in_the_table() {
+fn the_table_and_the_tests_name_each_other() {
     let docs = include_str!("../../../../tests/README.md");
     let table = docs.split("\n### ").find(|section| section.starts_with("Lifecycle of a query")).unwrap();
     let named: Vec<&str> = table.split('`').skip(1).step_by(2).filter(|name| name.contains('_')).collect();
@@ -224,7 +224,7 @@ fn every_cell_of_the_table_names_a_test_and_every_test_of_a_cell_is_in_the_table
     for name in of_cells {
         assert!(named.contains(name), "`{name}` is not in the table");
     }
-    // A cell without a test is one that cannot be.
+    // A cell without a test is impossible.
     let lines: Vec<&str> = table.lines().collect();
     let is_header = |pair: &[&str]| pair.get(1).is_some_and(|below| below.starts_with("|---"));
     let rows = lines.windows(2).filter(|pair| pair[0].starts_with("| ") && !is_header(pair)).map(|pair| pair[0]);

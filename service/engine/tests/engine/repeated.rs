@@ -1,4 +1,5 @@
-//! Requests that are repeated late: after hundreds of others, in the runs that go on for the one that recorded them, at another node.
+//! Requests that are repeated late: after hundreds of others, in runs that continue the one that recorded them, and
+//! at another node.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use crate::updates::{done, ids, named, result};
 use crate::{DOMAIN, Service, at, succeed};
 
-/// More than the state of a run has room for, some times over.
+/// Several times more than the state of a run can hold.
 pub(crate) const MANY: u64 = 5 * limits::REQUESTS_IN_STATE_MAX as u64;
 
 pub(crate) fn keyed(key: u64) -> Command {
@@ -27,7 +28,7 @@ impl Service {
         self.engine.commands().tell(&at(id), keyed(key)).await.unwrap()
     }
 
-    /// Tells it once more: it hears the same, and nothing is recorded.
+    /// Repeats a command: it returns the first result and records nothing.
     pub(crate) async fn tell_again(&self, id: &str, key: u64, first: &Admitted) {
         let before = self.events(id).await.len();
         let again = self.tell(id, key).await;
@@ -61,7 +62,7 @@ impl Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_turn_full_of_updates_each_is_known_when_it_is_asked_again_at_once() {
+async fn each_update_of_a_full_turn_is_known_when_repeated() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -103,7 +104,7 @@ async fn a_start_is_known_by_its_key_as_long_as_its_run_is_kept() {
     let turn = service.turn().await;
     service.complete(turn, vec![succeed()]).await.unwrap();
     assert_eq!(service.start_with("w", 900_001).await, again, "when it has closed");
-    // Others take its place, and more than fit into the state of a run.
+    // Other runs replace it, with more requests than fit into the state of a run.
     let mut others = Vec::new();
     for number in 1..=10 {
         service.clock.advance(history::Duration::from_days(2));
@@ -117,13 +118,13 @@ async fn a_start_is_known_by_its_key_as_long_as_its_run_is_kept() {
     }
     let newest = others.last().unwrap().run_id;
     assert_eq!(service.current("w").await, newest, "nobody was started twice");
-    // Deleted is deleted: then the key starts a run like any other.
+    // A deleted run is forgotten: the key then starts a run like any other.
     service.engine.commands().delete(&of("w", first.run_id), &engine::Deletion::default()).await.unwrap();
     assert!(!service.start_with("w", 900_001).await.repeated);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_is_known_after_hundreds_of_others_in_every_run_that_goes_on_and_at_every_node() {
+async fn a_signal_is_known_in_every_successor_and_at_every_node() {
     let service = Service::open().await;
     service.start("w").await;
     let first = service.tell_many("w", 0..MANY).await;
@@ -139,7 +140,8 @@ async fn a_signal_is_known_after_hundreds_of_others_in_every_run_that_goes_on_an
             service.tell_again("w", key, first).await;
         }
     }
-    // One that names its run is told, too, although the run is not the newest; one that names another is another request.
+    // A repetition that names its run is recognized, although the run is not the newest. One that names another run
+    // is another request.
     let told = service.engine.commands().tell(&of("w", first[0].run_id), keyed(3)).await.unwrap();
     assert_eq!((told.event_id, told.repeated), (first[3].event_id, true));
     assert!(!service.engine.commands().tell(&of("w", second), keyed(3)).await.unwrap().repeated);
@@ -148,7 +150,7 @@ async fn a_signal_is_known_after_hundreds_of_others_in_every_run_that_goes_on_an
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_with_few_keys_never_looks_for_more_and_one_with_many_looks_once_for_each_request() {
+async fn a_run_reads_marks_only_if_it_has_many_keys_and_only_once() {
     let service = Service::open().await;
     service.start_with("few", 900_001).await;
     service.tell_many("few", 0..limits::REQUESTS_IN_STATE_MAX as u64).await;
@@ -186,7 +188,7 @@ async fn an_update_is_looked_for_once_although_it_is_put_and_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_known_in_the_runs_that_go_on_with_its_answer_or_without() {
+async fn an_update_is_known_in_the_successors_of_its_run() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "a").await;
@@ -211,7 +213,7 @@ async fn an_update_is_known_in_the_runs_that_go_on_with_its_answer_or_without() 
     }
     let accepted = |kind: &EventKind| matches!(kind, EventKind::UpdateAccepted(_));
     assert!(!service.events("w").await.iter().any(|event| accepted(&event.kind)));
-    // Of the run that goes on it is another one where that is named.
+    // For the run that continues, it is another request if that run is named.
     let turn = service.turn().await;
     service.complete(turn, Vec::new()).await.unwrap();
     let current = service.current("w").await;
@@ -221,7 +223,7 @@ async fn an_update_is_known_in_the_runs_that_go_on_with_its_answer_or_without() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_before_a_reset_is_known_after_it_and_so_is_the_reset() {
+async fn requests_before_a_reset_and_the_reset_itself_stay_known() {
     let service = Service::open().await;
     service.idle("w").await;
     let branch_at = service.events("w").await.last().unwrap().id;
@@ -242,7 +244,7 @@ async fn what_came_before_a_reset_is_known_after_it_and_so_is_the_reset() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_not_to_be_kept_is_kept_for_a_day_where_requests_must_be_known() {
+async fn a_run_without_retention_is_kept_while_it_knows_requests() {
     let service = Service::open().await;
     let (retention, reuse_policy) = (history::Duration::ZERO, ReusePolicy::AllowDuplicate);
     let start = |id: &str| Start { retention, reuse_policy, ..Start::new(id, "test", "deciders") };
@@ -260,7 +262,7 @@ async fn a_run_that_is_not_to_be_kept_is_kept_for_a_day_where_requests_must_be_k
     assert_eq!(expires_at(service.stored("plain").await.unwrap()), now, "a start is known while its run is there");
     let kept = expires_at(service.stored("keyed").await.unwrap()).since(now);
     assert!(kept >= limits::REQUESTS_KEPT && kept <= history::Duration::from_secs(26 * 3_600), "{kept}");
-    // Nor is what is known lost with the run that takes its place.
+    // The keys are still known when another run replaces this one.
     let told = service.engine.commands().tell(&at("keyed"), keyed(5)).await.unwrap();
     assert!(told.repeated);
     service.engine.commands().start(DOMAIN, start("keyed")).await.unwrap();

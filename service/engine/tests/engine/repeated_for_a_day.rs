@@ -1,4 +1,5 @@
-//! For how long requests are known: a day, up to a hundred thousand of a workflow id, also when the store was closed meanwhile.
+//! How long requests are known: one day, up to a hundred thousand of a workflow id, even if the store was closed in
+//! between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use crate::{DOMAIN, Service, at, succeed};
 const HOUR: history::Duration = history::Duration::from_secs(3_600);
 const MINUTE: history::Duration = history::Duration::from_secs(60);
 
-/// The key of the first of the other requests.
+/// Key of the first of the other requests.
 const OTHERS: u64 = 800_000;
 
-/// What callers ask of an open run, beside signals, each with a key; in an order in which each can be done.
+/// Returns commands to an open run other than signals, each with a key, in an order in which each succeeds.
 fn others() -> Vec<Command> {
     let key = |number: u64| Some(RequestKey(OTHERS + number));
     vec![
@@ -36,7 +37,7 @@ fn terminate() -> Command {
 }
 
 impl Service {
-    /// A run that is forgotten when it has closed, unless it is kept for what is known by it.
+    /// Starts a run that is deleted when it has closed, unless it is kept for its known requests.
     async fn start_and_forget(&self, id: &str) {
         let start = Start {
             retention: history::Duration::ZERO,
@@ -48,7 +49,7 @@ impl Service {
         self.complete(turn, Vec::new()).await.unwrap();
     }
 
-    /// Time goes on, and the store forgets what it may.
+    /// Advances the clock, and lets the store delete what has expired.
     async fn wait(&self, times: u64, span: history::Duration) {
         for _ in 0..times {
             self.clock.advance(span);
@@ -66,8 +67,8 @@ impl Service {
         result(asking.await.unwrap())
     }
 
-    /// All of it once more: each hears what it heard first.
-    async fn hears_the_same(&self, id: &str, first: &[(Command, Admitted)], updated: &(String, u64, u64)) {
+    /// Repeats all requests: each returns its first result.
+    async fn repeat_all(&self, id: &str, first: &[(Command, Admitted)], updated: &(String, u64, u64)) {
         for (command, first) in first {
             let again = self.engine.commands().tell(&at(id), command.clone()).await.unwrap();
             let heard = (again.run_id, again.event_id, again.repeated);
@@ -79,7 +80,7 @@ impl Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_that_was_asked_a_minute_less_than_a_day_ago_is_known_while_the_store_forgets_what_it_may() {
+async fn requests_are_known_for_a_day_although_the_store_expires_runs() {
     let service = Service::open().await;
     for id in ["few", "many", "plain"] {
         service.start_and_forget(id).await;
@@ -106,10 +107,10 @@ async fn all_that_was_asked_a_minute_less_than_a_day_ago_is_known_while_the_stor
     assert_eq!(gone.code(), "unknown-workflow", "nothing is known by it, so that it was forgotten");
     for node in [&service, &service.again().await] {
         for (id, first, updated) in &heard {
-            node.hears_the_same(id, first, updated).await;
+            node.repeat_all(id, first, updated).await;
         }
     }
-    // Not for ever: a day, up to an hour as ages are counted in hours, and one for clocks that differ.
+    // Keys expire after a day, plus up to an hour because ages are counted in hours, plus one for differing clocks.
     service.wait(3, HOUR).await;
     for (id, ..) in &heard {
         let refused = service.engine.commands().tell(&at(id), keyed(0)).await.unwrap_err();
@@ -118,7 +119,7 @@ async fn all_that_was_asked_a_minute_less_than_a_day_ago_is_known_while_the_stor
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_are_known_and_those_that_are_forgotten_for_more_are_counted() {
+async fn a_hundred_thousand_requests_are_known_and_the_rest_counted() {
     let service = Service::open().await;
     service.start("w").await;
     let first = service.tell_many("w", 0..MANY).await;
@@ -127,7 +128,7 @@ async fn a_hundred_thousand_are_known_and_those_that_are_forgotten_for_more_are_
     let full = with_marks(&head, limits::REQUESTS_MAX).expect("it has marks");
     let expect = Expect::Exactly { run: head.run, version: head.version };
     assert!(matches!(service.store.commit(&key, expect, &full, &[]).await.unwrap(), Cas::Won));
-    // At a node that had no part in that.
+    // At a node that has not seen these requests.
     let node = service.again().await;
     let counted = || (node.gauge("request_marks_written_total"), node.gauge("requests_forgotten_early_total"));
     node.tell_again("w", 0, &first[0]).await;
@@ -136,7 +137,7 @@ async fn a_hundred_thousand_are_known_and_those_that_are_forgotten_for_more_are_
     node.tell_many("w", MANY..MANY + more).await;
     let (written, forgotten) = counted();
     assert!(written >= limits::REQUESTS_SPILLED_MIN as u64 && forgotten == written, "{written}, {forgotten}");
-    // The oldest of them, and no other.
+    // Only the oldest ones are forgotten.
     let place = usize::try_from(forgotten).unwrap();
     node.tell_again("w", forgotten, &first[place]).await;
     let again = node.tell("w", forgotten - 1).await;
@@ -144,7 +145,7 @@ async fn a_hundred_thousand_are_known_and_those_that_are_forgotten_for_more_are_
 }
 
 #[tokio::test]
-async fn what_the_embedded_store_knows_of_requests_it_knows_when_it_is_opened_again() {
+async fn the_embedded_store_knows_requests_after_it_is_reopened() {
     let directory = tempfile::TempDir::new().unwrap();
     let clock = simulation::told::Told::new();
     let open = async || {
@@ -170,7 +171,7 @@ async fn what_the_embedded_store_knows_of_requests_it_knows_when_it_is_opened_ag
 
     let service = open().await;
     assert_eq!(service.start_with("w", 900_001).await, Started { repeated: true, ..started });
-    service.hears_the_same("w", &first, &updated).await;
+    service.repeat_all("w", &first, &updated).await;
     for key in [0, MANY / 2, MANY - 1] {
         service.tell_again("w", key, &signals[usize::try_from(key).unwrap()]).await;
     }
@@ -181,7 +182,7 @@ async fn what_the_embedded_store_knows_of_requests_it_knows_when_it_is_opened_ag
 
     let service = open().await;
     assert_eq!(service.start_with("w", 900_001).await, Started { repeated: true, ..started }, "it has closed, too");
-    service.hears_the_same("w", &first, &updated).await;
+    service.repeat_all("w", &first, &updated).await;
     let refused = service.engine.commands().tell(&at("w"), keyed(999_999)).await.unwrap_err();
     assert!(matches!(refused, Refusal::Fault(history::Fault::RunClosed { .. })), "{refused}");
     service.engine.shutdown().await.unwrap();

@@ -1,4 +1,4 @@
-//! Rotation of the secret that task tokens are made with.
+//! Rotation of the secret that signs task tokens.
 
 use engine::{Limited, Refusal, SECRET_OVERLAP};
 
@@ -31,7 +31,7 @@ async fn a_token_is_good_for_the_overlap_of_a_rotation_and_no_longer() {
 }
 
 #[tokio::test]
-async fn a_rotation_without_an_overlap_ends_the_tokens_before_and_is_kept() {
+async fn a_rotation_without_overlap_ends_earlier_tokens() {
     let service = Service::open().await;
     service.start("a").await;
     let turn = service.turn().await;
@@ -47,7 +47,7 @@ async fn a_rotation_without_an_overlap_ends_the_tokens_before_and_is_kept() {
 }
 
 #[tokio::test]
-async fn as_many_secrets_are_good_at_once_as_may_be_and_one_that_ends_the_others_always_finds_room() {
+async fn secrets_are_limited_except_with_a_zero_overlap() {
     let service = Service::open().await;
     let rotate = |overlap| service.engine.secrets().rotate(overlap);
     for _ in 1..8 {
@@ -62,7 +62,7 @@ async fn as_many_secrets_are_good_at_once_as_may_be_and_one_that_ends_the_others
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_node_knows_a_secret_before_anybody_makes_a_token_with_it() {
+async fn every_node_knows_a_secret_before_it_signs_a_token() {
     let (store, clock) = (slow_store().await, clock());
     let one = open(&store, &clock, Some("http://one".to_owned())).await;
     let two = open(&store, &clock, Some("http://two".to_owned())).await;

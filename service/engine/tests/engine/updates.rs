@@ -1,4 +1,4 @@
-//! Updates: every state in which a run can be asked to take one, and everything that can become of it (S1-E).
+//! Updates: every state of a run in which one can be sent, and every outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) fn rejected() -> Verdict {
     Verdict::Rejected { reason: "taken".to_owned(), details: json("[2]") }
 }
 
-/// A poll that takes updates.
+/// Returns a poll that takes updates.
 pub(crate) fn takes_updates(wait: Duration, updates: usize) -> Poll {
     Poll { wait, updates, identity: Some("d".to_owned()), ..Poll::default() }
 }
@@ -55,7 +55,7 @@ pub(crate) fn result(answered: Result<UpdateProgress, Refusal>) -> (String, u64,
 }
 
 impl Service {
-    /// Asks for an update and does not wait for the answer; it is put when this returns, or has its answer.
+    /// Sends an update without waiting for the answer. When this returns, the update is put or answered.
     pub(crate) async fn update_of(&self, at: RunRef, update: UpdateRequest, wait: Duration) -> Asking {
         let before = self.gauge("updates_waiting");
         let engine = Arc::clone(&self.engine);
@@ -89,7 +89,7 @@ impl Service {
         self.say_as(Author::default(), token, answers, decisions).await
     }
 
-    /// The same, of somebody who is known.
+    /// Answers a turn as an authenticated caller.
     pub(crate) async fn say_as(
         &self,
         author: Author,
@@ -106,7 +106,7 @@ impl Service {
         self.engine.tasks().answer_turn_with(&token, command, Vec::new(), answers.collect()).await
     }
 
-    /// Takes the next task, which is speculative, and says this.
+    /// Takes the next task, which must be speculative, and answers it.
     pub(crate) async fn judged(&self, answers: &[(&str, Verdict)], decisions: Vec<Decision>) -> Result<(), Refusal> {
         let task = self.judge().await;
         assert!(task.task().speculative);
@@ -115,7 +115,7 @@ impl Service {
         self.say(&token, answers, decisions).await
     }
 
-    /// The same service after its process died and another one began.
+    /// Opens the service again, as after its process died.
     pub(crate) async fn again(&self) -> Self {
         let settings = Settings { seed: Some(8), ..Settings::default() };
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
@@ -123,7 +123,7 @@ impl Service {
         Self { engine, clock, store }
     }
 
-    /// Everything that is stored of a run.
+    /// Returns the stored head of a run.
     pub(crate) async fn stored(&self, id: &str) -> Option<store::Head> {
         let key = store::HeadKey { domain: DOMAIN.into(), workflow_id: id.into() };
         self.store.load(&key).await.unwrap()
@@ -148,10 +148,10 @@ async fn an_accepted_update_is_one_turn_and_one_commit() {
     task.delivered();
     service.say(&token, &[("u", done("2"))], vec![marker()]).await.unwrap();
     assert_eq!(result(asking.await.unwrap()), ("2".to_owned(), 10, 11), "the version that the whole turn left");
-    assert_eq!(service.store.stats().commits, commits + 1, "S1.36");
+    assert_eq!(service.store.stats().commits, commits + 1, "one commit");
     let names = service.names("w").await;
     assert_eq!(names[before.len()..], [&TURN[..], &UPDATE, &["Marker"]].concat());
-    // What the decider was shown before it was recorded is what was recorded.
+    // The decider was shown the same events before they were recorded.
     let window = &service.events("w").await[2..before.len() + 2];
     assert_eq!(shown, window);
     assert_eq!(service.gauge("updates_waiting"), 0);
@@ -177,7 +177,7 @@ async fn a_decider_that_waits_is_handed_the_update_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejected_update_leaves_what_is_stored_as_it_was_to_the_byte() {
+async fn a_rejected_update_leaves_the_store_unchanged() {
     let service = Service::open().await;
     service.idle("w").await;
     let (stored, commits) = (service.stored("w").await, service.store.stats().commits);
@@ -192,12 +192,12 @@ async fn a_rejected_update_leaves_what_is_stored_as_it_was_to_the_byte() {
             other => panic!("{other}"),
         }
     }
-    assert_eq!(service.stored("w").await, stored, "S1.35");
+    assert_eq!(service.stored("w").await, stored, "a rejection stores nothing");
     assert_eq!(service.store.stats().commits, commits);
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_a_turn_waits_the_update_rides_along_and_its_rejection_leaves_nothing_of_itself() {
+async fn a_waiting_turn_takes_the_update_and_leaves_no_rejection() {
     let service = Service::open().await;
     service.idle("w").await;
     for (verdict, more) in [(rejected(), &[][..]), (done("2"), &UPDATE[..])] {
@@ -246,7 +246,7 @@ async fn a_decider_that_takes_no_updates_is_given_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decider_that_takes_one_update_at_a_time_is_given_one_at_a_time() {
+async fn a_decider_gets_no_more_updates_than_it_takes() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = [service.update("w", "u").await, service.update("w", "v").await, service.update("w", "x").await];
@@ -265,7 +265,7 @@ async fn a_decider_that_takes_one_update_at_a_time_is_given_one_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_that_comes_while_an_update_is_judged_sends_it_back_and_it_is_accepted_once() {
+async fn an_event_during_judging_repeats_it_and_it_is_accepted_once() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -277,7 +277,7 @@ async fn news_that_comes_while_an_update_is_judged_sends_it_back_and_it_is_accep
     let refused = service.say(&token, &[("u", done("2"))], vec![marker()]).await.unwrap_err();
     assert_eq!(refused.code(), "turn-lost");
     assert_eq!(service.events("w").await, before, "nothing of it is recorded");
-    // With the turn of the news it comes again.
+    // The turn of the news takes it again.
     let again = service.judge().await;
     assert!(!again.task().speculative && ids(&again) == ["u"]);
     let second = again.task().token.clone();
@@ -303,7 +303,7 @@ async fn a_rejection_stands_whatever_came_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_repeats_an_answer_that_was_recorded_hears_just_that() {
+async fn a_repeated_answer_gets_an_error_that_it_is_recorded() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -326,7 +326,7 @@ async fn a_turn_that_is_lost_puts_its_updates_again() {
     let task = service.judge().await;
     let late = task.task().token.clone();
     task.delivered();
-    // Given back.
+    // The decider fails the turn.
     let task = service.judge().await;
     let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
     task.delivered();
@@ -339,7 +339,7 @@ async fn a_turn_that_is_lost_puts_its_updates_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_a_decider_gives_back_is_recorded_as_failed_and_the_next_one_takes_its_update_along() {
+async fn a_failed_turn_is_recorded_and_the_next_takes_its_update() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -362,7 +362,7 @@ async fn a_turn_that_a_decider_gives_back_is_recorded_as_failed_and_the_next_one
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_did_not_arrive_goes_to_the_poller_who_waits_and_takes_its_update_along() {
+async fn an_undelivered_turn_goes_on_to_a_poller_with_its_update() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -372,7 +372,7 @@ async fn a_turn_that_did_not_arrive_goes_to_the_poller_who_waits_and_takes_its_u
     let engine = Arc::clone(&service.engine);
     let poll = takes_updates(Duration::from_secs(600), 64);
     let next = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await });
-    // Time goes on once everybody waits.
+    // Time advances once all tasks wait.
     tokio::time::sleep(Duration::from_millis(1)).await;
     drop(task);
     let task = next.await.unwrap().unwrap().expect("the turn waits");
@@ -399,7 +399,7 @@ async fn an_answer_that_was_lost_is_fetched_again_by_the_updates_id() {
     assert_eq!(code(service.update("w", "v").await.await.unwrap()), "update-rejected");
     service.nothing_to_judge().await;
 
-    // Another process knows what is recorded, and judges again what was not.
+    // Another process knows recorded answers, and judges the other updates again.
     let other = service.again().await;
     assert_eq!(result(other.update("w", "u").await.await.unwrap()), first);
     let asking = other.update("w", "v").await;
@@ -411,7 +411,7 @@ async fn an_answer_that_was_lost_is_fetched_again_by_the_updates_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejection_is_judged_anew_when_it_has_been_forgotten() {
+async fn an_update_is_judged_again_after_its_rejection_expires() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -437,7 +437,7 @@ async fn of_fifty_updates_with_one_version_one_is_accepted() {
         let update = UpdateRequest { if_version: Some(version), ..named(&format!("u{index}")) };
         asking.push(service.update_of(at("w"), update, Duration::from_secs(60)).await);
     }
-    // The decider accepts whatever it is given.
+    // The decider accepts every update it gets.
     let task = service.judge().await;
     assert_eq!(ids(&task), ["u0"], "one with a condition is judged alone");
     let token = task.task().token.clone();
@@ -456,7 +456,7 @@ async fn of_fifty_updates_with_one_version_one_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_with_a_condition_fails_when_anything_else_has_changed_meanwhile() {
+async fn an_update_fails_if_its_expected_version_has_changed() {
     let service = Service::open().await;
     service.idle("w").await;
     let version = service.engine.views().describe(&at("w")).await.unwrap().run.version;
@@ -468,7 +468,7 @@ async fn an_update_with_a_condition_fails_when_anything_else_has_changed_meanwhi
     service.signal("w", "go").await;
     assert_eq!(service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
     assert_eq!(code(asking.await.unwrap()), "version-moved");
-    // And it does not ride on the turn of the news.
+    // The turn with news does not take it.
     assert!(ids(&service.judge().await).is_empty());
 }
 
@@ -478,7 +478,7 @@ async fn a_decider_may_accept_now_and_answer_in_a_later_turn() {
     service.idle("w").await;
     let asking = service.update("w", "u").await;
     service.judged(&[("u", Verdict::Later)], vec![activity("a", "runners")]).await.unwrap();
-    // Who does not wait so long is told that it is accepted.
+    // A caller with a shorter wait gets that it is accepted.
     let accepted = service.update_of(at("w"), named("u"), Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((accepted.event_id, accepted.done), (9, None));
     let task = service.engine.tasks().poll_activity(DOMAIN, "runners", Poll::default()).await.unwrap().unwrap();
@@ -518,7 +518,7 @@ async fn an_update_that_was_accepted_survives_the_death_of_its_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_closes_ends_the_wait_and_one_that_goes_on_takes_the_update_along() {
+async fn a_close_ends_the_wait_and_a_successor_takes_the_update() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -544,7 +544,7 @@ async fn a_run_that_closes_ends_the_wait_and_one_that_goes_on_takes_the_update_a
     turn.delivered();
     let asking = service.update("c", "u").await;
     service.say(&token, &[], vec![ContinueAsNew::default().into()]).await.unwrap();
-    // With its first turn or the one after it, whichever is quicker.
+    // With the first turn or the one after it, whichever is quicker.
     let first = service.judge().await;
     assert_eq!(first.task().previous_started_event_id, 0);
     let is_with_it = ids(&first) == ["u"];
@@ -558,7 +558,7 @@ async fn a_run_that_closes_ends_the_wait_and_one_that_goes_on_takes_the_update_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_the_same_at_the_same_time_is_answered_together() {
+async fn concurrent_updates_with_one_id_share_the_answer() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking: Vec<Asking> = {
@@ -578,7 +578,7 @@ async fn who_asks_the_same_at_the_same_time_is_answered_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_hangs_up_while_a_decider_judges_finds_the_answer_later() {
+async fn a_caller_that_disconnects_finds_the_answer_later() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update_of(at("w"), named("u"), Duration::from_secs(1)).await;
@@ -591,7 +591,7 @@ async fn a_caller_who_hangs_up_while_a_decider_judges_finds_the_answer_later() {
     }
     service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap();
     assert_eq!(result(service.update("w", "u").await.await.unwrap()).0, "2");
-    // One that no decider has is taken away.
+    // An update that no decider has is withdrawn.
     let asking = service.update_of(at("w"), named("v"), Duration::from_secs(1)).await;
     match asking.await.unwrap().unwrap_err() {
         Refusal::UpdateNotAnswered { recorded, .. } => assert!(!recorded),
@@ -602,7 +602,7 @@ async fn a_caller_who_hangs_up_while_a_decider_judges_finds_the_answer_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_asked_is_a_fault_and_what_is_not_answered_is_rejected() {
+async fn unknown_answers_are_faults_and_missing_ones_rejections() {
     let service = Service::open().await;
     service.idle("w").await;
     let before = service.stored("w").await;
@@ -615,7 +615,7 @@ async fn what_nobody_asked_is_a_fault_and_what_is_not_answered_is_rejected() {
     let twice = service.say(&token, &[("u", done("2")), ("u", rejected())], Vec::new()).await.unwrap_err();
     assert!(matches!(twice, Refusal::Fault(Fault::Invalid { .. })), "{twice}");
     assert_eq!(service.stored("w").await, before, "no effect");
-    // The task may still be answered as it should.
+    // The task can still be answered correctly.
     service.say(&token, &[], Vec::new()).await.unwrap();
     match asking.await.unwrap().unwrap_err() {
         Refusal::UpdateRejected { reason, .. } => assert_eq!(reason, "unanswered"),
@@ -625,7 +625,7 @@ async fn what_nobody_asked_is_a_fault_and_what_is_not_answered_is_rejected() {
     // After the wait.
     let late = service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err();
     assert_eq!(late.code(), "turn-lost");
-    // To a turn that asks nothing of the kind.
+    // For a turn without updates.
     service.signal("w", "go").await;
     let task = service.judge().await;
     let token = task.task().token.clone();
@@ -635,7 +635,7 @@ async fn what_nobody_asked_is_a_fault_and_what_is_not_answered_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_to_what_is_not_there_are_refused_each_with_its_code() {
+async fn updates_of_unknown_runs_are_refused_with_their_codes() {
     let service = Service::open().await;
     service.idle("w").await;
     let run_id = Some(uuid::Uuid::from_u128(9));
@@ -686,7 +686,7 @@ async fn large_updates_come_a_few_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_ends_the_wait_of_updates_that_no_decider_has_and_of_those_whose_turn_it_undoes() {
+async fn a_pause_ends_the_wait_of_updates_that_no_decider_has() {
     let service = Service::open().await;
     service.idle("w").await;
     let by_hand = || history::event::ByHand { identity: None, reason: None };
@@ -708,7 +708,7 @@ async fn a_pause_ends_the_wait_of_updates_that_no_decider_has_and_of_those_whose
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_is_accepted_for_later_by_the_turn_that_closes_the_run_is_not_said_to_be_rejected() {
+async fn an_update_accepted_by_the_closing_turn_is_not_rejected() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -730,14 +730,14 @@ async fn of_fifty_signals_with_one_version_one_is_accepted() {
         signaling.spawn(async move { engine.commands().tell(&at("w"), signal).await });
     }
     let told = signaling.join_all().await;
-    assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1, "D11");
+    assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1, "one of them is recorded");
     let stale = |refusal: &Refusal| matches!(refusal, Refusal::Fault(Fault::VersionMoved { .. }));
     assert_eq!(told.iter().filter(|told| told.as_ref().err().is_some_and(stale)).count(), 49);
-    assert_eq!(service.names("w").await[before..], ["Signal", "DeciderScheduled"], "S1.15");
+    assert_eq!(service.names("w").await[before..], ["Signal", "DeciderScheduled"], "one signal and one turn");
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_more_updates_in_one_turn_than_a_run_remembers_each_hears_its_answer() {
+async fn each_update_of_a_very_full_turn_gets_its_answer() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -761,7 +761,7 @@ async fn of_more_updates_in_one_turn_than_a_run_remembers_each_hears_its_answer(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_queries_along_again() {
+async fn a_redelivered_turn_takes_its_updates_and_queries_again() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -776,7 +776,7 @@ async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_queries
     };
     let lost = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(1)).await.unwrap().unwrap();
     assert_eq!((lost.task().updates.len(), lost.task().queries.len()), (1, 1));
-    // It is on its way, as far as the service knows.
+    // The service considers the task delivered.
     lost.delivered();
     let task = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(2)).await.unwrap().unwrap();
     assert_eq!((ids(&task), task.task().queries.len()), (vec!["u"], 1));

@@ -1,4 +1,5 @@
-//! Updates where several nodes share a store: put at one, judged by a decider at another, whatever happens between.
+//! Updates with several nodes over one store: sent to one node and judged by a decider at another, with failures in
+//! between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::elsewhere::{nodes, until_waiting};
 use crate::updates::{Asking, code, done, ids, marker, named, rejected, result, takes_updates};
 use crate::{DOMAIN, Service, at};
 
-/// What an update may take from one node to a decider at another. Source: as for tasks, issue "many nodes over one table".
+/// Maximum time of handing an update from one node to a decider at another. Ours: as for tasks.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 type Polling = tokio::task::JoinHandle<Delivery<DeciderTask>>;
@@ -26,7 +27,7 @@ fn poll(node: &Service) -> Polling {
     )
 }
 
-/// A poll that waits, and of which all nodes know.
+/// Starts a poll, and waits until all nodes know of it.
 async fn waiting(node: &Service) -> Polling {
     let polling = poll(node);
     until_waiting(node, 1).await;
@@ -40,7 +41,7 @@ fn token(task: Delivery<DeciderTask>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_reaches_a_decider_at_another_node_at_once_and_is_one_commit() {
+async fn an_update_reaches_another_node_at_once_in_one_commit() {
     let ([one, two, three], _) = nodes().await;
     two.idle("w").await;
     let polling = waiting(&two).await;
@@ -52,10 +53,10 @@ async fn an_update_reaches_a_decider_at_another_node_at_once_and_is_one_commit()
     assert!(task.task().speculative && ids(&task) == ["u"]);
     two.say(&token(task), &[("u", done("2"))], Vec::new()).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "2");
-    assert_eq!(one.store.stats().commits, commits + 1, "S1.36");
+    assert_eq!(one.store.stats().commits, commits + 1, "one commit");
     let turn = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted", "UpdateAccepted", "UpdateCompleted"];
     assert_eq!(one.names("w").await[before..], turn);
-    // Whoever lost the answer asks again, wherever.
+    // A caller that lost the response can repeat the update at any node.
     for node in [&one, &two, &three] {
         assert_eq!(result(node.update("w", "u").await.await.unwrap()).0, "2");
     }
@@ -64,7 +65,7 @@ async fn an_update_reaches_a_decider_at_another_node_at_once_and_is_one_commit()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_rejected_at_another_node_leaves_what_is_stored_as_it_was_to_the_byte() {
+async fn a_rejection_at_another_node_leaves_the_store_unchanged() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     let stored = one.stored("w").await;
@@ -74,14 +75,14 @@ async fn an_update_rejected_at_another_node_leaves_what_is_stored_as_it_was_to_t
         two.say(&token(polling.await.unwrap()), &[(id, rejected())], Vec::new()).await.unwrap();
         let Refusal::UpdateRejected { reason, details, .. } = asking.await.unwrap().unwrap_err() else { panic!() };
         assert_eq!((reason.as_str(), details.unwrap().text()), ("taken", Some("[2]")));
-        // It is remembered where it was put.
+        // The rejection is remembered where the update was sent.
         assert_eq!(code(one.update("w", id).await.await.unwrap()), "update-rejected");
     }
-    assert_eq!(one.stored("w").await, stored, "S1.35");
+    assert_eq!(one.stored("w").await, stored, "a rejection stores nothing");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_became_of_an_update_comes_back_from_another_node_whatever_it_is() {
+async fn every_outcome_of_an_update_returns_from_another_node() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     let failed = Verdict::Failed { reason: "broken".to_owned(), details: None };
@@ -122,7 +123,7 @@ async fn a_condition_is_held_at_another_node_too() {
 async fn a_verdict_may_be_given_to_any_node() {
     let ([one, two, three], _) = nodes().await;
     two.idle("w").await;
-    // With a speculative turn, and with one that the run has anyway.
+    // With a speculative turn, and with a regular one.
     for (id, is_speculative) in [("a", true), ("b", false)] {
         let asking = if is_speculative {
             one.update("w", id).await
@@ -133,7 +134,7 @@ async fn a_verdict_may_be_given_to_any_node() {
         let task = poll(&two).await.unwrap();
         assert_eq!((task.task().speculative, ids(&task)), (is_speculative, vec![id]));
         let token = token(task);
-        // What the rules say against it comes back, and changes nothing.
+        // A refusal by the rules is returned, and changes nothing.
         let refused = three.say(&token, &[("x", done("2"))], Vec::new()).await.unwrap_err();
         assert_eq!(refused.code(), "update-unknown", "{refused}");
         three.say(&token, &[(id, done("2"))], vec![marker()]).await.unwrap();
@@ -144,7 +145,7 @@ async fn a_verdict_may_be_given_to_any_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_another_node_records_has_its_decider_s_name_and_is_held_to_what_it_may_decide() {
+async fn a_passed_answer_keeps_its_decider_s_name_and_permissions() {
     let ([one, two, three], _) = nodes().await;
     two.idle("w").await;
     let before = one.names("w").await.len();
@@ -174,7 +175,7 @@ async fn an_update_rides_along_with_a_turn_at_another_node() {
     two.idle("w").await;
     two.signal("w", "go").await;
     let held = two.judge().await;
-    // The turn is out there, and somebody else waits there, too.
+    // The turn is at the other node, and another decider waits there, too.
     let polling = waiting(&two).await;
     let asking = one.update("w", "u").await;
     two.signal("w", "go").await;
@@ -189,7 +190,7 @@ async fn an_update_rides_along_with_a_turn_at_another_node() {
 async fn an_update_that_no_decider_takes_at_another_node_comes_back() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
-    // It waits for turns, and judges no updates.
+    // This decider takes turns, but no updates.
     let engine = Arc::clone(&two.engine);
     let plain = Poll { wait: Duration::from_secs(60), ..Poll::default() };
     let plain = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", plain).await });
@@ -206,7 +207,7 @@ async fn an_update_that_no_decider_takes_at_another_node_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_another_node_has_ended_does_not_hold_an_update_up() {
+async fn a_turn_ended_by_another_node_does_not_delay_an_update() {
     let ([one, two], _) = nodes().await;
     one.idle("w").await;
     one.signal("w", "go").await;
@@ -218,8 +219,8 @@ async fn a_turn_that_another_node_has_ended_does_not_hold_an_update_up() {
     assert_eq!(result(asking.await.unwrap()).0, "2");
 }
 
-/// Three nodes, and an update that was put at the first and that a decider of the second has, when the second vanishes: the
-/// nodes, what that decider holds, and who waits.
+/// Sends an update to the first of three nodes, lets a decider of the second take it, and stops the second node.
+/// Returns the nodes, the token of that decider, and the waiting caller.
 async fn lost(update: UpdateRequest) -> ([Service; 3], String, Asking) {
     let ([one, two, three], line) = nodes().await;
     two.idle("w").await;
@@ -232,7 +233,7 @@ async fn lost(update: UpdateRequest) -> ([Service; 3], String, Asking) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_judged_elsewhere_when_the_node_that_has_it_dies_and_counts_once() {
+async fn an_update_of_a_dead_node_is_judged_elsewhere_and_counts_once() {
     let ([one, _two, three], held, asking) = lost(named("u")).await;
     let answers = [("u", done("1"))];
     let error = three.say(&held, &answers, Vec::new()).await.unwrap_err();
@@ -250,7 +251,7 @@ async fn an_update_is_judged_elsewhere_when_the_node_that_has_it_dies_and_counts
 #[tokio::test(start_paused = true)]
 async fn an_update_that_was_recorded_by_a_node_that_died_is_found() {
     let ([one, two, _three], held, asking) = lost(named("u")).await;
-    // It was at it, and has told nobody.
+    // The node has recorded the answer, but could not reply.
     two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     let polling = poll(&one);
     assert_eq!(result(asking.await.unwrap()).0, "1");
@@ -259,14 +260,17 @@ async fn an_update_that_was_recorded_by_a_node_that_died_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_loss_of_a_node_a_rejection_is_not_passed_off_as_final() {
+async fn a_rejection_is_not_final_after_the_loss_of_a_node() {
     let ([one, two, three], held, asking) = lost(named("u")).await;
     let task = poll(&three).await.unwrap();
     three.say(&token(task), &[("u", rejected())], Vec::new()).await.unwrap();
-    let is_unknown = |refusal: &Refusal| matches!(refusal, Refusal::UpdateNotAnswered { recorded: true, why, .. } if why.contains("rejected"));
+    let is_unknown = |refusal: &Refusal| match refusal {
+        Refusal::UpdateNotAnswered { recorded, why, .. } => *recorded && why.contains("rejected"),
+        _ => false,
+    };
     let refusal = asking.await.unwrap().unwrap_err();
     assert!(is_unknown(&refusal), "{refusal}");
-    // Asked again at once it is no more certain, also where it was not asked before.
+    // Repeated at once, the outcome is still unknown, also at a node that did not get it before.
     for node in [&one, &three] {
         let asking = node.update("w", "u").await;
         if !asking.is_finished() {
@@ -275,7 +279,7 @@ async fn after_the_loss_of_a_node_a_rejection_is_not_passed_off_as_final() {
         let refusal = asking.await.unwrap().unwrap_err();
         assert!(is_unknown(&refusal), "{refusal}");
     }
-    // The lost node knows by then that it may be taken for dead, and what its decider says comes too late.
+    // By then the lost node knows that others may consider it dead, and refuses the late answer of its decider.
     crate::members::pass(&one, 6).await;
     assert_eq!(code(one.update("w", "u").await.await.unwrap()), "update-rejected");
     let late = two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap_err();
@@ -284,7 +288,7 @@ async fn after_the_loss_of_a_node_a_rejection_is_not_passed_off_as_final() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_loss_of_a_node_a_rejection_is_not_final_either_of_an_update_that_its_caller_has_not_named() {
+async fn a_rejection_without_an_id_is_not_final_after_a_node_loss() {
     let ([_one, _two, three], _, asking) = lost(unnamed()).await;
     let task = poll(&three).await.unwrap();
     let id = ids(&task).concat();
@@ -292,13 +296,13 @@ async fn after_the_loss_of_a_node_a_rejection_is_not_final_either_of_an_update_t
     assert_eq!(code(asking.await.unwrap()), "update-not-answered");
 }
 
-/// An update that has no name of its caller's.
+/// Returns an update without an id.
 fn unnamed() -> UpdateRequest {
     UpdateRequest { update_id: None, ..named("") }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejected_update_asks_the_other_nodes_only_where_it_may_have_been_sent_to_them() {
+async fn a_rejection_asks_only_nodes_that_may_have_the_update() {
     let ([one, two, _three], line) = nodes().await;
     two.idle("w").await;
     for (judge, update, expected) in
@@ -316,20 +320,20 @@ async fn a_rejected_update_asks_the_other_nodes_only_where_it_may_have_been_sent
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_whose_first_try_has_no_answer_is_not_said_to_be_rejected_elsewhere_while_it_may_be_accepted_yet() {
+async fn an_update_that_may_be_accepted_is_not_rejected_elsewhere() {
     let ([one, two, three], _) = nodes().await;
     one.idle("w").await;
-    // The first try: a decider has it, and its caller has given up.
+    // The first attempt: a decider has it, and its caller stops waiting.
     let first = one.update_of(at("w"), named("u"), Duration::from_secs(1)).await;
     let held = token(poll(&one).await.unwrap());
     assert_eq!(code(first.await.unwrap()), "update-not-answered");
-    // The second one, at another node, whose decider rejects it.
+    // The second attempt at another node, whose decider rejects it.
     let second = two.update("w", "u").await;
     let other = token(poll(&two).await.unwrap());
     two.say(&other, &[("u", rejected())], Vec::new()).await.unwrap();
     let refusal = second.await.unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::UpdateNotAnswered { recorded: true, .. }), "{refusal}");
-    // Accepted after all: that is what everybody hears.
+    // Accepted after all: that is what every caller gets.
     one.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     for node in [&two, &three] {
         assert_eq!(result(node.update("w", "u").await.await.unwrap()).0, "1");
@@ -337,10 +341,10 @@ async fn an_update_whose_first_try_has_no_answer_is_not_said_to_be_rejected_else
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejection_that_was_told_at_one_node_is_what_every_node_says() {
+async fn a_rejection_returned_by_one_node_is_returned_by_all() {
     let ([one, two, three], _) = nodes().await;
     one.idle("w").await;
-    // Two callers of one update, at two nodes; a decider has it at one.
+    // Two callers of one update at two nodes; a decider at one of them has it.
     let asking = one.update("w", "u").await;
     let held = token(poll(&one).await.unwrap());
     let other = three.update("w", "u").await;
@@ -352,7 +356,7 @@ async fn a_rejection_that_was_told_at_one_node_is_what_every_node_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_an_accepted_update_or_for_news_sleeps_on_when_nodes_come_and_go() {
+async fn waiting_callers_keep_waiting_when_nodes_join_or_leave() {
     let ([one, two, three], line) = nodes().await;
     one.idle("w").await;
     let asking = one.update("w", "u").await;
@@ -364,7 +368,7 @@ async fn who_waits_for_an_accepted_update_or_for_news_sleeps_on_when_nodes_come_
         tokio::spawn(async move { engine.views().describe_unlike(&at("w"), seen, Duration::from_secs(600)).await });
     line.nodes.lock().unwrap().remove("http://node2");
     three.engine.begin_shutdown();
-    // Time goes on only while nobody is busy: this would never end.
+    // Tokio's paused time advances only while all tasks are idle, so that this would never end.
     crate::members::pass(&one, 10).await;
     assert_eq!(one.engine.nodes().alive().len(), 2);
     two.signal("w", "go").await;
@@ -375,7 +379,7 @@ async fn who_waits_for_an_accepted_update_or_for_news_sleeps_on_when_nodes_come_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_whose_updates_died_with_their_node_goes_to_another_decider_at_once() {
+async fn a_turn_whose_updates_were_lost_goes_to_another_decider() {
     let ([one, two, three], line) = nodes().await;
     two.idle("w").await;
     two.signal("w", "go").await;
@@ -392,7 +396,8 @@ async fn a_turn_whose_updates_died_with_their_node_goes_to_another_decider_at_on
     assert_eq!(one.names("w").await.last(), Some(&"DeciderScheduled"), "its time is not waited for");
 }
 
-/// A decider that accepts every update but those whose number is a multiple of three, at one node until it is aborted.
+/// Runs a decider that accepts every update except those whose number is a multiple of three, at one node until it
+/// is aborted.
 fn judging(node: &Service) -> tokio::task::JoinHandle<()> {
     let engine = Arc::clone(&node.engine);
     tokio::spawn(async move {
@@ -432,7 +437,8 @@ async fn counts_each_once(seed: u64) {
     let mut told: BTreeMap<u64, Result<(), &'static str>> = BTreeMap::new();
     for number in 0..40 {
         if number == 20 {
-            // A node vanishes, with its decider and all that it holds in memory; and then nobody polls at one more.
+            // A node vanishes, with its decider and everything it holds in memory. Then another node loses its
+            // decider.
             line.nodes.lock().unwrap().remove("http://node1");
             nodes[1].engine.begin_shutdown();
             deciders.remove(2).abort();
@@ -456,7 +462,7 @@ async fn counts_each_once(seed: u64) {
                 told.insert(number, Ok(()));
             }
             Err(refusal) if refusal.code() == "update-rejected" => drop(told.insert(number, Err("rejected"))),
-            // Whoever is not told asks again, with the same id and somewhere else.
+            // A caller without an outcome repeats the update with the same id at another node.
             Err(Refusal::UpdateNotAnswered { .. } | Refusal::Stopping) => {
                 crate::members::pass(&nodes[0], 5).await;
                 asked.push((number, put(&nodes[2], number)));
@@ -486,7 +492,7 @@ async fn counts_each_once(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_put_at_any_node_are_judged_by_deciders_at_any_node_and_count_once_whichever_node_dies() {
+async fn updates_at_any_node_count_once_whichever_node_dies() {
     for seed in 0..many(10) {
         counts_each_once(seed).await;
     }

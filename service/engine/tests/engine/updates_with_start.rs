@@ -1,5 +1,5 @@
-//! Updates that bring a start along: judged by the first turn of the run that is started for them, or by the next one of the
-//! run that is open, and never starting it twice.
+//! Updates with a start: judged by the first turn of the run that is started for them, or by the next turn of the
+//! open run. They never start it twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn start() -> Start {
     Start { conflict_policy, reuse_policy, ..Start::new("w", "test", "deciders") }
 }
 
-/// The update and its start, as the same caller sends them however often.
+/// Returns the update and its start as one caller sends them in every attempt.
 fn starting(update_id: &str, start: Start) -> UpdateRequest {
     let key = update_id.bytes().fold(0, |key, byte| key * 256 + u64::from(byte));
     UpdateRequest { start: Some(Box::new(Start { key: Some(RequestKey(key)), ..start })), ..named(update_id) }
@@ -89,25 +89,25 @@ async fn a_decider_that_waits_gets_start_and_update_in_one_commit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_run_stays_whose_first_turn_rejects_and_its_history_knows_nothing_of_the_update() {
+async fn a_run_stays_when_its_first_turn_rejects_the_update() {
     let service = Service::open().await;
     let asking = service.begin("u").await;
     service.first_turn(&[("u", rejected())], Vec::new()).await;
     assert_eq!(after_start(asking.await.unwrap()), (service.run_id().await, "update-rejected"));
     assert_eq!(service.names("w").await, FIRST_TURN);
-    // As if it had been started without one.
+    // Compared with a run that was started without an update.
     let plain = Service::open().await;
     plain.engine.commands().start(DOMAIN, Start { key: Some(RequestKey(117)), ..start() }).await.unwrap();
     plain.first_turn(&[], Vec::new()).await;
-    // All but the first, which names the run.
+    // All events except the first, which contains the run id.
     assert_eq!(service.events("w").await[1..], plain.events("w").await[1..]);
     assert!(service.engine.views().describe(&at("w")).await.unwrap().run.is_open());
-    // Whoever asks again is told again, and the run was not started by that.
+    // A caller that repeats the update gets the same error, and this call did not start the run.
     assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_open_is_not_started_and_its_next_turn_judges_the_update() {
+async fn an_open_run_is_not_started_and_its_next_turn_judges() {
     let service = Service::open().await;
     service.idle("w").await;
     let run_id = service.run_id().await;
@@ -115,7 +115,7 @@ async fn a_run_that_is_open_is_not_started_and_its_next_turn_judges_the_update()
     service.judged(&[("u", done("2"))], Vec::new()).await.unwrap();
     let answered = asking.await.unwrap().unwrap();
     assert_eq!((answered.started, answered.run_id), (false, run_id));
-    // One that waits for a decider takes it along.
+    // A turn that waits for a decider takes it.
     service.signal("w", "go").await;
     let asking = service.begin("v").await;
     service.first_turn(&[("v", rejected())], Vec::new()).await;
@@ -123,7 +123,7 @@ async fn a_run_that_is_open_is_not_started_and_its_next_turn_judges_the_update()
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_who_start_one_run_with_an_update_each_one_starts_it_and_each_update_is_judged_once() {
+async fn concurrent_updates_start_one_run_and_are_judged_once() {
     let service = Service::open().await;
     let mut asking = Vec::new();
     for number in 0..20 {
@@ -141,7 +141,7 @@ async fn of_many_who_start_one_run_with_an_update_each_one_starts_it_and_each_up
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_again_gets_the_answer_and_starts_nothing_though_the_run_has_closed() {
+async fn a_repetition_gets_the_answer_of_a_closed_run() {
     let service = Service::open().await;
     let asking = service.begin("u").await;
     service.first_turn(&[("u", done("2"))], vec![succeed()]).await;
@@ -150,11 +150,11 @@ async fn who_asks_again_gets_the_answer_and_starts_nothing_though_the_run_has_cl
         let again = service.begin("u").await.await.unwrap().unwrap();
         assert_eq!((again.started, &again.done, again.run_id), (false, &first.done, first.run_id));
     }
-    // Nor by a start of its own, as the update alone tells.
+    // Nor with a different start: the id of the update suffices.
     let other = UpdateRequest { start: Some(Box::new(start())), ..named("u") };
     let again = service.update_of(at("w"), other, Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((again.started, again.run_id), (false, first.run_id));
-    // Another one does.
+    // Another update does.
     let asking = service.begin("v").await;
     service.first_turn(&[("v", done("3"))], Vec::new()).await;
     let next = asking.await.unwrap().unwrap();
@@ -162,7 +162,7 @@ async fn who_asks_again_gets_the_answer_and_starts_nothing_though_the_run_has_cl
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_again_starts_nothing_though_the_first_turn_has_rejected_and_closed_the_run() {
+async fn a_repetition_starts_nothing_after_a_rejecting_close() {
     let service = Service::open().await;
     let asking = service.begin("u").await;
     let fail: Decision = FailWorkflow { reason: "no such order".to_owned(), ..FailWorkflow::default() }.into();
@@ -170,7 +170,7 @@ async fn who_asks_again_starts_nothing_though_the_first_turn_has_rejected_and_cl
     let (run_id, then) = after_start(asking.await.unwrap());
     assert_eq!(then, "update-rejected");
     assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected", "it is remembered for a while");
-    // Where it has been forgotten, the run still knows who started it.
+    // If its mark has expired, the run still knows the request that started it.
     assert_eq!(code(service.again().await.begin("u").await.await.unwrap()), "run-closed");
     assert_eq!(service.run_id().await, run_id);
 }
@@ -198,7 +198,7 @@ async fn the_policies_of_the_start_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_closes_before_it_has_judged_the_update_is_followed_by_one_that_does() {
+async fn an_update_unjudged_at_the_close_starts_another_run() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -212,7 +212,7 @@ async fn a_run_that_closes_before_it_has_judged_the_update_is_followed_by_one_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_nobody_judges_for_stays_and_is_found_by_whoever_asks_again() {
+async fn an_unjudged_run_stays_and_a_repetition_finds_it() {
     let service = Service::open().await;
     let asking = service.update_of(at("w"), starting("u", start()), Duration::from_secs(1)).await;
     let refused = asking.await.unwrap();
@@ -224,7 +224,7 @@ async fn a_run_that_nobody_judges_for_stays_and_is_found_by_whoever_asks_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decider_that_takes_no_updates_has_the_first_turn_and_another_one_judges() {
+async fn another_decider_judges_if_the_first_takes_no_updates() {
     let service = Service::open().await;
     let asking = service.begin("u").await;
     let turn = service.turn().await;
@@ -235,7 +235,7 @@ async fn a_decider_that_takes_no_updates_has_the_first_turn_and_another_one_judg
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_started_with_an_update_is_refused_and_nothing_is_recorded() {
+async fn an_invalid_start_with_an_update_records_nothing() {
     let service = Service::open().await;
     let conditional = UpdateRequest { if_version: Some(1), ..starting("u", start()) };
     let later = Start { start_after: Some(history::Duration::from_secs(1)), ..start() };
@@ -258,7 +258,7 @@ async fn what_cannot_be_started_with_an_update_is_refused_and_nothing_is_recorde
     assert_eq!(service.gauge("updates_waiting"), 0);
 }
 
-/// A service over what another one has left, as if its process had been killed.
+/// Opens a service over the store of another one, as if its process had been killed.
 async fn killed(service: &Service, asking: Asking) -> Service {
     asking.abort();
     drop(asking.await);
@@ -266,7 +266,7 @@ async fn killed(service: &Service, asking: Asking) -> Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_dies_at_any_point_has_started_the_run_once_and_done_the_update_once() {
+async fn a_node_death_at_any_point_starts_and_updates_once() {
     for point in 0..4 {
         let service = Service::open().await;
         let asking = service.begin("u").await;
@@ -279,7 +279,7 @@ async fn a_node_that_dies_at_any_point_has_started_the_run_once_and_done_the_upd
             task.delivered();
         }
         if point > 1 {
-            // 2: when it is recorded, and the caller has not heard of it. 3: also that the run has closed.
+            // 2: when the answer is recorded and the caller has not received it. 3: as 2, and the run has closed.
             let decisions = if point == 3 { vec![succeed()] } else { Vec::new() };
             service.say(token.as_ref().unwrap(), &[("u", done("2"))], decisions).await.unwrap();
         }
@@ -287,7 +287,7 @@ async fn a_node_that_dies_at_any_point_has_started_the_run_once_and_done_the_upd
         let other = killed(&service, asking).await;
         let asking = other.begin("u").await;
         if point == 1 {
-            // What the decider of the dead node says counts for its turn; the update comes again.
+            // The answer of the dead node's decider counts for its turn; the update is taken again.
             other.say(token.as_ref().unwrap(), &[], Vec::new()).await.unwrap();
             other.judged(&[("u", done("2"))], Vec::new()).await.unwrap();
         } else if point == 0 {
@@ -301,7 +301,7 @@ async fn a_node_that_dies_at_any_point_has_started_the_run_once_and_done_the_upd
     }
 }
 
-/// Judges whatever comes, until nobody is left who asks.
+/// Judges every update until no caller is left.
 async fn judge_all(engine: Arc<Engine>) {
     loop {
         let poll = takes_updates(Duration::from_secs(60), 8);
@@ -319,7 +319,7 @@ async fn judge_all(engine: Arc<Engine>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_in_trouble_starts_the_run_once_and_has_the_update_once_however_often_one_asks() {
+async fn a_failing_store_starts_and_updates_once_despite_repetitions() {
     for seed in 0..40 {
         let chances = Chances { unknown_before: 200, unknown_after: 200, not_applied: 200, late: 100, ..Chances::NONE };
         let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), seed, Chances::NONE));
@@ -332,7 +332,7 @@ async fn a_store_in_trouble_starts_the_run_once_and_has_the_update_once_however_
                 Ok(answered) => break answered,
                 Err(refusal) => assert!(refusal.is_retryable(), "seed {seed}: {refusal}"),
             }
-            // Time enough for a turn that was lost to be given to somebody else.
+            // Long enough for a lost turn to be given to another decider.
             service.clock.advance(history::Duration::from_secs(31));
         };
         judging.abort();

@@ -1,4 +1,4 @@
-//! Tasks that have waited long, in the memory of a node that is no more.
+//! Tasks that have waited long, in the memory of a node that has stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ async fn due(service: &Service, id: &str) -> u64 {
     service.store.load(&key).await.unwrap().unwrap().due.unwrap()
 }
 
-/// Many minutes go by.
+/// Advances the clock by many minutes.
 async fn wait_long(service: &Service, minutes: u64) {
     for _ in 0..minutes {
         tokio::time::sleep(Duration::from_secs(1)).await;
         service.clock.advance(history::Duration::from_secs(60));
     }
-    // For what is due now to be looked at.
+    // Due runs are woken in this time.
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
@@ -36,14 +36,14 @@ fn clock_now(service: &Service) -> u64 {
     service.engine.clock().now().as_millis()
 }
 
-/// Hours go by, until the next look at a run is far off.
+/// Advances the clock until the next wake of a run is hours away.
 async fn until_looks_are_late(service: &Service, id: &str) {
     while due(service, id).await < clock_now(service) + 20 * 3_600_000 {
         wait_long(service, 10).await;
     }
 }
 
-/// What nobody polls for waits for whoever comes to a node, and nobody looks at it meanwhile.
+/// Polls at a node find all waiting tasks, although no run is woken in the meantime.
 async fn finds_all(service: &Service, runs: usize) {
     let mut found = BTreeSet::new();
     for _ in 0..runs {
@@ -56,7 +56,7 @@ async fn finds_all(service: &Service, runs: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn looks_at_a_run_that_nobody_polls_for_grow_apart_up_to_a_day() {
+async fn wakes_of_an_unpolled_run_back_off_up_to_a_day() {
     let (store, clock) = (slow_store().await, clock());
     let service = open(&store, &clock, None).await;
     service.start("w").await;
@@ -70,12 +70,12 @@ async fn looks_at_a_run_that_nobody_polls_for_grow_apart_up_to_a_day() {
     until_looks_are_late(&service, "w").await;
     instants.insert(due(&service, "w").await);
     let waits: Vec<u64> = instants.iter().map(|at| (at - began).div_ceil(60_000)).collect();
-    // Half a minute, two minutes, ten, an hour, a day; each look comes up to a quarter of a minute late here.
+    // Half a minute, two minutes, ten, an hour, a day; each wake is up to a quarter of a minute late here.
     assert!(matches!(waits[..], [1, 3, 13..=15, 73..=76, 1_513..=1_526]), "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_goes_on_after_a_pause_is_looked_at_soon_again_although_its_turn_has_waited_for_hours() {
+async fn a_resumed_run_is_woken_soon_although_its_turn_waited_long() {
     let (store, clock) = (slow_store().await, clock());
     let service = open(&store, &clock, None).await;
     service.start("w").await;
@@ -88,7 +88,7 @@ async fn a_run_that_goes_on_after_a_pause_is_looked_at_soon_again_although_its_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_has_waited_for_hours_is_offered_at_once_after_a_restart() {
+async fn a_long_waiting_task_is_offered_at_once_after_a_restart() {
     let (store, clock) = (slow_store().await, clock());
     let before = open(&store, &clock, None).await;
     before.start("w").await;
@@ -100,13 +100,13 @@ async fn a_task_that_has_waited_for_hours_is_offered_at_once_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_that_have_waited_for_hours_at_a_node_that_vanished_are_offered_by_those_who_are_left() {
+async fn long_waiting_tasks_of_a_vanished_node_are_offered_by_others() {
     let (store, clock) = (slow_store().await, clock());
     let [one, two] = [
         open(&store, &clock, Some("http://node0".to_owned())).await,
         open(&store, &clock, Some("http://node1".to_owned())).await,
     ];
-    // Somebody has been there, and has found nothing.
+    // A poller has been there and found nothing.
     let poll = Poll { wait: Duration::from_secs(2), ..Poll::default() };
     assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none());
     for number in 0..12 {
@@ -119,7 +119,7 @@ async fn tasks_that_have_waited_for_hours_at_a_node_that_vanished_are_offered_by
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_had_no_room_in_memory_is_found_when_there_is_room_again() {
+async fn tasks_outside_memory_are_found_when_there_is_space() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { list_tasks_max: 4, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
@@ -127,7 +127,7 @@ async fn what_had_no_room_in_memory_is_found_when_there_is_room_again() {
         service.start(&format!("w{number}")).await;
     }
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (4, true));
-    // The clock stands still: nothing is found because it is due.
+    // The clock stands still: no task is found because it is due.
     finds_all(&service, 30).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
@@ -139,7 +139,7 @@ async fn bounded(store: &Arc<dyn Store>, clock: &Arc<Told>, waiting: WaitingBoun
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
+async fn a_poller_finds_tasks_that_did_not_fit_into_memory() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { lists_max: 3, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
@@ -152,9 +152,9 @@ async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, &list(19), true), (0, true));
     let metrics = service.engine.render_metrics();
     assert_eq!(metrics.matches("baton_tasks_waiting{").count(), 3, "{metrics}");
-    // The clock stands still: nothing is found because it is due.
+    // The clock stands still: no task is found because it is due.
     let mut found = BTreeSet::new();
-    // One of a list without room first; those in memory then, which makes room; and the others.
+    // First a task of a list without space; then those in memory, which frees space; then the others.
     let in_memory = [0, 1, 2, 20, 21, 22];
     let others = (0..40).rev().filter(|number| !in_memory.contains(number) && *number != 39);
     for number in [39].into_iter().chain(in_memory).chain(others) {
@@ -168,7 +168,7 @@ async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 
-/// Starts runs, each of which has activities waiting on one list: all of them at the same time.
+/// Starts runs with activities that all wait on one list.
 async fn with_activities(service: &Service, runs: usize, each: usize) {
     let mut turns = Vec::new();
     for number in 0..runs {
@@ -192,25 +192,25 @@ async fn takes_all_activities(service: &Service, count: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_tasks_of_a_run_have_no_room_it_takes_one_place_to_be_written_down() {
+async fn tasks_of_a_run_without_space_take_one_row() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 10, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
     with_activities(&service, 10, 20).await;
-    // The clock stands still: nothing is found because it is due.
+    // The clock stands still: no task is found because it is due.
     takes_all_activities(&service, 200).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_for_which_there_is_no_place_to_be_written_down_are_looked_at_a_second_later() {
+async fn runs_without_space_for_a_row_are_woken_a_second_later() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 0, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
     with_activities(&service, 3, 8).await;
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "acts", false), (4, true));
     let mut found = 0;
-    // Each look fills the list again: six of them, and one for luck.
+    // Each wake fills the list again: six of them, and one to spare.
     for _ in 0..7 {
         let now = Poll { wait: Duration::from_millis(100), ..Poll::default() };
         while let Some(task) = service.engine.tasks().poll_activity(DOMAIN, "acts", now.clone()).await.unwrap() {
@@ -224,11 +224,11 @@ async fn runs_for_which_there_is_no_place_to_be_written_down_are_looked_at_a_sec
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poller_who_comes_before_it_is_written_down_that_a_run_waits_gets_its_task() {
+async fn a_poller_that_arrives_before_the_row_gets_the_task() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { lists_max: 0, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
-    // How long a read and a write take is chance.
+    // Reads and writes take random times.
     for number in 0..20 {
         let list = format!("list{number}");
         service.engine.commands().start(DOMAIN, Start::new(&format!("w{number}"), "order/1", &list)).await.unwrap();
@@ -238,12 +238,12 @@ async fn a_poller_who_comes_before_it_is_written_down_that_a_run_waits_gets_its_
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_that_wait_again_after_it_was_written_down_that_a_run_waits_get_its_task() {
+async fn slots_that_wait_again_after_the_row_get_the_task() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { list_tasks_max: 1, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
     let tasks = service.engine.tasks();
-    // How long a read and a write take is chance.
+    // Reads and writes take random times.
     for number in 0..40 {
         let list = format!("list{number}");
         for run in ["a", "b"] {
@@ -253,7 +253,7 @@ async fn slots_that_wait_again_after_it_was_written_down_that_a_run_waits_get_it
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
         let mut slots = tasks.slots(true, (DOMAIN, &list), &poll, vec![0, 1]).await.unwrap();
         let mut found = tasks.next_turns(&mut slots).await.unwrap();
-        // Nobody waits when it is written down.
+        // No poller waits when it is recorded.
         tokio::time::sleep(Duration::from_secs(1)).await;
         if found.len() == 1 {
             found.extend(tasks.next_turns(&mut slots).await.unwrap());
@@ -265,7 +265,7 @@ async fn slots_that_wait_again_after_it_was_written_down_that_a_run_waits_get_it
     }
 }
 
-/// The longest that one of some pollers has waited for a turn, each of whom does something else for a while after each.
+/// Returns the longest time that one of the pollers waited for a turn. Each pauses for a while after each turn.
 async fn longest_wait(service: &Arc<Service>, runs: usize, pollers: usize) -> Duration {
     let left = Arc::new(AtomicUsize::new(runs));
     let waits = (0..pollers).map(|_| {
@@ -287,7 +287,7 @@ async fn longest_wait(service: &Arc<Service>, runs: usize, pollers: usize) -> Du
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_long_for_the_tasks_of_a_list_that_had_no_room_in_memory() {
+async fn pollers_soon_get_tasks_that_did_not_fit_into_memory() {
     const RUNS: usize = 2_000;
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { list_tasks_max: 200, ..WaitingBounds::default() };
@@ -295,12 +295,12 @@ async fn nobody_waits_long_for_the_tasks_of_a_list_that_had_no_room_in_memory() 
     let ids: Vec<String> = (0..RUNS).map(|number| format!("w{number}")).collect();
     futures_util::future::join_all(ids.iter().map(|id| service.start(id))).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    // A row takes a read, a run another, a turn that is taken a write: 20 ms each at most.
+    // Reads of a row and of a run, and the write of a turn: 20 ms each at most.
     let longest = longest_wait(&service, RUNS, 16).await;
     assert!(longest <= Duration::from_millis(100), "{longest:?}");
 }
 
-/// Panics for so often when the rows of a list are read, and when what is due is.
+/// A store that panics a given number of times when rows of a list or the due index are read.
 struct Panicking {
     store: Arc<dyn Store>,
     rows: AtomicUsize,
@@ -338,7 +338,7 @@ impl Meddler for Panicking {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_had_no_room_in_memory_is_found_though_reading_it_has_panicked() {
+async fn tasks_outside_memory_are_found_after_a_read_panicked() {
     let (panicking, clock) = (Panicking::over(slow_store().await), clock());
     let waiting = WaitingBounds { list_tasks_max: 5, ..WaitingBounds::default() };
     let service = bounded(&(Arc::clone(&panicking) as _), &clock, waiting).await;
@@ -351,11 +351,11 @@ async fn what_had_no_room_in_memory_is_found_though_reading_it_has_panicked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_fires_in_time_though_reading_what_is_due_has_panicked() {
+async fn a_timer_fires_in_time_after_a_read_of_due_runs_panicked() {
     let (panicking, clock) = (Panicking::over(slow_store().await), clock());
     let service = open(&(Arc::clone(&panicking) as _), &clock, None).await;
     service.start("w").await;
-    // Later than what is known ahead, which is read anew each half minute.
+    // Later than the agenda covers, which is extended each half minute.
     set_timer(&service, "t", 65).await;
     let shards = usize::try_from(service.store.limits().due_shards).unwrap();
     panicking.0.due.store(2 * shards, SeqCst);
@@ -382,7 +382,7 @@ async fn no_list_is_kept_out_of_memory_by_the_tasks_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_starts_does_not_look_at_runs_that_wait_for_time_alone() {
+async fn a_starting_node_does_not_wake_runs_that_wait_only_for_time() {
     let (store, clock) = (slow_store().await, clock());
     let before = open(&store, &clock, None).await;
     for number in 0..20 {
@@ -398,7 +398,7 @@ async fn a_node_that_starts_does_not_look_at_runs_that_wait_for_time_alone() {
     after.turn().await.delivered();
     tokio::time::sleep(Duration::from_secs(5)).await;
     if !store.limits().due_moves_are_cheap {
-        // Each is looked at once more, as what a run was due for when it began stands in the index until then.
+        // Each run is woken again, because its first due time stays in the index until then.
         return;
     }
     let metrics = after.engine.render_metrics();

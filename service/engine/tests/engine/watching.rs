@@ -1,4 +1,4 @@
-//! Watching a query: held until the run has news, or the result is another.
+//! Watching a query: the response waits until the run has changed, or the result differs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use history::{Command, RecordMarker, ReusePolicy, Start};
 use crate::queries::{Asking, result, said};
 use crate::{Service, at};
 
-/// How long watchers wait here.
+/// Time that watchers wait here.
 const WAIT: Duration = Duration::from_secs(60);
 
 impl Service {
@@ -17,7 +17,7 @@ impl Service {
         self.ask_of(at("w"), ask, WAIT).await
     }
 
-    /// What a caller sees who asks now.
+    /// Returns the version that a caller sees now.
     async fn see(&self, says: &str) -> SeenVersion {
         let asking = self.ask("w", "total").await;
         let task = self.task().await;
@@ -28,7 +28,7 @@ impl Service {
         }
     }
 
-    /// One more turn, which a signal brings.
+    /// Completes another turn, which a signal causes.
     async fn news(&self, says: &str) -> usize {
         self.signal("w", "s").await;
         let task = self.task().await;
@@ -45,7 +45,7 @@ async fn open() -> Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_a_version_is_held_until_it_moves() {
+async fn a_watcher_of_a_version_waits_until_it_changes() {
     let service = open().await;
     let seen = SeenVersion { hash: None, ..service.see("7").await };
     let commits = service.store.stats().commits;
@@ -53,19 +53,19 @@ async fn who_watches_a_version_is_held_until_it_moves() {
     service.no_task().await;
     tokio::time::sleep(WAIT / 2).await;
     assert!(!watching.is_finished());
-    assert_eq!(service.store.stats().commits, commits, "no turn is made just for watchers (S1.30)");
-    assert_eq!(service.news("7").await, 1, "the turn takes the watcher along (S1.29)");
+    assert_eq!(service.store.stats().commits, commits, "no turn is made just for watchers");
+    assert_eq!(service.news("7").await, 1, "the turn takes the watcher along");
     assert_eq!(result(watching.await.unwrap()).0, "7", "the run has news, though the result is the same");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_has_moved_already_is_asked_for_at_once() {
+async fn a_watcher_of_an_old_version_gets_an_answer_at_once() {
     let service = open().await;
     let seen = SeenVersion { hash: None, ..service.see("7").await };
     service.news("8").await;
     let watching = service.watch(seen).await;
     let task = service.task().await;
-    assert!(task.task().only_asks, "S1.28");
+    assert!(task.task().only_asks, "an older version is answered by a query task");
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
@@ -81,7 +81,7 @@ async fn without_news_the_wait_ends_with_nothing_new() {
         assert_eq!(
             watching.await.unwrap().unwrap(),
             QueryReply::Unchanged { run_id, version, hash: seen.hash },
-            "S1.27"
+            "the result is the same"
         );
     }
     service.no_task().await;
@@ -90,20 +90,20 @@ async fn without_news_the_wait_ends_with_nothing_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_a_result_is_not_woken_by_news_that_leave_it_as_it_is() {
+async fn a_watcher_of_a_result_is_not_woken_by_an_equal_result() {
     let service = open().await;
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
     for _ in 0..3 {
         assert_eq!(service.news("7").await, 1, "one evaluation for each turn");
-        assert!(!watching.is_finished(), "S1.31");
+        assert!(!watching.is_finished(), "the watcher waits for another result");
     }
     service.news("8").await;
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_a_result_learns_of_the_version_up_to_which_it_is_the_same() {
+async fn a_watcher_of_a_result_gets_its_latest_version() {
     let service = open().await;
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
@@ -113,12 +113,12 @@ async fn who_watches_a_result_learns_of_the_version_up_to_which_it_is_the_same()
     };
     assert!(hash.is_some() && hash != seen.hash, "it is sealed with the version");
     assert!(version > seen.version);
-    // So that asking again costs no evaluation.
+    // Sending the new version again costs no evaluation.
     let watching = service.watch(SeenVersion { version, hash, ..seen }).await;
     service.no_task().await;
     watching.abort();
     assert!(watching.await.unwrap_err().is_cancelled());
-    // From the older version it costs one.
+    // Sending the older version costs one.
     let watching = service.watch(seen).await;
     let task = service.task().await;
     service.answer(task, Vec::new(), &said("7")).await.unwrap();
@@ -129,7 +129,7 @@ async fn who_watches_a_result_learns_of_the_version_up_to_which_it_is_the_same()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_each_change_and_no_write() {
+async fn a_thousand_watchers_cost_one_evaluation_per_change() {
     let service = open().await;
     let seen = service.see("7").await;
     let mut watching = Vec::new();
@@ -140,11 +140,11 @@ async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_each_change_and_no
     assert_eq!(service.gauge("queries_waiting"), 1_000);
     let commits = service.store.stats().commits;
     tokio::time::sleep(WAIT / 2).await;
-    assert_eq!(service.store.stats().commits, commits, "idle watchers cost zero writes (S1.9)");
+    assert_eq!(service.store.stats().commits, commits, "idle watchers cost zero writes");
     service.no_task().await;
     service.signal("w", "s").await;
     let task = service.task().await;
-    assert_eq!(task.task().queries.len(), 1, "one evaluation (S1.9)");
+    assert_eq!(task.task().queries.len(), 1, "one evaluation");
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     for watching in watching {
         assert_eq!(result(watching.await.unwrap()).0, "8", "and 1,000 replies");
@@ -171,7 +171,7 @@ async fn a_watcher_of_a_turn_under_way_is_answered_after_it() {
     service.see("7").await;
     service.signal("w", "s").await;
     let turn = service.task().await;
-    // As a description has it: the signal is news, and not yet seen by any decider.
+    // As in a description: the signal is a change, but no decider has seen it yet.
     let run = service.engine.views().describe(&at("w")).await.unwrap().run;
     let watching = service.watch(SeenVersion { run_id: run.started.run_id, version: run.version, hash: None }).await;
     service.answer(turn, Vec::new(), &said("8")).await.unwrap();
@@ -206,7 +206,7 @@ async fn news_without_an_answer_is_not_passed_off_as_no_news() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_a_run_by_its_id_that_has_closed_sleeps_until_the_wait_is_over_also_when_another_follows() {
+async fn a_watcher_of_a_closed_run_id_ignores_its_successor() {
     let service = Service::open().await;
     service.start("w").await;
     let turn = service.turn().await;

@@ -1,32 +1,32 @@
-//! How much room a disk has, and how much of it is kept.
+//! Free space of a disk and its reserve.
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
 
-/// How the disk stands against its reserve.
+/// Free space of a disk, with its thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskRoom {
-    /// Bytes that are free.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes that are kept for what is open; 0 where nothing is.
+    /// Bytes reserved for open runs; 0 for no reserve.
     pub reserve: u64,
-    /// Bytes that must be free for anything but what deletes to be written.
+    /// Free bytes without which the store only deletes.
     pub least: u64,
 }
 
 impl DiskRoom {
-    /// Whether nothing new is to begin. What is free may be exactly the reserve.
+    /// Whether no new run may start. Free space that equals the reserve is enough.
     pub fn is_low(self) -> bool {
         self.free < self.reserve || self.is_full()
     }
 
-    /// Whether nothing is written but what deletes.
+    /// Whether the store only deletes.
     pub fn is_full(self) -> bool {
         self.free < self.least
     }
 }
 
-/// In whole MiB, as the reserve is given.
+/// Formats sizes in whole MiB, the unit of the configured reserve.
 impl std::fmt::Display for DiskRoom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (free, reserve) = (self.free / MIB, self.reserve.div_ceil(MIB));

@@ -1,4 +1,4 @@
-//! Values of labels, and how many of them a metric may have.
+//! Values of labels, and the maximum number of series of a metric.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// Series of a metric that have labels of their own. Ours: a histogram is some fifteen numbers, so all of them together stay below
-/// a megabyte a scrape.
+/// Maximum number of series of a metric that have their own labels. Ours: a histogram has about fifteen numbers, so
+/// that a scrape of all metrics stays below a megabyte.
 pub(crate) const SERIES_MAX: usize = 100;
 
-/// Stands for whatever has no series of its own.
+/// Label value of the series that counts everything beyond [`SERIES_MAX`].
 const OTHERS: &str = "*";
 
-/// The value of a label, with what may not stand in quotes as it is escaped when it is written: the library writes values as
-/// they are.
+/// Value of a label, escaped here because the library writes values unchanged.
 ///
-/// Source: the Prometheus text format, which `OpenMetrics` has the same: backslash, newline, double quote, and nothing else.
+/// Source: the Prometheus text format and `OpenMetrics`: only backslash, newline and double quote are escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LabelValue(Arc<str>);
 
@@ -52,8 +51,8 @@ impl EncodeLabelValue for LabelValue {
 /// Labels of one series, each with its name.
 pub(crate) type Labels<const N: usize> = [(&'static str, LabelValue); N];
 
-/// A metric by labels whose values others choose: the first [`SERIES_MAX`] have a series of their own, all that come later share
-/// one.
+/// Metric whose label values callers choose: the first [`SERIES_MAX`] label sets have their own series, all later
+/// ones share one.
 #[derive(Debug)]
 pub(crate) struct Bounded<const N: usize, M> {
     family: Family<Labels<N>, M, fn() -> M>,
@@ -67,7 +66,8 @@ impl<const N: usize, M: Clone + EncodeMetric + TypedMetric + Debug + Send + Sync
         Self { family, count: AtomicUsize::new(0) }
     }
 
-    /// The series with these labels, or the one of all others. Where two come at once there may be one more than the most.
+    /// Returns the series with these labels, or the shared one. If two are added at the same time, there may be one
+    /// more than the maximum.
     pub(crate) fn of(&self, labels: Labels<N>) -> M {
         if let Some(metric) = self.family.get(&labels) {
             return metric.clone();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_series_are_told_one_by_one_and_all_others_as_one() {
+    fn the_first_series_are_separate_and_all_others_merged() {
         let mut registry = Registry::default();
         let bounded = Bounded::<2, Counter>::new(&mut registry, "n", "N", Counter::default);
         for number in 0..SERIES_MAX + 3 {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_labels_are_escaped_as_the_text_format_has_it_and_no_further() {
+    fn label_values_are_escaped_as_in_the_text_format() {
         for (value, written) in [
             ("orders", r#""orders""#),
             (r#"a"b"#, r#""a\"b""#),

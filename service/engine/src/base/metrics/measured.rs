@@ -1,4 +1,4 @@
-//! What is measured of runs and tasks: how long they take, and how many there are, by type and by list.
+//! Counts and durations of runs and tasks, by type and by list.
 
 use std::sync::Arc;
 
@@ -9,39 +9,39 @@ use prometheus_client::registry::Registry;
 
 use super::label::{Bounded, LabelValue, Labels};
 
-/// Bounds of what takes milliseconds when all is well, in seconds.
+/// Histogram bounds in seconds for work that normally takes milliseconds.
 pub const BRIEF: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
-/// Bounds of what waits for a program of somebody's, in seconds: up to a day.
+/// Histogram bounds in seconds for waiting for deciders and runners: up to a day.
 const WAITS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0, 21_600.0, 86_400.0];
 
-/// Bounds of how long a run is open, in seconds: up to a month.
+/// Histogram bounds in seconds for the time that a run is open: up to a month.
 const RUNS: [f64; 12] = [0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0, 86_400.0, 604_800.0, 2_592_000.0];
 
-/// Something that a commit has recorded, and that is counted or measured.
+/// Fact in a commit that is counted or measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fact {
     /// A run was started.
     Started,
-    /// A run has closed with this status, after so long.
+    /// A run has closed with this status after this time.
     Closed(&'static str, Duration),
-    /// A turn was completed, so long after it was started.
+    /// A turn was completed, this long after it was started.
     TurnCompleted(Duration),
-    /// A turn came to nothing: its decider gave it back, or took too long.
+    /// A turn failed or timed out.
     TurnFailed(&'static str),
-    /// The last try of an activity of this type came to nothing, or the activity found no runner in time.
+    /// The last attempt of an activity of this type failed or timed out, or found no runner in time.
     TryFailed(String),
 }
 
-/// The facts of a commit.
+/// Facts of a commit.
 #[derive(Debug, Default)]
 pub(crate) struct CommitFacts {
-    /// The type of its run.
+    /// Type of its run.
     pub(crate) workflow_type: Arc<str>,
     pub(crate) all: Vec<Fact>,
 }
 
-/// What waits on a list.
+/// Number of tasks and pollers of a list.
 #[derive(Debug, Clone)]
 pub(crate) struct ListDepth {
     pub(crate) domain: Arc<str>,
@@ -50,7 +50,7 @@ pub(crate) struct ListDepth {
     pub(crate) name: Arc<str>,
     pub(crate) tasks: usize,
     pub(crate) pollers: usize,
-    /// Since when the task waits that has waited longest.
+    /// Since when the oldest task has waited.
     pub(crate) oldest: Option<Timestamp>,
 }
 
@@ -60,7 +60,7 @@ impl ListDepth {
     }
 }
 
-/// How long things take and how many there are.
+/// Metrics of runs and tasks.
 #[derive(Debug)]
 pub(crate) struct Measured {
     commits: Histogram,
@@ -95,23 +95,23 @@ impl Measured {
         Self { commits, to_start, turns, runs, started, closed, turns_failed, tries_failed }
     }
 
-    /// A commit was won, and took so long.
+    /// Records the duration of a successful commit.
     pub(crate) fn committed(&self, long: std::time::Duration) {
         self.commits.observe(long.as_secs_f64());
     }
 
-    /// Somebody has taken a task that waited for so long on this list.
+    /// Records how long a task waited on this list until it was taken.
     pub(crate) fn taken(&self, domain: &Arc<str>, side: &'static str, list: &Arc<str>, waited: Duration) {
         let labels = [("domain", domain.into()), ("side", side.into()), ("list", list.into())];
         self.to_start.of(labels).observe(seconds(waited));
     }
 
-    /// A try of an activity came to nothing, and there will be another.
+    /// Counts a failed attempt of an activity that will be retried.
     pub(crate) fn try_failed(&self, domain: &Arc<str>, activity_type: &str) {
         self.tries_failed.of([("domain", domain.into()), ("type", activity_type.into())]).inc();
     }
 
-    /// Counts what a commit has recorded.
+    /// Counts the facts of a commit.
     pub(crate) fn note(&self, domain: &Arc<str>, facts: &CommitFacts) {
         let of_type = || -> Labels<2> { [("domain", domain.into()), ("type", (&facts.workflow_type).into())] };
         let and = |name, value: &'static str| -> Labels<3> {
@@ -132,7 +132,7 @@ impl Measured {
         }
     }
 
-    /// Gives each a first number, for whoever holds other texts against their names.
+    /// Gives each metric a first value, so that tests can compare their names with other texts.
     pub(crate) fn sample(&self) {
         let (domain, long) = ("default".into(), Duration::ZERO);
         self.taken(&domain, "decider", &"l".into(), long);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of lines of one kind per [`NoticeKind::span`]. Ours: few enough to read a minute of them, enough to see
-/// whether they have something in common.
+/// Maximum number of lines of one kind per [`NoticeKind::span`]. Ours: few enough to read a minute of them, and
+/// enough to see whether they have something in common.
 pub(super) const KIND_LINES_MAX: u32 = 10;
 
 /// Span of the rate limit. Ours: a log is read by the minute.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Span of the rate limit for a doubted clock, which stays doubted for a day unless somebody acts. Ours.
+/// Span of the rate limit for a doubted clock, which stays doubted for a day unless an operator confirms it. Ours.
 const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
 
 /// Kind of a notice.
@@ -44,7 +44,7 @@ impl NoticeKind {
         Self::ClockDoubted,
     ];
 
-    /// Its index in [`ALL`](Self::ALL).
+    /// Returns its index in [`ALL`](Self::ALL).
     pub(super) const fn place(self) -> usize {
         self as usize
     }
@@ -64,7 +64,7 @@ impl NoticeKind {
     }
 }
 
-/// A task list, as a notice names it.
+/// A task list in a notice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct NoticeList {
     pub(crate) domain: Arc<str>,

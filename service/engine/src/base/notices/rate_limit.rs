@@ -1,4 +1,5 @@
-//! Rate limit of notices: per kind, and within a kind per task list. Pure: takes the time, writes nothing. Memory is bounded.
+//! Rate limit of notices: per kind, and within a kind per task list. It takes the time as a parameter and writes
+//! nothing. Its memory is bounded.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -8,8 +9,8 @@ use tokio::time::Instant;
 
 use super::kinds::{NoticeKind, NoticeList};
 
-/// Maximum number of (kind, task list) pairs whose last line is remembered. About 200 bytes each. If more lists have notices
-/// within a span, the oldest is forgotten and its omitted events are counted for the kind.
+/// Maximum number of (kind, task list) pairs whose last line is remembered, about 200 bytes each. If more lists
+/// have notices within a span, the oldest is forgotten and its omitted events are counted for the kind.
 pub(super) const LISTS_MAX: usize = 1_000;
 
 /// Permission to write a line.
@@ -25,7 +26,7 @@ pub(super) struct LineAllowed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Overdue {
     pub(super) kind: NoticeKind,
-    /// `None`: of several lists, or of runs.
+    /// `None` if they are of several lists, or of runs.
     pub(super) list: Option<NoticeList>,
     pub(super) count: u64,
 }
@@ -70,7 +71,7 @@ pub(super) struct RateLimit {
 
 impl Default for RateLimit {
     fn default() -> Self {
-        // Bounded, but not allocated ahead.
+        // The capacity is set afterwards, so that no memory is allocated for it in advance.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self { kinds: Default::default(), lists }
@@ -103,12 +104,12 @@ impl RateLimit {
             return None;
         }
         let left_out = std::mem::take(&mut of_kind.left_out);
-        let before = list.map_or(0, |list| self.is_told(kind, list, at));
+        let before = list.map_or(0, |list| self.note_line(kind, list, at));
         Some(LineAllowed { count: count.saturating_add(before), left_out })
     }
 
     /// Notes that a list has a line now; returns its omitted events before it.
-    fn is_told(&mut self, kind: NoticeKind, list: &NoticeList, at: Instant) -> u64 {
+    fn note_line(&mut self, kind: NoticeKind, list: &NoticeList, at: Instant) -> u64 {
         let key = (kind, list.clone());
         let before = self.lists.peek(&key).map_or(0, |window| window.left_out);
         if let Some((forgotten, window)) = self.lists.push(key.clone(), ListWindow { told_at: at, left_out: 0 })
@@ -133,7 +134,7 @@ impl RateLimit {
                 continue;
             }
             if self.of(kind).has_line(kind, at) {
-                self.is_told(kind, &list, at);
+                self.note_line(kind, &list, at);
                 overdue.push(Overdue { kind, list: Some(list), count: window.left_out });
             } else {
                 let of_kind = self.of(kind);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_one_line_a_span_with_the_count_of_what_came_since() {
+    fn a_list_has_one_line_per_span_with_the_count_since_then() {
         let (mut limit, start) = (RateLimit::default(), Instant::now());
         assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start), Some(allowed(1, 0)));
         for _ in 0..3 {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_has_a_line_when_the_span_is_over_though_nothing_more_comes() {
+    fn omitted_events_have_a_line_after_the_span() {
         let (mut limit, start) = (RateLimit::default(), Instant::now());
         for _ in 0..8 {
             limit.admit(KIND, Some(&list("a")), 1, start);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_lists_there_are_memory_and_lines_are_bounded_and_every_event_is_counted() {
+    fn many_lists_have_bounded_memory_and_all_events_counted() {
         let (mut limit, start) = (RateLimit::default(), Instant::now());
         let (mut told, mut lines) = (0, 0);
         let spans = 3 * LISTS_MAX as u64;

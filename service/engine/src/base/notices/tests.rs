@@ -22,7 +22,7 @@ fn text_of_others_stays_on_one_line_and_is_cut() {
 }
 
 #[test]
-fn a_word_of_a_command_is_what_the_shell_makes_of_it() {
+fn a_word_of_a_command_is_quoted_for_the_shell() {
     for (word, shown) in [
         ("order-1", "order-1"),
         ("eu/orders:7@x", "eu/orders:7@x"),

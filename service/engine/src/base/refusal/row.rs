@@ -1,42 +1,43 @@
-//! What a refusal is for who asked: one row, from which problem documents, SWF's faults and what the engine itself tries again are made.
+//! Presentation of a refusal to the caller. Problem documents, SWF's faults and the engine's own retries are
+//! derived from it.
 
-/// Whether a refused request may have left a trace.
+/// Whether a refused request may have been recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MayBeRecorded {
-    /// It has not.
+    /// Not recorded.
     No,
-    /// It may have.
+    /// Possibly recorded.
     Unknown,
 }
 
-/// What a refusal is for who asked.
+/// Presentation of a refusal to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusalRow {
-    /// The status of HTTP.
+    /// HTTP status.
     pub status: u16,
-    /// The stable code of the wire.
+    /// Stable error code that callers see.
     pub code: &'static str,
-    /// What to do about it.
+    /// Advice for the caller.
     pub advice: &'static str,
-    /// Whether the same request may succeed later, with nothing changed by the caller.
+    /// Whether the same request may succeed later without a change by the caller.
     pub is_retryable: bool,
-    /// Whether the request may have left a trace.
+    /// Whether the request may have been recorded.
     pub recorded: MayBeRecorded,
 }
 
 impl RefusalRow {
-    /// A refusal that stays one however often it is asked, and has left nothing.
+    /// Creates the row of a refusal that retries do not help and that recorded nothing.
     pub const fn new(status: u16, code: &'static str, advice: &'static str) -> Self {
         Self { status, code, advice, is_retryable: false, recorded: MayBeRecorded::No }
     }
 
-    /// Asking again may help.
+    /// Marks the request as worth retrying.
     #[must_use]
     pub const fn retryable(self) -> Self {
         Self { is_retryable: true, ..self }
     }
 
-    /// It may have left something.
+    /// Marks the request as possibly recorded.
     #[must_use]
     pub const fn perhaps_recorded(self) -> Self {
         Self { recorded: MayBeRecorded::Unknown, ..self }

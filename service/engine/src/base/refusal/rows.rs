@@ -1,4 +1,4 @@
-//! The row of each refusal.
+//! Table of all refusals.
 
 use history::{Fault, ImportFault, TurnLoss};
 
@@ -41,12 +41,13 @@ impl From<&Fault> for RefusalRow {
     }
 }
 
-/// Why a turn that is lost is.
+/// Returns the row of a lost turn, depending on how it was lost.
 fn turn_lost(how: &TurnLoss) -> RefusalRow {
     let row = RefusalRow::from(&Fault::TurnLost);
     match how {
         TurnLoss::TimedOut { .. } => RefusalRow {
-            advice: "drop your answer and poll again; the turn is given to a decider again. `deciderStartToClose` at the start of a run \
+            advice: "drop your answer and poll again; the turn is given to a decider again. `deciderStartToClose` at \
+             the start of a run \
                      says how long a turn may take",
             ..row
         },
@@ -56,7 +57,7 @@ fn turn_lost(how: &TurnLoss) -> RefusalRow {
 }
 
 impl Refusal {
-    /// What it is for who asked.
+    /// Returns the presentation of the refusal to the caller.
     pub fn row(&self) -> RefusalRow {
         const fn row(status: u16, code: &'static str, advice: &'static str) -> RefusalRow {
             RefusalRow::new(status, code, advice)
@@ -98,16 +99,17 @@ impl Refusal {
             Self::ClockDoubted { .. } => row(
                 409,
                 "clock-doubted",
-                "correct the clocks of all nodes (NTP); where this one is right: POST /v1/clock/confirm, then ask again",
+                "correct the clocks of all nodes (NTP); where this one is right: POST /v1/clock/confirm, then ask \
+                 again",
             ),
-            Self::RunNotCurrent { .. } => {
-                row(409, "run-not-current", "leave the run id out to reach the current run")
-            }
+            Self::RunNotCurrent { .. } => row(409, "run-not-current", "leave the run id out to reach the current run"),
             Self::RunOpen { .. } => row(409, "run-open", "terminate it first, or with the same call: `terminate=true`"),
             Self::BadHistory(ImportFault::Open { .. }) => {
                 row(400, "bad-history", "export it again once it has closed; an open run goes on where it is")
             }
-            Self::BadHistory(_) => row(400, "bad-history", "export it again, and pass on its events exactly as they came"),
+            Self::BadHistory(_) => {
+                row(400, "bad-history", "export it again, and pass on its events exactly as they came")
+            }
             Self::RunDiffers { .. } => row(
                 409,
                 "run-differs",
@@ -121,16 +123,15 @@ impl Refusal {
             Self::UpdateFailed { .. } => {
                 row(422, "update-failed", "read the reason; the history has the update").perhaps_recorded()
             }
-            Self::TooManyWaiting { .. } => row(
-                429,
-                "too-many-waiting",
-                "ask again after a moment; ask the same of many callers by the same input",
-            )
-            .retryable(),
+            Self::TooManyWaiting { .. } => {
+                row(429, "too-many-waiting", "ask again after a moment; ask the same of many callers by the same input")
+                    .retryable()
+            }
             Self::QuotaExceeded(_) => row(
                 429,
                 "quota-exceeded",
-                "ask again after as many seconds as Retry-After says; whoever looks after the service may raise the limit",
+                "ask again after as many seconds as Retry-After says; whoever looks after the service may raise the \
+                 limit",
             )
             .retryable(),
             Self::DiskLow { .. } => row(
@@ -155,7 +156,8 @@ impl Refusal {
                 let row = row(
                     504,
                     "update-not-answered",
-                    "ask again with the same updateId; see to it that a decider polls the run's task list and takes updates",
+                    "ask again with the same updateId; see to it that a decider polls the run's task list and takes \
+                     updates",
                 );
                 if *recorded { row.retryable().perhaps_recorded() } else { row.retryable() }
             }

@@ -1,4 +1,4 @@
-//! What is configured: limits as an operator writes them down, and what is read of them.
+//! Configuration of quotas: the limits as an operator writes them, and as they are read.
 
 use std::collections::HashMap;
 
@@ -6,51 +6,51 @@ use serde::Deserialize;
 
 use super::{LimitKind, Whose};
 
-/// The highest rate of requests. Ours: far more than a service answers.
+/// Maximum rate of requests. Ours: far more than a service answers.
 pub const REQUESTS_PER_SECOND_MAX: u64 = 1_000_000;
 
-/// The most requests at once. Ours, likewise.
+/// Maximum burst of requests. Ours, likewise.
 pub const BURST_MAX: u64 = 1_000_000;
 
-/// The lowest and the highest rate of bytes. Ours: below it one of the largest bodies would put its sender off for minutes.
+/// Minimum rate of bytes. Ours: at a lower rate, one of the largest bodies would throttle its sender for minutes.
 pub const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 const BYTES_PER_SECOND_MAX: u64 = 10 * 1024 * 1024 * 1024;
 
-/// The highest bound of open runs. Ours: more than any store was tried with.
+/// Maximum limit of open runs. Ours: more than any store was tested with.
 pub const OPEN_RUNS_MAX: u64 = 1_000_000_000;
 
-/// The highest bound of task lists. Source: so many are kept in memory beside those that are polled.
+/// Maximum limit of task lists. Source: the number of lists kept in memory in addition to polled ones.
 pub const TASK_LISTS_MAX: u64 = 10_000;
 
-/// The highest bound of requests that wait. Ours: more than there can be connections.
+/// Maximum limit of waiting requests. Ours: more than the maximum number of connections.
 pub const WATCHERS_MAX: u64 = 1_000_000;
 
-/// Stands for each domain, or each credential, that no other entry names.
+/// Name that stands for every domain, or every credential, without its own entry.
 const EACH: &str = "*";
 
-/// Limits of a domain or a credential, as an operator writes them down. What is absent is not limited.
+/// Limits of a domain or a credential, as an operator writes them. Absent fields are not limited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Limit {
-    /// The domain; `*` is each that no other entry names.
+    /// Domain; `*` is every domain without its own entry.
     pub domain: Option<String>,
-    /// The name of the credential; `*` is each that no other entry names.
+    /// Name of the credential; `*` is every credential without its own entry.
     pub credential: Option<String>,
-    /// Requests a second, 1 to 1,000,000.
+    /// Requests per second, 1 to 1,000,000.
     pub requests_per_second: Option<u64>,
-    /// Requests that may come at once after a rest, 1 to 1,000,000; as many as there may be in a second when absent.
+    /// Requests at once after idle time, 1 to 1,000,000. Defaults to the number of requests per second.
     pub burst: Option<u64>,
-    /// Bytes of bodies a second, in and out, from 65,536 on.
+    /// Bytes of request and response bodies per second, at least 65,536.
     pub bytes_per_second: Option<u64>,
-    /// Runs that are open at once, 1 to 1,000,000,000. Of a domain.
+    /// Open runs, 1 to 1,000,000,000. Only for a domain.
     pub open_runs: Option<u64>,
-    /// Task lists that are polled at once, 1 to 10,000. Of a domain.
+    /// Task lists that are polled at once, 1 to 10,000. Only for a domain.
     pub task_lists: Option<u64>,
     /// Requests that wait at once, 1 to 1,000,000.
     pub watchers: Option<u64>,
 }
 
-/// The numbers of an entry.
+/// Numbers of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Amounts {
     pub(super) requests_per_second: Option<u64>,
@@ -73,7 +73,7 @@ impl Amounts {
     }
 }
 
-/// All limits that were read together.
+/// All limits of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShareLimits {
     entries: HashMap<Whose, Amounts>,
@@ -82,7 +82,7 @@ pub struct ShareLimits {
 }
 
 impl ShareLimits {
-    /// The domains that have limits by name.
+    /// Returns the domains with their own entries.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().filter_map(|whose| match whose {
             Whose::Domain(name) => Some(&**name),
@@ -90,12 +90,12 @@ impl ShareLimits {
         })
     }
 
-    /// Takes limits as they were written down.
+    /// Validates configured limits.
     ///
     /// # Errors
     ///
-    /// For an entry of nobody or of two, one that limits nothing, a number out of its range, a limit that only domains have,
-    /// and two entries of the same.
+    /// An entry that names neither or both of a domain and a credential, one without limits, a number out of its
+    /// range, a limit that only domains have, or two entries with the same name.
     pub fn read(limits: Vec<Limit>) -> Result<Self, String> {
         let mut read = Self::default();
         let is_each = |name: &Option<String>| name.as_deref() == Some(EACH);
@@ -125,7 +125,7 @@ impl ShareLimits {
         self.entries.is_empty() && self.each_domain.is_none() && self.each_credential.is_none()
     }
 
-    /// What limits somebody. An entry of their own stands in the place of the one for each.
+    /// Returns the limits of a domain or credential. Its own entry replaces the one for `*`.
     pub(super) fn of(&self, whose: &Whose) -> Option<Amounts> {
         let each = match whose {
             Whose::Domain(_) => self.each_domain,

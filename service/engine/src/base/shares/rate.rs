@@ -1,4 +1,4 @@
-//! Rates: so much a second, and so much at once after a rest. The one place that knows the `governor` crate.
+//! Rates per second with a burst after idle time. The only module that uses the `governor` crate.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-/// How long bytes of requests that were under way together can put off those that follow, at most. Ours: as long as a wait.
+/// Maximum time for which the bytes of concurrent requests can throttle later ones. Ours: as long as a wait.
 const DEBT_MAX: Duration = Duration::from_secs(60);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Time as tokio has it, so that tests move it.
+/// Time from tokio's clock, which tests control.
 #[derive(Debug, Clone)]
 struct Time {
     began: Instant,
@@ -32,7 +32,7 @@ impl Clock for Time {
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, Time, NoOpMiddleware<Nanos>>;
 
-/// So many a second.
+/// Limit of requests per second.
 #[derive(Debug)]
 pub(super) struct Rate {
     limiter: Limiter,
@@ -50,19 +50,19 @@ impl Rate {
         Self { limiter: RateLimiter::direct_with_clock(quota, time.clone()), time }
     }
 
-    /// Takes one; otherwise answers how long to wait.
+    /// Takes one request from the limit, or returns the time to wait.
     pub(super) fn refuses(&self) -> Option<Duration> {
         let not_until = self.limiter.check().err()?;
         Some(not_until.earliest_possible().duration_since(self.time.now()).into())
     }
 }
 
-/// Bytes a second. How many a request has is known only when it is over, so they are paid for by those that follow: governor
-/// has no debts.
+/// Limit of bytes per second. The size of a request is known only when it ends, so that later requests wait for it.
+/// Governor cannot exceed its limit and pay back.
 #[derive(Debug)]
 pub(super) struct Debt {
     per_second: u64,
-    /// When everything is paid. What was not used is kept for a second.
+    /// Time at which all bytes are paid back. Unused capacity is kept for one second.
     paid_at: Mutex<Instant>,
 }
 
@@ -75,7 +75,7 @@ impl Debt {
         self.paid_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds bytes that came or went.
+    /// Adds transferred bytes.
     pub(super) fn add(&self, bytes: u64) {
         let nanos = u128::from(bytes) * SECOND.as_nanos() / u128::from(self.per_second.max(1));
         let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(DEBT_MAX + SECOND);
@@ -84,7 +84,7 @@ impl Debt {
         *paid_at = ((*paid_at).max(saved(now)) + takes).min(now + DEBT_MAX);
     }
 
-    /// Where something is not paid for, how long to wait.
+    /// Returns the time to wait until all bytes are paid back, if they are not.
     pub(super) fn unpaid(&self) -> Option<Duration> {
         Some(self.lock().saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
     }

@@ -26,7 +26,7 @@ async fn an_entry_of_ones_own_stands_in_the_place_of_the_one_for_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_goes_on_its_credential_and_on_its_domain_and_a_task_that_was_handed_out_on_neither() {
+async fn requests_count_for_credential_and_domain_except_task_answers() {
     let credential = Limit { credential: Some("one".to_owned()), requests_per_second: Some(1), ..Limit::default() };
     let shares = limits(vec![credential, Limit { requests_per_second: Some(2), ..limit("shop") }]);
     let asking = |credential| Asking { credential: Some(credential), ..of("shop") };
@@ -60,7 +60,7 @@ async fn so_many_wait_at_once_whatever_the_limits_become_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_used_stays_used_where_a_limit_is_as_it_was() {
+async fn the_use_of_an_unchanged_limit_is_kept() {
     let with = |shop, other| {
         ShareLimits::read(vec![
             Limit { requests_per_second: Some(shop), ..limit("shop") },
@@ -78,7 +78,7 @@ async fn what_was_used_stays_used_where_a_limit_is_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_beyond_the_most_that_are_counted_by_name_are_counted_together_and_so_many_are_kept() {
+async fn names_beyond_the_maximum_are_counted_together() {
     let shares = limits(vec![Limit { requests_per_second: Some(1), ..limit("*") }]);
     for number in 0..SHARES_KEPT_MAX + 7 {
         let domain = format!("d{number}");
@@ -94,7 +94,7 @@ async fn those_beyond_the_most_that_are_counted_by_name_are_counted_together_and
 }
 
 #[test]
-fn what_is_wrong_with_limits_is_said() {
+fn invalid_limits_are_refused_with_the_reason() {
     let credential = |name: &str| Limit { credential: Some(name.to_owned()), ..Limit::default() };
     let rate = |limit: Limit| Limit { requests_per_second: Some(1), ..limit };
     for (entries, says) in [

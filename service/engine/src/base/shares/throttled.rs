@@ -1,30 +1,30 @@
-//! Who was put off, and what they are told.
+//! Throttled requests: their error and their log lines.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often one line is written to the log, at most.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Minimum interval between log lines.
+const LOG_EVERY: Duration = Duration::from_secs(1);
 
-/// What is limited.
+/// Kind of limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitKind {
-    /// Requests a second.
+    /// Requests per second.
     Requests,
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes,
     /// Open runs.
     OpenRuns,
-    /// Task lists that are polled.
+    /// Polled task lists.
     TaskLists,
-    /// Requests that wait.
+    /// Waiting requests.
     Watchers,
 }
 
 impl LimitKind {
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Requests => "requests-per-second",
@@ -36,12 +36,12 @@ impl LimitKind {
     }
 }
 
-/// Whose limit it is.
+/// Holder of a quota.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Whose {
-    /// A domain's.
+    /// A domain.
     Domain(Arc<str>),
-    /// A credential's.
+    /// A credential.
     Credential(Arc<str>),
 }
 
@@ -54,7 +54,7 @@ impl Whose {
         Self::Credential(name.into())
     }
 
-    /// `domain` or `credential`.
+    /// Returns `domain` or `credential`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Domain(_) => "domain",
@@ -62,7 +62,7 @@ impl Whose {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> Arc<str> {
         match self {
             Self::Domain(name) | Self::Credential(name) => Arc::clone(name),
@@ -76,22 +76,22 @@ impl std::fmt::Display for Whose {
     }
 }
 
-/// A share is used up.
+/// Error of a request over its quota.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{whose} may have {max} {}, and has them", kind.word())]
 pub struct Throttled {
-    /// Which limit.
+    /// Kind of limit.
     pub kind: LimitKind,
-    /// How much it is.
+    /// Its value.
     pub max: u64,
-    /// Whose.
+    /// Its holder.
     pub whose: Whose,
-    /// When to ask again.
+    /// Time to wait.
     pub wait: Duration,
 }
 
 impl Throttled {
-    /// When to ask again, in whole seconds.
+    /// Returns the time to wait in whole seconds.
     pub fn retry_after(&self) -> u64 {
         (self.wait.as_secs() + u64::from(self.wait.subsec_nanos() > 0)).max(1)
     }
@@ -103,16 +103,16 @@ struct ThrottledLine {
     untold: u64,
 }
 
-/// What the log has been told.
+/// Log of throttled requests.
 #[derive(Debug, Default)]
 pub(super) struct ThrottledLog(Mutex<ThrottledLine>);
 
 impl ThrottledLog {
-    /// Tells the log, once a second at most.
+    /// Writes a line at most once per second.
     pub(super) fn tell(&self, throttled: &Throttled) {
         let others = {
             let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if line.at.is_some_and(|at| at.elapsed() < TOLD_EVERY) {
+            if line.at.is_some_and(|at| at.elapsed() < LOG_EVERY) {
                 line.untold = line.untold.saturating_add(1);
                 return;
             }

@@ -1,4 +1,4 @@
-//! A request that was admitted, as long as it is under way: what it waits for and what it transfers goes on its shares.
+//! Admitted requests under way: their waiting and their bytes are charged to the quotas that admitted them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,27 +6,27 @@ use super::rate::{Debt, Rate};
 use super::{LimitKind, Shares, Throttled, UsedShare, Watcher, Whose};
 
 tokio::task_local! {
-    /// The request that this task works on.
+    /// The request of the current task.
     static UNDER_WAY: UnderWay;
 }
 
-/// Whose request it is, and of what domain.
+/// Domain and credential of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asking<'a> {
-    /// The name of the credential, where there are any.
+    /// Name of the credential, if credentials are configured.
     pub credential: Option<&'a str>,
-    /// The domain, where the request is about one.
+    /// Domain, if the request is for one.
     pub domain: Option<&'a str>,
-    /// Whether it names a task that was handed out. Such a request is never put off.
+    /// Whether the request is for a task that was handed out. Such a request is never throttled.
     pub is_of_task: bool,
 }
 
 impl Shares {
-    /// Admits a request; nothing where no limit is on it.
+    /// Admits a request. Returns `None` if no limit applies to it.
     ///
     /// # Errors
     ///
-    /// Where a share that it goes on is used up, with when to ask again.
+    /// If a quota is exceeded, with the time to wait.
     pub fn admit(self: &Arc<Self>, asking: Asking<'_>) -> Result<Option<UnderWay>, Throttled> {
         if !self.has_limits() {
             return Ok(None);
@@ -45,7 +45,7 @@ impl Shares {
     }
 }
 
-/// See the module. All clones are of one request.
+/// An admitted request. All clones are of the same request.
 #[derive(Debug, Clone)]
 pub struct UnderWay(Arc<Inner>);
 
@@ -53,7 +53,7 @@ pub struct UnderWay(Arc<Inner>);
 struct Inner {
     shares: Arc<Shares>,
     of: Vec<Arc<UsedShare>>,
-    /// Once it has begun to wait.
+    /// Filled when the request begins to wait.
     watchers: Mutex<Vec<Watcher>>,
 }
 
@@ -62,22 +62,22 @@ impl UnderWay {
         Self(Arc::new(Inner { shares: Arc::clone(shares), of, watchers: Mutex::default() }))
     }
 
-    /// Does this as part of the request.
+    /// Runs a future as part of the request.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         UNDER_WAY.scope(self.clone(), work).await
     }
 
-    /// The same, for what does not wait by itself.
+    /// Runs a function as part of the request.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         UNDER_WAY.sync_scope(self.clone(), work)
     }
 
-    /// Whether somebody wants to know of its bytes.
+    /// Whether a limit of bytes applies to the request.
     pub fn counts_bytes(&self) -> bool {
         self.0.of.iter().any(|share| share.bytes.is_some())
     }
 
-    /// Adds bytes that came or went.
+    /// Adds transferred bytes.
     pub fn add_bytes(&self, bytes: u64) {
         for debt in self.0.of.iter().filter_map(|share| share.bytes.as_ref()) {
             Debt::add(debt, bytes);
@@ -93,11 +93,11 @@ impl UnderWay {
     }
 }
 
-/// Says that the request that this is done for is about to wait for something. It counts as one that does until it is over.
+/// Counts the current request as waiting until it ends.
 ///
 /// # Errors
 ///
-/// Where as many wait as may.
+/// If the maximum number of requests is already waiting.
 pub fn watch() -> Result<(), Throttled> {
     UNDER_WAY.try_with(UnderWay::watch).unwrap_or(Ok(()))
 }

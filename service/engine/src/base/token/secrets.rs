@@ -1,4 +1,4 @@
-//! The secrets that task tokens and the pass of nodes are made with: where they are kept, and which of them is in use when.
+//! Secrets that sign task tokens and the pass of nodes: their record, and when each is used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,25 +11,25 @@ use store::{Cas, Expect, Store};
 use crate::Refusal;
 use crate::base::records::{own_head, own_key};
 
-/// The record's name in the store.
+/// Name of the record in the store.
 pub(crate) const RECORD: &str = "secret";
 
-/// Bytes of a secret. Source: as many as the hash has that it keys.
+/// Bytes of a secret. Source: the size of the hash that it keys.
 const SECRET_BYTES: usize = 32;
 
-/// Every secret that is good, the newest last. Not to be shown.
+/// All valid secrets, newest last. Must not be logged.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Secrets(Vec<TokenSecret>);
 
-/// One of them.
+/// A secret.
 #[skip_serializing_none]
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct TokenSecret {
-    /// In base 64.
+    /// The key in base 64.
     key: String,
-    /// Since when tokens are made with it.
+    /// Start of its use for signing.
     pub(crate) from: Timestamp,
-    /// When those that were made with it are no longer good.
+    /// End of the validity of tokens that it signed.
     pub(crate) until: Option<Timestamp>,
 }
 
@@ -44,18 +44,18 @@ impl TokenSecret {
 }
 
 impl Secrets {
-    /// One secret, for ever.
+    /// Creates a single secret that never expires.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(vec![TokenSecret::new(bytes, Timestamp::default())])
     }
 
-    /// The record: as long as there was only one, it was nothing but its bytes.
+    /// Reads the record. An old record with a single secret contains only its bytes.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Refusal> {
         if body.len() == SECRET_BYTES {
             return Ok(Self::of(body));
         }
         let corrupt = |what: String| Refusal::Corrupt { what: format!("the record of secrets: {what}") };
-        // What serde says of it would show a part of it.
+        // The error text of serde would contain part of the secret.
         let Self(secrets) = history::read_json(body).map_err(|_| corrupt("it is no list of them".to_owned()))?;
         let is_whole = |secret: &TokenSecret| secret.bytes().len() == SECRET_BYTES;
         if secrets.is_empty() || !secrets.iter().all(is_whole) {
@@ -72,7 +72,8 @@ impl Secrets {
         self.0.iter()
     }
 
-    /// Has another one be the newest from `from` on, those before it good for so much longer; those that are over go.
+    /// Adds a secret for signing from `from` on. Earlier secrets stay valid for `overlap` after that; expired ones
+    /// are removed.
     pub(crate) fn rotate(&mut self, bytes: &[u8], now: Timestamp, from: Timestamp, overlap: Duration) {
         let until = from.plus(overlap);
         self.0.retain(|secret| secret.until.is_none_or(|until| now < until));
@@ -93,7 +94,7 @@ pub(crate) fn draw(seed: Option<u64>) -> Result<[u8; SECRET_BYTES], Refusal> {
     Ok(bytes)
 }
 
-/// The secrets; the first is made at the first start.
+/// Reads the secrets. The first start creates the first one.
 pub(crate) async fn secrets(store: &dyn Store, seed: Option<u64>) -> Result<Secrets, Refusal> {
     let key = own_key(RECORD);
     if let Some(head) = store.load(&key).await? {
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_a_service_that_has_never_rotated_is_its_secret_alone() {
+    fn the_record_without_a_rotation_is_the_bare_secret() {
         let Secrets(secrets) = Secrets::read(&[7; 32]).ok().unwrap();
         assert_eq!(secrets.len(), 1);
         assert_eq!((secrets[0].bytes(), secrets[0].from, secrets[0].until), (vec![7; 32], Timestamp::default(), None));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_lets_those_before_be_good_for_its_overlap_and_no_longer_than_was_said() {
+    fn earlier_secrets_stay_valid_for_the_shorter_overlap() {
         let mut secrets = Secrets::of(&[1; 32]);
         secrets.rotate(&[2; 32], seconds(10), seconds(10), Duration::from_secs(100));
         secrets.rotate(&[3; 32], seconds(20), seconds(20), Duration::from_secs(1_000));

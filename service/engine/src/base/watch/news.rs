@@ -1,5 +1,5 @@
-//! Telling those who look at a domain that something in it has changed: not what, so that one message stands for many. Costs nothing
-//! for domains that nobody looks at, and nothing while nothing happens.
+//! Notification of callers that watch a domain. It says only that something has changed, so that one message can
+//! stand for many changes. Domains that are not watched cost nothing.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -10,15 +10,15 @@ use tokio::sync::watch;
 
 type Senders = HashMap<Arc<str>, watch::Sender<()>>;
 
-/// Who watches which domain.
+/// Watchers of domains.
 #[derive(Default)]
 pub(crate) struct DomainNews {
     domains: Mutex<Senders>,
-    /// How many of them there are, for those who have something to tell.
+    /// Number of watched domains, so that notifying does not need the lock if there are none.
     count: AtomicUsize,
 }
 
-/// One watcher of one domain.
+/// A watcher of a domain.
 pub struct DomainWatch {
     news: Arc<DomainNews>,
     domain: Arc<str>,
@@ -30,7 +30,7 @@ impl DomainNews {
         self.domains.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Watches a domain: what changes after this call is told.
+    /// Watches a domain for changes after this call.
     pub(crate) fn watch(self: &Arc<Self>, domain: &str) -> DomainWatch {
         let (mut domains, domain): (_, Arc<str>) = (self.lock(), domain.into());
         let receiver = domains.entry(Arc::clone(&domain)).or_insert_with(|| watch::Sender::new(())).subscribe();
@@ -38,7 +38,7 @@ impl DomainNews {
         DomainWatch { news: Arc::clone(self), domain, receiver }
     }
 
-    /// Something in a domain has changed.
+    /// Notifies the watchers of a domain that something has changed.
     pub(crate) fn tell(&self, domain: &str) {
         if self.count.load(Relaxed) == 0 {
             return;
@@ -55,7 +55,7 @@ impl DomainNews {
 }
 
 impl DomainWatch {
-    /// Waits until something has changed since the last time; false when the service stops.
+    /// Waits for a change since the last call. Returns false if the service is stopping.
     pub async fn changed(&mut self) -> bool {
         self.receiver.changed().await.is_ok()
     }
@@ -64,7 +64,7 @@ impl DomainWatch {
 impl Drop for DomainWatch {
     fn drop(&mut self) {
         let mut domains = self.news.lock();
-        // Ours is the last receiver exactly when the count is still one here.
+        // This is the last receiver if the count here is still one.
         if domains.get(&self.domain).is_some_and(|sender| sender.receiver_count() <= 1) {
             domains.remove(&self.domain);
         }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_changes_is_told_once_for_many_and_to_those_who_look_at_its_domain() {
+    async fn changes_are_merged_and_reach_watchers_of_their_domain() {
         let news = Arc::<DomainNews>::default();
         news.tell("a");
         let (mut one, mut other) = (news.watch("a"), news.watch("b"));

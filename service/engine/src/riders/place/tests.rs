@@ -1,4 +1,4 @@
-//! The tables, a line a case.
+//! Transition tables, one case per line.
 
 use history::event::ByHand;
 use history::{Command, Decision, SucceedWorkflow, UpdateAnswer, Verdict};
@@ -22,19 +22,19 @@ fn word(place: Option<RiderPlace>) -> &'static str {
     }
 }
 
-/// Where a rider is after each of these, which are about this task.
+/// Returns where a rider is after each of these events, which all concern this task.
 fn line(kind: RiderKind, place: RiderPlace, by: By) -> String {
     let all = [
-        Happens::Taken(By::Turn(LATER)),
-        Happens::Taken(By::Own(8)),
-        Happens::AnswerComes(by),
-        Happens::AnswerFails { by, is_lost: false },
-        Happens::AnswerFails { by, is_lost: true },
-        Happens::TaskLost(by),
-        Happens::RunSeen { held: Some(LATER), idle_at: Some(9) },
-        Happens::Lent,
-        Happens::Returned,
-        Happens::Answered { version: 9 },
+        RiderEvent::Taken(By::Turn(LATER)),
+        RiderEvent::Taken(By::Own(8)),
+        RiderEvent::AnswerComes(by),
+        RiderEvent::AnswerFails { by, is_lost: false },
+        RiderEvent::AnswerFails { by, is_lost: true },
+        RiderEvent::TaskLost(by),
+        RiderEvent::RunSeen { held: Some(LATER), idle_at: Some(9) },
+        RiderEvent::Lent,
+        RiderEvent::Returned,
+        RiderEvent::Answered { version: 9 },
     ];
     all.map(|happens| word(place.after(kind, happens))).join(" ")
 }
@@ -65,13 +65,13 @@ fn an_update_goes_from_place_to_place_as_the_table_says() {
 }
 
 #[test]
-fn what_happens_to_another_task_is_none_of_its_business() {
+fn events_of_another_task_change_nothing() {
     for kind in [RiderKind::Query, RiderKind::Update] {
         for (by, other) in [(By::Turn(TURN), By::Turn(LATER)), (By::Turn(TURN), OWN), (OWN, By::Own(8))] {
             let others = [
-                Happens::AnswerComes(other),
-                Happens::AnswerFails { by: other, is_lost: true },
-                Happens::TaskLost(other),
+                RiderEvent::AnswerComes(other),
+                RiderEvent::AnswerFails { by: other, is_lost: true },
+                RiderEvent::TaskLost(other),
             ];
             for happens in others {
                 assert_eq!(Out(by).after(kind, happens), None, "{kind:?} {happens:?}");
@@ -82,9 +82,9 @@ fn what_happens_to_another_task_is_none_of_its_business() {
 }
 
 #[test]
-fn a_look_at_the_run_moves_what_its_turn_has_left_behind_and_what_watches_news_that_no_turn_will_bring() {
+fn reading_the_run_moves_riders_without_a_turn() {
     let seen =
-        |place: RiderPlace, held, idle_at| word(place.after(RiderKind::Query, Happens::RunSeen { held, idle_at }));
+        |place: RiderPlace, held, idle_at| word(place.after(RiderKind::Query, RiderEvent::RunSeen { held, idle_at }));
     let out = Out(By::Turn(TURN));
     assert_eq!(
         [seen(out, Some(TURN), None), seen(out, Some(LATER), None), seen(out, None, None)],
@@ -95,23 +95,23 @@ fn a_look_at_the_run_moves_what_its_turn_has_left_behind_and_what_watches_news_t
 }
 
 #[test]
-fn a_run_says_to_its_riders_which_turn_a_decider_has_and_at_which_version_none_will_come() {
+fn reading_the_run_gives_its_held_turn_and_idle_version() {
     let run = |commands: &[Command]| commit(None, commands, 1).next.run().clone();
     let [start, complete] = turn(2, Vec::new());
     let pause = || Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
     let waits = run(&[]);
-    assert_eq!(seen(&waits), Happens::RunSeen { held: None, idle_at: None });
+    assert_eq!(seen(&waits), RiderEvent::RunSeen { held: None, idle_at: None });
     let held = run(std::slice::from_ref(&start));
-    assert_eq!(seen(&held), Happens::RunSeen { held: Some(TURN), idle_at: None });
+    assert_eq!(seen(&held), RiderEvent::RunSeen { held: Some(TURN), idle_at: None });
     let idle = run(&[start.clone(), complete]);
-    assert_eq!(seen(&idle), Happens::RunSeen { held: None, idle_at: Some(idle.version) });
+    assert_eq!(seen(&idle), RiderEvent::RunSeen { held: None, idle_at: Some(idle.version) });
     let paused = run(&[pause()]);
-    assert_eq!(seen(&paused), Happens::RunSeen { held: None, idle_at: Some(paused.version) });
+    assert_eq!(seen(&paused), RiderEvent::RunSeen { held: None, idle_at: Some(paused.version) });
     let paused = run(&[start, pause()]);
-    assert_eq!(seen(&paused), Happens::RunSeen { held: Some(TURN), idle_at: None });
+    assert_eq!(seen(&paused), RiderEvent::RunSeen { held: Some(TURN), idle_at: None });
 }
 
-/// What is heard of an update in these places: waiting, out, lent and being answered.
+/// Returns the outcome of an update in these places: waiting, out, lent and being answered.
 fn ends(asked: &ProposedUpdate, run_id: Uuid, run: &Run) -> String {
     let word = |place| match ends_unjudged(place, run_id, asked, run) {
         None => "–".to_owned(),
@@ -124,7 +124,7 @@ fn ends(asked: &ProposedUpdate, run_id: Uuid, run: &Run) -> String {
 }
 
 #[test]
-fn an_update_that_no_decider_will_judge_any_more_ends_as_the_table_says() {
+fn an_unjudged_update_ends_according_to_the_table() {
     let asked = |if_version| {
         let (update_id, name) = ("u".to_owned(), "n".to_owned());
         ProposedUpdate { update_id, name, input: None, identity: None, if_version, by: None }

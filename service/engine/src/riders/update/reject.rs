@@ -1,10 +1,11 @@
-//! Telling that an update is rejected, where several nodes share a store. A rejection leaves nothing in the store that would keep a
-//! decider from accepting the same update elsewhere, whose caller gave up waiting there and has asked here again. So nobody hears of it
-//! before all other nodes have said that none of their deciders has the update. Who says so remembers the rejection, and does
-//! not have the update judged again.
+//! Announcement of rejections with several nodes over one store. A rejection is not stored, so that nothing
+//! prevents a decider of another node from accepting the same update, if its caller stopped waiting there and
+//! repeated it here. Therefore the caller gets the rejection only after all other nodes have replied that none of their
+//! deciders has the update. A node that replies so remembers the rejection and does not have the update judged
+//! again.
 //!
-//! A node that is taken for dead is not asked. What was judged there it does not record any more: it knows that it has been
-//! silent for so long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
+//! A node that is considered dead is not asked. It does not record verdicts any more, because it knows that its
+//! heartbeats have failed for that long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +19,12 @@ use crate::nodes::Nodes;
 use crate::riders::heard::UpdateHeard;
 use crate::{Refusal, RejectedUpdate};
 
-/// How long the other nodes have to say whether a decider of theirs has an update. Ours: as for polls that are repeated.
+/// Time for the other nodes to reply whether one of their deciders has an update. Ours: as for repeated polls.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
-/// What the caller of an update hears: a rejection only if no decider of another node can accept the update yet.
-pub(super) async fn told_by_all(
+/// Returns the outcome for the caller of an update: a rejection only if no decider of another node can still accept
+/// it.
+pub(super) async fn confirm_rejection(
     (nodes, elsewhere): (&Nodes, &Elsewhere),
     key: &HeadKey,
     run_id: Uuid,
@@ -42,7 +44,7 @@ pub(super) async fn told_by_all(
     let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
     let update_id = update_id.to_owned();
     let rejected = RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details };
-    let given_up = if nodes.is_in_touch() { do_all_give_up(nodes, elsewhere, &rejected).await } else { None };
+    let given_up = if nodes.is_in_touch() { all_give_up(nodes, elsewhere, &rejected).await } else { None };
     let why = match given_up {
         Some(true) => return heard,
         Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
@@ -52,8 +54,8 @@ pub(super) async fn told_by_all(
     UpdateHeard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, waits_for: None })
 }
 
-/// `None` when one does not say.
-async fn do_all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
+/// Asks all other nodes to give up an update; `None` if one does not reply.
+async fn all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
     let peers = elsewhere.peers()?;
     let mut asked = JoinSet::new();
     for node in nodes.others() {

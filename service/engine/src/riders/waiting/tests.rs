@@ -1,4 +1,4 @@
-//! Riders of one run, put and taken by hand.
+//! Riders of one run, without a worker.
 
 use history::{Command, Payload};
 use tokio::sync::oneshot::Receiver;
@@ -59,7 +59,7 @@ impl Riders {
         self.takes(run, &Carrier::Turn(turn, &taker(10)))
     }
 
-    /// What a task of their own takes, which shows all of the run.
+    /// Takes riders with a separate task, which shows all of the run.
     fn own_takes(&self, run: &Run, kind: RiderKind, number: u64) -> (usize, Vec<String>) {
         let timer = AbortOnDrop(tokio::spawn(std::future::pending::<()>()).abort_handle());
         let (last_event_id, started_at) = (run.last_event_id, Timestamp::default());
@@ -74,7 +74,7 @@ impl Riders {
 }
 
 #[test]
-fn who_asks_the_same_shares_a_query_and_who_sends_the_same_id_an_update() {
+fn equal_queries_and_equal_update_ids_are_shared() {
     let (riders, run) = (Riders::default(), idle());
     let _answers = [riders.ask(&run, "a", 1), riders.ask(&run, "a", 2), riders.ask(&run, "b", 3)];
     let _heard = [riders.send(&run, "a", None, 4), riders.send(&run, "a", None, 5), riders.send(&run, "b", None, 6)];
@@ -86,14 +86,14 @@ fn who_asks_the_same_shares_a_query_and_who_sends_the_same_id_an_update() {
     );
     let shows = TurnId { started_event_id: run.last_event_id, ..TURN };
     assert_eq!(riders.turn_takes(&run, shows).0, 2);
-    // One that is out is not joined by who asks, as its answer may show less; but by who sends.
+    // A query that is out is not joined by a new caller, because its answer may show less; an update is.
     let _more = (riders.ask(&run, "a", 7), riders.send(&run, "a", None, 8));
     assert_eq!((riders.askers(), riders.updates()), (4, 2));
     assert_eq!(riders.turn_takes(&run, shows), (1, Vec::new()));
 }
 
 #[tokio::test]
-async fn an_update_with_a_condition_goes_alone_and_with_no_turn_that_has_something_else_to_do() {
+async fn a_conditional_update_is_taken_alone_by_an_empty_turn() {
     let (riders, run) = (Riders::default(), idle());
     let if_version = Some(run.version);
     let _heard = [riders.send(&run, "a", if_version, 1), riders.send(&run, "b", if_version, 2)];
@@ -120,7 +120,7 @@ async fn a_task_of_their_own_takes_riders_of_its_kind_alone() {
 }
 
 #[test]
-fn a_task_takes_one_rider_at_least_and_no_more_than_its_bytes_in_the_order_in_which_they_came() {
+fn a_task_takes_riders_in_order_up_to_its_bytes() {
     let (riders, run) = (Riders::default(), idle());
     let input = |bytes: usize| Some(Payload::from_trusted(&"1".repeat(bytes)));
     let most = TASK_RIDER_BYTES_MAX;
@@ -150,7 +150,7 @@ fn a_look_at_a_closed_run_is_for_its_queries_alone() {
 }
 
 #[test]
-fn an_answer_that_judges_nothing_finds_no_updates_though_another_try_of_its_turn_has_them() {
+fn an_answer_without_verdicts_leaves_updates_to_other_tries() {
     let (riders, run) = (Riders::default(), idle());
     let _heard = riders.send(&run, "u", None, 1);
     riders.turn_takes(&run, TURN);
@@ -162,7 +162,7 @@ fn an_answer_that_judges_nothing_finds_no_updates_though_another_try_of_its_turn
 }
 
 #[test]
-fn a_query_that_nobody_waits_for_is_forgotten_and_an_update_unless_a_decider_has_it() {
+fn riders_without_callers_are_removed_unless_judged() {
     let (riders, run) = (Riders::default(), idle());
     let shows = TurnId { started_event_id: run.last_event_id, ..TURN };
     let _answer = riders.ask(&run, "a", 1);
@@ -178,7 +178,7 @@ fn a_query_that_nobody_waits_for_is_forgotten_and_an_update_unless_a_decider_has
 }
 
 #[test]
-fn an_update_that_is_lent_is_nobody_elses_until_it_comes_back() {
+fn a_lent_update_is_not_taken_until_it_returns() {
     let (riders, run) = (Riders::default(), idle());
     let mut heard = riders.send(&run, "u", None, 1);
     let run_id = run.started.run_id;
