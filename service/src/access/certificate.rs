@@ -1,26 +1,26 @@
-//! Which certificates are a credential's: how an operator writes that down, and what meets it.
+//! Certificates of a credential: their notation in the configuration, and matching.
 
 use super::hex::unhex;
 use crate::tls::Shown;
 
-/// What is expected of an entry.
+/// Expected notation of an entry.
 const FORMS: &str = "`CN=name`, `DNS:name`, `URI:uri` or `SHA256:fingerprint`";
 
-/// A certificate, by what it says of its holder or as a whole.
+/// Certificate, identified by a name in it or by its fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CertificateName {
-    /// By a common name of its subject.
+    /// Common name of its subject.
     CommonName(String),
-    /// By a DNS name among its alternative names.
+    /// DNS name among its alternative names.
     Dns(String),
-    /// By a URI among them.
+    /// URI among its alternative names.
     Uri(String),
-    /// By the SHA-256 of the whole of it.
+    /// SHA-256 fingerprint.
     Sha256([u8; 32]),
 }
 
 impl CertificateName {
-    /// Reads an entry, as `openssl x509` prints names and fingerprints.
+    /// Parses an entry, with names and fingerprints as `openssl x509` prints them.
     pub(super) fn read(entry: &str) -> Result<Self, String> {
         let bad = |problem: &str| format!("the certificate `{entry}` {problem}; expected {FORMS}");
         let (kind, name) = entry.split_once(['=', ':']).ok_or_else(|| bad("is of no kind"))?;
@@ -41,7 +41,7 @@ impl CertificateName {
         }
     }
 
-    /// Whether a certificate that shows this is meant. Names are whole names: nothing is a pattern.
+    /// Returns whether this entry matches a certificate. Names must be equal; there are no patterns.
     pub(super) fn is_of(&self, shown: &Shown) -> bool {
         match self {
             Self::CommonName(name) => shown.common_names.contains(name),

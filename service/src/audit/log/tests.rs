@@ -1,4 +1,4 @@
-//! The log with a disk that is told what to do.
+//! Tests of the log with a controlled disk.
 
 use std::io::Error;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +37,7 @@ async fn a_change_has_its_entry_before_it_is_made_and_its_outcome_after_also_whe
     assert!(text.contains("\"of\":3,\"previous\""), "{text}");
     assert_eq!((log.counts().entries(), log.counts().failures(), log.last()), (4, 0, 4));
     drop(log);
-    // It goes on where it was.
+    // A reopened log continues its numbers.
     let log = open(directory.path());
     assert_eq!(log.announce(change("w")).await.unwrap().seq(), 5);
     assert!(AuditLog::open(directory.path(), Arc::new(SystemClock)).is_err(), "it is somebody's");
@@ -119,7 +119,7 @@ async fn a_directory_that_is_taken_away_is_missed_until_it_is_there_again() {
     assert!(!directory.exists());
     std::fs::rename(&elsewhere, &directory).unwrap();
     drop(log.announce(change("second")).await.unwrap());
-    // A file that was moved away is followed by another.
+    // A file that was moved away is followed by a new one.
     let file = crate::audit::files::named(&directory, 1).path;
     let moved = scratch.path().join("moved");
     log.flush().await;
