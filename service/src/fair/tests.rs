@@ -26,7 +26,7 @@ fn one() -> Arc<Places> {
     Places::new(Some(1))
 }
 
-/// Works until this is dropped.
+/// Works until it is dropped.
 struct AtWork(InTurn);
 
 fn at_work(places: &Arc<Places>) -> AtWork {
@@ -41,7 +41,7 @@ impl AtWork {
     }
 }
 
-/// Waits for nothing, and lets others have their turn.
+/// Yields once, so that others have their turn.
 async fn goes_on_at_once() {
     let mut has_been_here = false;
     poll_fn(|context| {
@@ -54,12 +54,12 @@ async fn goes_on_at_once() {
     .await;
 }
 
-/// What comes in a moment, or never.
+/// Fails if the future does not complete.
 async fn soon<T>(it: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), it).await.expect("nothing waits for ever")
 }
 
-/// Waits until so many wait.
+/// Waits until this number of requests wait.
 async fn until_waiting(places: &Places, count: usize) {
     let wait = async {
         while places.waits().now != count {
@@ -90,7 +90,7 @@ fn who_waits_for_something_leaves_the_place_to_others() {
     let other = places.claim("b", false);
     assert_eq!(other.during(ready(7)).now_or_never(), Some(Ok(7)));
     assert_eq!(places.waits().times, 0, "and nobody waited");
-    // It takes a place anew, which nobody may have meanwhile.
+    // It requests a new place, which no other request may hold meanwhile.
     tell.send(()).unwrap();
     assert!(places.claim("c", false).during(ready(())).now_or_never().is_none());
     assert_eq!(work.now_or_never(), Some(Ok(Ok(()))));
@@ -143,7 +143,7 @@ fn a_place_is_never_lost_however_a_request_ends() {
     assert!(!is_free());
     drop(given);
     assert!(is_free());
-    // While it waits for something else, also if that comes later.
+    // While it waits for an event, even if the event happens later.
     let (tell, told) = oneshot::channel::<()>();
     {
         let rests = places.claim("a", false);
@@ -151,7 +151,7 @@ fn a_place_is_never_lost_however_a_request_ends() {
     }
     drop(tell);
     assert!(is_free());
-    // In a panic.
+    // During a panic.
     let panics =
         AssertUnwindSafe(async { places.claim("a", false).during(lazy(|_| -> () { panic!("on purpose") })).await });
     assert!(panics.catch_unwind().now_or_never().unwrap().is_err());
@@ -202,7 +202,7 @@ impl Service {
         tokio::spawn(soon(async move { read(answer.await.unwrap()).await }))
     }
 
-    /// Fills the queue of the default domain; until this is dropped.
+    /// Fills the queue of the default domain until the result is dropped.
     fn fill(&self) -> Vec<InTurn> {
         let claims: Vec<_> = (0..WAITING_OF_DOMAIN_MAX).map(|_| self.places.claim("default", false)).collect();
         assert!(claims.iter().all(|claim| claim.during(ready(())).now_or_never().is_none()));
@@ -297,7 +297,7 @@ async fn a_poll_leaves_its_place_while_it_waits_and_an_answer_to_a_task_is_never
     while !metrics().contains(polls) {
         tokio::task::yield_now().await;
     }
-    // There is one place, and the poll does not have it.
+    // There is only one place, and the poll does not hold it.
     let start =
         post("/v1/domains/default/workflows", &json!({ "workflowId": "w", "workflowType": "t", "taskList": "l" }));
     assert_eq!(service.ask(start).await.unwrap().0, 201);

@@ -1,4 +1,4 @@
-//! The process itself: whether it is well, what it counts, and what it answers.
+//! Handlers about the process: health, metrics, and the API description.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use engine::{ClockMove, ClockStanding, Doubt, Engine, Refusal};
 use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json, json};
 
-/// How far the archive may be behind before it is told. Ours: ten times what a lost machine may lose.
+/// Maximum lag of the archive before a warning. Ours: ten times the amount that may be lost with a machine.
 const SHIP_LAG_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn healthy() -> &'static str {
@@ -24,7 +24,7 @@ pub(super) async fn ready(State(engine): AppState, State(front): State<Front>) -
     if engine.is_stopping() {
         return Err(Refusal::Stopping.into());
     }
-    // It takes work, whatever else is said.
+    // The service is ready even with warnings.
     let warnings = warnings(&engine, &front).await;
     Ok(json(StatusCode::OK, &Readiness { ready: true, warnings }))
 }
@@ -71,7 +71,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     warnings
 }
 
-/// A clock that moved, clocks of nodes that are apart, and nodes with other time-zone tables.
+/// Returns warnings about a clock that moved, differing clocks of nodes, and differing time-zone tables.
 fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
     let mut warnings = Vec::new();
     let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();
@@ -110,7 +110,7 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
 pub(super) async fn metrics(State(front): State<Front>) -> Answer {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     front.engine().count_runs().await;
-    // Not on a worker, which others wait for.
+    // Rendering runs on a blocking thread, so that it does not delay requests.
     let rendered = tokio::task::spawn_blocking(move || front.render_metrics()).await;
     let rendered = rendered.map_err(|_| Refusal::Stopping)?;
     Ok(([(CONTENT_TYPE, content_type)], rendered).into_response())

@@ -1,4 +1,4 @@
-//! Those that say how the service stands, for people who look.
+//! Calls that report the state of the service to people.
 
 use client::body;
 

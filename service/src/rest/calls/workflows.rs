@@ -1,4 +1,4 @@
-//! Runs: starting them, asking things of them, and what is told of them.
+//! Calls for runs: starting, messaging and reading them.
 
 use client::body;
 
