@@ -256,8 +256,8 @@ impl OverHttp {
                     node,
                     call,
                     why,
-                    "a node does not understand this one: both work on, and what is at one may take longer to reach the other \
-                     until both have the same version"
+                    "a node does not understand this one: both work on, and what is at one may take longer to reach \
+                     the other until both have the same version"
                 );
             }
         }

@@ -238,7 +238,7 @@ impl Holder {
         Ok(Self { secrets, keys, certificates, ..Self::of_levels(name, &what, credential)? })
     }
 
-    /// Returns a holder with the levels of a credential, whatever authenticates it. `what` names the source of the
+    /// Returns a holder with the levels of a credential, however it authenticates. `what` names the source of the
     /// levels in errors.
     pub(super) fn of_levels(name: CallerName, what: &str, credential: Credential) -> Result<Self, String> {
         let Credential { operator, metrics, readers, readers_without_payloads, .. } = credential;

@@ -239,8 +239,8 @@ mod tests {
             .unwrap();
         let hash = "7b8ff05e4ec6275870636bc9e0773567f651104aa4d5e71ff4e9624bb006107e";
         let expected = format!(
-            "{{\"seq\":1,\"at\":\"1970-01-01T00:00:00.000Z\",\"call\":\"c\",\"requestId\":\"r\",\"previous\":\"{GENESIS}\",\
-             \"hash\":\"{hash}\"}}\n"
+            "{{\"seq\":1,\"at\":\"1970-01-01T00:00:00.000Z\",\"call\":\"c\",\"requestId\":\"r\",\
+             \"previous\":\"{GENESIS}\",\"hash\":\"{hash}\"}}\n"
         );
         assert_eq!(String::from_utf8(line).unwrap(), expected);
     }

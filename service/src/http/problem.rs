@@ -145,7 +145,7 @@ impl CredentialKind {
 }
 
 impl From<Exhausted> for Refused {
-    /// Nothing was changed before the budget was exhausted.
+    /// Returns a refusal without changes: the budget is exhausted before a request has effects.
     fn from(_: Exhausted) -> Self {
         Self::Overloaded { changes_nothing: true }
     }
@@ -263,7 +263,8 @@ impl Refused {
             Self::Expired { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
                 "expired-secret",
-                "use the newer secret of this credential; who looks after the service makes one with `baton credential new`",
+                "use the newer secret of this credential; who looks after the service makes one with `baton credential \
+                 new`",
             ),
             Self::Expired { what: CredentialKind::Token, .. } => {
                 RefusalRow::new(401, "expired-token", "get another one from its issuer")
@@ -281,8 +282,8 @@ impl Refused {
             Self::Token { .. } => RefusalRow::new(
                 401,
                 "token-refused",
-                "get one from an issuer that the service knows, made for this service and with a time when it ends; the \
-                 service's log says what is wrong with this one",
+                "get one from an issuer that the service knows, made for this service and with a time when it ends; \
+                 the service's log says what is wrong with this one",
             ),
             Self::Revoked => RefusalRow::new(
                 401,
@@ -293,7 +294,8 @@ impl Refused {
             Self::Certificate { .. } => RefusalRow::new(
                 401,
                 "certificate-refused",
-                "show one that a credential names as one of its `certificates`, or send `Authorization: Bearer <secret>`",
+                "show one that a credential names as one of its `certificates`, or send `Authorization: Bearer \
+                 <secret>`",
             ),
             Self::NoRule => RefusalRow::new(
                 403,

@@ -111,7 +111,7 @@ impl RequestNotes {
     }
 }
 
-/// One log line.
+/// Line in the log.
 #[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

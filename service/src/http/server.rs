@@ -197,7 +197,10 @@ impl AcceptedConnection {
                 Some(tls) => part.count_during(&socket, Box::pin(self.serve_encrypted(stream, tls))).await,
             };
             if served.is_none() {
-                tracing::debug!(peer = %self.remote.0, "connection closed: its request was not complete and others need the room");
+                tracing::debug!(
+                    peer = %self.remote.0,
+                    "connection closed: its request was not complete and others need the room"
+                );
             }
         });
     }

@@ -213,7 +213,11 @@ impl CallTable<true> {
                 "schemas": schemas,
                 "responses": responses,
                 "securitySchemes": {
-                    "secret": { "type": "http", "scheme": "bearer", "description": "Where the service knows credentials." },
+                    "secret": {
+                        "type": "http",
+                        "scheme": "bearer",
+                        "description": "Where the service knows credentials.",
+                    },
                 },
             },
         })
@@ -231,9 +235,9 @@ pub fn recorded_document() -> Bytes {
 }
 
 /// Introduction of the document.
-const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any JSON \
-    value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; in answers, \
-    pass over those that you do not know.";
+const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any \
+    JSON value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; in \
+    answers, pass over those that you do not know.";
 
 /// Groups of calls in the document.
 const TAGS: [(&str, &str); 6] = [

@@ -45,7 +45,7 @@ const LINES: &str = "application/x-ndjson";
 pub(super) struct HowToAnswer {
     /// Time to wait for tasks, if given.
     wait: Option<Duration>,
-    /// True if each result is sent as a line as soon as it is available.
+    /// True if each result is sent as a line once it is available.
     lines: bool,
 }
 
@@ -63,8 +63,9 @@ impl OperationInput for HowToAnswer {
         PreferWait::describe(call);
         call.header(
             "Accept",
-            "`application/x-ndjson`: a line with the receipts as soon as the answers are durable, and one each time that tasks come, \
-             until each slot has its own or the wait is over. Otherwise all comes at once, with the first tasks.",
+            "`application/x-ndjson`: a line with the receipts as soon as the answers are durable, and one each time \
+             that tasks come, until each slot has its own or the wait is over. Otherwise all comes at once, with the \
+             first tasks.",
         );
     }
 }
@@ -392,7 +393,7 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
 /// End of a response with tasks.
 const END_OF_TASKS: &[u8] = b"]}";
 
-/// Returns one response in pieces: the first, and the tasks that did not fit beside it. They are read as the connection
+/// Returns one response in pieces: the first one, and the tasks that did not fit in it. They are read as the connection
 /// takes them, so the whole response is never in memory.
 fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static, Piece> {
     let pieces = stream::unfold((Some(first), tasks, false), |(first, mut tasks, has_tasks)| async move {

@@ -306,8 +306,8 @@ impl OperationInput for IfNoneMatch {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "If-None-Match",
-            "An entity tag of the run: the call waits until there is something else than what it names, and answers 304 when \
-             there is nothing else in time.",
+            "An entity tag of the run: the call waits until there is something else than what it names, and answers \
+             304 when there is nothing else in time.",
         );
     }
 }

@@ -54,7 +54,8 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let why = ship.error.map_or_else(String::new, |error| format!(": {error}"));
         let detail =
             format!("what was acknowledged in the last {:.0} s is not in the archive{why}", ship.lag.as_secs_f64());
-        let advice = "look at the disk and the mount, or the bucket, of --ship-to; the service goes on meanwhile, and ships by itself later";
+        let advice = "look at the disk and the mount, or the bucket, of --ship-to; the service goes on meanwhile, and \
+            ships by itself later";
         warnings.push(warning("archive-behind", detail, advice));
     }
     if let Some(Doubt { found, newest, .. }) = engine.guard().doubt() {
@@ -91,7 +92,8 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
             "the clock{node} {how} {by}, from {from} to {to} ({} such jumps are not confirmed): deadlines may be wrong",
             moves.len()
         );
-        let advice = "correct the clock (NTP), and see `baton clock show` for what was armed meanwhile; where the clock is right: `baton clock confirm`";
+        let advice = "correct the clock (NTP), and see `baton clock show` for what was armed meanwhile; where the \
+            clock is right: `baton clock confirm`";
         warnings.push(warning("clock-moved", detail, advice));
     }
     for (node, by) in engine.nodes().clocks_apart() {

@@ -9,7 +9,7 @@ use serde_json::Error;
 /// Maximum depth of a position. Source: `serde_json`, which reads nothing deeper.
 const DEPTH_MAX: usize = 128;
 
-/// One step down: to a member of an object, once the range of its name is known, or to an item of an array.
+/// Step down: to a member of an object, once the range of its name is known, or to an item of an array.
 enum WayStep {
     Member(Option<Range<usize>>),
     Item(usize),

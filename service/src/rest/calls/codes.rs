@@ -1,8 +1,8 @@
 //! Descriptions and error codes that several calls share.
 
 /// Header of a poll without a task.
-pub(super) const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as `name;decider;since=…` or \
-     `name;activity;since=…`, ten at most; only for those who may look at its runs.";
+pub(super) const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as \
+     `name;decider;since=…` or `name;activity;since=…`, ten at most; only for those who may look at its runs.";
 
 /// `ETag` of a run.
 pub(super) const ETAG: &str = "The run and its version; what `If-Match` takes.";

@@ -1,10 +1,10 @@
-//! The table of `docs/swf-reference.md` says what the code does.
+//! Compares the table in `docs/swf-reference.md` with the code.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// SWF's events, 54 of them. Source: SWF's API reference.
+/// All 54 SWF events. Source: SWF's API reference.
 const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested WorkflowExecutionCompleted \
     CompleteWorkflowExecutionFailed WorkflowExecutionFailed FailWorkflowExecutionFailed WorkflowExecutionTimedOut \
     WorkflowExecutionCanceled CancelWorkflowExecutionFailed WorkflowExecutionContinuedAsNew \
@@ -21,7 +21,7 @@ const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested Wor
     LambdaFunctionStarted LambdaFunctionCompleted LambdaFunctionFailed LambdaFunctionTimedOut \
     ScheduleLambdaFunctionFailed StartLambdaFunctionFailed";
 
-/// The names in a cell; one that begins with an ellipsis has the beginning of the one before it.
+/// Returns the names in a cell. A name that begins with an ellipsis shares the beginning of the previous one.
 fn names(cell: &str, known: &BTreeSet<&'static str>) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     for word in cell.split(|c: char| !c.is_alphanumeric() && c != '…').filter(|word| !word.is_empty()) {
