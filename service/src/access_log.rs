@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_go_to_a_file_of_its_owner_also_after_that_was_moved_away() {
+    async fn lines_go_to_a_private_file_even_after_rotation() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access.jsonl");
         let log = AccessLog::open(AccessLogTarget::File(path.clone()), |lost| panic!("{lost} lost")).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_is_counted_and_goes_on_when_it_can() {
+    async fn unwritten_lines_are_counted_until_writing_works_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("logs/access.jsonl");
         std::fs::create_dir(directory.path().join("logs")).unwrap();

@@ -201,7 +201,7 @@ impl Share {
         }
     }
 
-    fn is_known(&mut self) {
+    fn mark_known(&mut self) {
         if std::mem::replace(&mut self.who, Who::Known) == Who::Stranger {
             self.budget.strangers.give_back(self.bytes);
         }
@@ -265,8 +265,8 @@ impl Purse {
     }
 
     /// Records that the sender is authenticated from now on.
-    pub(crate) fn is_known(&self) {
-        self.with(Share::is_known);
+    pub(crate) fn mark_known(&self) {
+        self.with(Share::mark_known);
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_to_the_last_byte_is_taken_and_what_does_not_is_put_off_until_there_is_room() {
+    fn bytes_beyond_the_budget_are_refused_until_some_are_released() {
         let budget = Budget::new(1 << 20);
         let mut share = budget.answer(1 << 20).unwrap();
         assert_eq!((budget.taken(), budget.put_off()), (1 << 20, 0));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_have_an_eighth_and_leave_it_when_they_are_known() {
+    fn unauthenticated_callers_share_an_eighth_of_the_budget() {
         let budget = Budget::new(1 << 20);
         let stranger = Purse::new(&budget, Who::Stranger);
         let mut gathered = GatheredBytes::new(stranger.clone());
@@ -350,7 +350,7 @@ mod tests {
         let other = Purse::new(&budget, Who::Stranger);
         assert_eq!(GatheredBytes::new(other.clone()).push(b"x", Some(1)), Err(Exhausted));
         assert!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(&vec![0; 1 << 19], None).is_ok());
-        stranger.is_known();
+        stranger.mark_known();
         GatheredBytes::new(other.clone()).push(b"x", Some(1)).unwrap();
         // Authenticated callers can use the bytes that other callers leave.
         let rest = budget.answer((1 << 20) - budget.taken()).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_room_as_it_comes_and_not_as_it_was_promised() {
+    fn memory_grows_with_received_bytes_not_announced_ones() {
         let budget = Budget::new(1 << 20);
         let mut gathered = GatheredBytes::new(Purse::new(&budget, Who::Known));
         gathered.push(b"x", Some(1 << 20)).unwrap();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_an_answer_hold_their_share_until_nobody_has_them() {
+    fn response_bytes_hold_their_share_until_they_are_dropped() {
         let budget = Budget::new(1 << 20);
         let mut share = budget.answer(1 << 17).unwrap();
         let first = share.hold(Bytes::from(vec![0; 1 << 16])).unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_page_is_made_for_which_there_would_be_no_room() {
+    async fn no_page_is_built_that_would_not_fit() {
         let budget = Budget::new(2 * PAGE_BYTES);
         let share = budget.answer(PAGE_BYTES).unwrap();
         drop(budget.page().await.unwrap());

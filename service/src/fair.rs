@@ -62,7 +62,7 @@ impl Rota {
             Granting::Given => {}
             Granting::Waits => {
                 self.waits.times += 1;
-                claim.stands(SeatState::Waits { since: Instant::now() });
+                claim.set_state(SeatState::Waits { since: Instant::now() });
             }
             Granting::Refused => self.waits.refused += 1,
         }
@@ -72,7 +72,7 @@ impl Rota {
     /// Releases a place. Returns its next owner, which the caller must wake after unlocking.
     fn give_back(&mut self) -> Option<Arc<Seat>> {
         let next = self.order.give_back()?;
-        if let SeatState::Waits { since } = next.stands(SeatState::Given) {
+        if let SeatState::Waits { since } = next.set_state(SeatState::Given) {
             self.waits.long += since.elapsed();
         }
         Some(next)
@@ -108,9 +108,9 @@ impl Places {
     /// Returns a handle with which a request of this domain works in turns. A request that `must` be admitted is never
     /// refused.
     pub(crate) fn claim(self: &Arc<Self>, domain: &str, must: bool) -> InTurn {
-        let standing = Mutex::new(SeatState::Begins { must });
+        let state = Mutex::new(SeatState::Begins { must });
         let (places, domain, task) = (Arc::clone(self), Arc::from(domain), AtomicWaker::new());
-        let claim = Arc::new(Seat { places, domain, standing, task });
+        let claim = Arc::new(Seat { places, domain, state, task });
         InTurn { waker: Waker::from(Arc::clone(&claim)), claim }
     }
 }
@@ -140,33 +140,33 @@ struct Seat {
     places: Arc<Places>,
     domain: Arc<str>,
     /// Changed only while the places are locked.
-    standing: Mutex<SeatState>,
+    state: Mutex<SeatState>,
     task: AtomicWaker,
 }
 
 impl Seat {
     /// Sets the state, and returns the previous one.
-    fn stands(&self, standing: SeatState) -> SeatState {
-        std::mem::replace(&mut *self.standing.lock().unwrap_or_else(PoisonError::into_inner), standing)
+    fn set_state(&self, state: SeatState) -> SeatState {
+        std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state)
     }
 
-    fn standing(&self) -> SeatState {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> SeatState {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reacts to an event with which the request can continue.
-    fn is_woken(self: &Arc<Self>) {
+    fn handle_wake(self: &Arc<Self>) {
         let mut places = self.places.lock();
-        let is_given = match self.standing() {
+        let is_given = match self.state() {
             SeatState::Rests => {
                 let is_given = places.ask(self, true) == Granting::Given;
                 if is_given {
-                    self.stands(SeatState::Given);
+                    self.set_state(SeatState::Given);
                 }
                 is_given
             }
             SeatState::Works => {
-                self.stands(SeatState::WorksOn);
+                self.set_state(SeatState::WorksOn);
                 false
             }
             SeatState::Begins { .. }
@@ -182,9 +182,9 @@ impl Seat {
     }
 
     /// Starts work, if the request has a place or gets one.
-    fn begins_to_work(self: &Arc<Self>) -> Poll<Result<(), Crowded>> {
+    fn begin_work(self: &Arc<Self>) -> Poll<Result<(), Crowded>> {
         let mut places = self.places.lock();
-        match self.standing() {
+        match self.state() {
             SeatState::Given => {}
             SeatState::Begins { must } => match places.ask(self, must) {
                 Granting::Given => {}
@@ -195,21 +195,21 @@ impl Seat {
                 return Poll::Pending;
             }
         }
-        self.stands(SeatState::Works);
+        self.set_state(SeatState::Works);
         Poll::Ready(Ok(()))
     }
 
     /// Ends work, finally or until the next poll.
-    fn ends_to_work(self: &Arc<Self>, is_ready: bool) {
+    fn end_work(self: &Arc<Self>, is_ready: bool) {
         let mut places = self.places.lock();
-        let stood = self.stands(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
+        let previous = self.set_state(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
         // Other waiting requests come first.
         let next = places.give_back();
-        let is_given = match stood {
+        let is_given = match previous {
             SeatState::WorksOn if !is_ready => {
                 let is_given = places.ask(self, true) == Granting::Given;
                 if is_given {
-                    self.stands(SeatState::Given);
+                    self.set_state(SeatState::Given);
                 }
                 is_given
             }
@@ -224,9 +224,9 @@ impl Seat {
         }
     }
 
-    fn is_over(self: &Arc<Self>) {
+    fn release(self: &Arc<Self>) {
         let mut places = self.places.lock();
-        let next = match self.stands(SeatState::Over) {
+        let next = match self.set_state(SeatState::Over) {
             SeatState::Waits { .. } => {
                 places.order.leave(&self.domain, |other| Arc::ptr_eq(other, self));
                 None
@@ -244,11 +244,11 @@ impl Seat {
 
 impl Wake for Seat {
     fn wake(self: Arc<Self>) {
-        self.is_woken();
+        self.handle_wake();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken();
+        self.handle_wake();
     }
 }
 
@@ -278,18 +278,18 @@ impl InTurn {
     ) -> Poll<Result<T, Crowded>> {
         // Registered before requesting a place, so that no wake-up is lost.
         self.claim.task.register(context.waker());
-        if let Err(crowded) = std::task::ready!(self.claim.begins_to_work()) {
+        if let Err(crowded) = std::task::ready!(self.claim.begin_work()) {
             return Poll::Ready(Err(crowded));
         }
         let done = step(&mut Context::from_waker(&self.waker));
-        self.claim.ends_to_work(done.is_ready());
+        self.claim.end_work(done.is_ready());
         done.map(Ok)
     }
 }
 
 impl Drop for InTurn {
     fn drop(&mut self) {
-        self.claim.is_over();
+        self.claim.release();
     }
 }
 

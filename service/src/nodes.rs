@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_node_with_tls_says_nothing_to_an_address_without() {
+    async fn a_node_with_tls_sends_nothing_to_one_without() {
         let reach = |me: &str| {
             let http = RwLock::new(http_client(me, &NodeTrust::default()).unwrap());
             OverHttp {

@@ -36,7 +36,7 @@ use crate::http::{Console, Routes};
 
 pub use document::recorded_document;
 
-/// Returns the routes of the REST API and of `GET /`, which SWF's path shares.
+/// Returns the routes of the REST API, and of `GET /`. The SWF protocol uses `POST /`.
 pub(crate) fn routes(console: Console) -> Routes {
     let mut routes = calls::calls::<false>().into_routes();
     // The page contains no stored data.

@@ -95,14 +95,14 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     match admit(&front, request).await {
         Ok(admitted) => {
             let answer = answer(admitted).await;
-            told(&front, answer, asked, &id)
+            with_request_id(&front, answer, asked, &id)
         }
-        Err(fault) => told(&front, Err(fault), asked, &id),
+        Err(fault) => with_request_id(&front, Err(fault), asked, &id),
     }
 }
 
 /// Returns the response with its request id.
-fn told(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &RequestId) -> Response {
+fn with_request_id(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &RequestId) -> Response {
     let response = match answer {
         Ok(Some(response)) => response,
         Ok(None) => Response::new(Body::empty()),
@@ -198,7 +198,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     };
     let holder = admitted.as_ref().map(|admitted| Arc::clone(admitted.holder()));
     log.by(holder.and_then(|holder| Caller::holding(holder).by()));
-    purse.is_known();
+    purse.mark_known();
     // From here on, the request has only members of the operation.
     let parse = move |bytes: &[u8]| shape::reduce(operation.fields(), object(operation, bytes)?);
     let (input, bytes) = parsed(bytes, MEMBERS_PER_BYTE_MAX * operation.body_bytes_max(), parse).await?;

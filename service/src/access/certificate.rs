@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_meant_by_a_whole_name_of_its_kind_or_by_its_fingerprint() {
+    fn a_certificate_matches_a_whole_name_or_its_fingerprint() {
         let digits = "0123456789abcdef".repeat(4);
         let colons: Vec<String> =
             digits.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair).to_uppercase()).collect();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_no_kind_is_refused_with_what_was_expected() {
+    fn an_entry_of_unknown_kind_is_refused_with_the_known_ones() {
         for entry in ["", "pci", "CN=", "DNS:", "CN:pci", "DNS=pci", "O=shop", "SHA256:00", "SHA256:zz", ":", "="] {
             let refused = CertificateName::read(entry).unwrap_err();
             assert!(refused.contains(FORMS) && refused.contains(&format!("`{entry}`")), "{refused}");

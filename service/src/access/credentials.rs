@@ -116,7 +116,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// Fails with the name of the credential or issuer for:
+    /// Fails, naming the credential or issuer, for:
     ///
     /// * an issuer whose keys cannot be read from their file, or that could authenticate no caller
     /// * a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, or half a key

@@ -56,9 +56,9 @@ struct DenialSpan {
     began: Option<Instant>,
     guesses: u32,
     /// Lines in the log.
-    told: u32,
+    logged: u32,
     /// Denials without a line.
-    untold: u64,
+    unlogged: u64,
 }
 
 /// Counter and limiter of denied requests.
@@ -72,7 +72,7 @@ impl Denials {
         let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if span.began.is_none_or(|began| now.duration_since(began) >= SPAN) {
-            *span = DenialSpan { began: Some(now), untold: span.untold, ..DenialSpan::default() };
+            *span = DenialSpan { began: Some(now), unlogged: span.unlogged, ..DenialSpan::default() };
         }
         change(&mut span)
     }
@@ -91,12 +91,12 @@ impl Denials {
     pub(crate) fn note(&self, engine: &Engine, denied: Denied, who: Option<&str>, what: &str) {
         engine.metrics().denied(denied.word());
         let others = self.now(|span| {
-            span.told = span.told.saturating_add(1);
-            if span.told > 1 {
-                span.untold = span.untold.saturating_add(1);
+            span.logged = span.logged.saturating_add(1);
+            if span.logged > 1 {
+                span.unlogged = span.unlogged.saturating_add(1);
                 return None;
             }
-            Some(std::mem::take(&mut span.untold))
+            Some(std::mem::take(&mut span.unlogged))
         });
         if let Some(others) = others {
             let who = who.unwrap_or("nobody");
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_guesses_are_heard_out_in_a_second_and_then_as_many_again() {
+    async fn guesses_are_limited_per_second() {
         let denials = Denials::default();
         for _ in 0..2 {
             for guess in 0..GUESSES_PER_SECOND_MAX {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_for_the_algorithms_of_its_kind_and_for_no_more_than_it_says() {
+    fn a_key_verifies_only_algorithms_of_its_kind_and_alg() {
         let coordinate = "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4";
         let ec = json!({ "kty": "EC", "crv": "P-256", "kid": "ec", "x": coordinate, "y": coordinate });
         let rsa = json!({ "kty": "RSA", "kid": "rsa", "n": "AQAB", "e": "AQAB" });
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_not_understood_takes_nothing_from_others_and_a_secret_everything() {
+    fn unknown_keys_are_ignored_and_symmetric_keys_refused() {
         for odd in [
             json!({ "kty": "XYZ", "kid": "odd" }),
             json!({ "kty": "EC", "crv": "P-521", "kid": "odd", "x": "AA", "y": "AA" }),

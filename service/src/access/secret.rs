@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_one_of_toml_s_or_a_text_and_names_its_offset() {
+    fn a_time_is_a_toml_date_time_or_text_with_an_offset() {
         let read = |text: &str| toml::from_str::<Secret>(&format!("sha256 = 'x'\nexpires = {text}"));
         let expected = Some(Moment("2027-01-31T00:00:00Z".parse().unwrap()));
         for text in ["2027-01-31T00:00:00Z", "'2027-01-31T00:00:00Z'", "2027-01-31 01:00:00+01:00"] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_good_from_its_first_instant_to_just_before_its_last() {
+    fn a_secret_is_valid_from_its_start_until_before_its_end() {
         let at = Timestamp::from_millis;
         let moment = |ms| Some(Moment(at(ms)));
         let between = Validity::read(moment(10), moment(20)).unwrap();

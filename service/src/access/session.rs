@@ -189,7 +189,7 @@ mod tests {
     const WAY: Way = Way::Secret([7; 32]);
 
     #[test]
-    fn a_session_is_good_until_it_ends_is_idle_for_too_long_or_is_too_old() {
+    fn a_session_ends_when_it_is_closed_idle_or_too_old() {
         let sessions = Sessions::default();
         let idle = SESSION_IDLE_MAX.as_millis() / 1_000;
         let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_begun_while_the_clock_was_ahead_is_good_no_longer() {
+    async fn a_session_begun_with_a_fast_clock_lasts_no_longer() {
         let two_days = 2 * 24 * 3_600;
         let pass = async |seconds: Duration| tokio::time::advance(seconds.into()).await;
         for (first, then) in [(two_days, 0), (0, 0)] {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_session_of_a_credential_than_it_may_have_ends_its_own_that_was_used_least_lately() {
+    fn too_many_sessions_of_a_credential_end_its_least_recent() {
         let sessions = Sessions::default();
         let other = sessions.begin(WAY, who("b"), at(0)).unwrap();
         let own: Vec<_> = (0..SESSIONS_OF_ONE_MAX).map(|_| sessions.begin(WAY, who("a"), at(0)).unwrap()).collect();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ten_thousand_and_first_session_ends_the_one_that_was_used_least_lately() {
+    fn too_many_sessions_end_the_least_recently_used() {
         let sessions = Sessions::default();
         let first = sessions.begin(WAY, who("first"), at(0)).unwrap();
         let second = sessions.begin(WAY, who("second"), at(0)).unwrap();

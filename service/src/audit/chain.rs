@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_reads_as_it_was_written_and_has_the_hash_of_the_one_before_it() {
+    fn an_entry_round_trips_with_the_hash_of_the_previous_one() {
         let names = Names { workflow_id: Some("w".to_owned()), ..Names::default() };
         let by = CallerName::new("ops").unwrap();
         let peer = "127.0.0.1:9".parse().ok();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_an_entry_stay_as_they_are() {
+    fn the_bytes_of_an_entry_are_stable() {
         let change =
             Change { by: None, peer: None, call: "c".to_owned(), names: Names::default(), request_id: "r".into() };
         let mut line = Vec::new();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_kept_by_member_and_cut_off_where_a_character_ends() {
+    fn long_names_are_cut_at_a_character_boundary() {
         let mut names = Names::default();
         names.put("workflowId", &"漢".repeat(400));
         names.put("input", "secret");

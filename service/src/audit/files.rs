@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_end_of_whatever_length_is_put_aside_and_lines_stay() {
+    fn an_incomplete_last_line_is_moved_aside() {
         let directory = tempfile::tempdir().unwrap();
         let path = named(directory.path(), 1).path;
         let mut kept = String::new();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_one_process_s_alone_and_its_owner_s() {
+    fn a_directory_is_exclusive_to_one_process_and_its_owner() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("audit");
         close_to_others(&log).unwrap();

@@ -22,7 +22,7 @@ const CHANGES_MAX: usize = 4_096;
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
 /// Period in which refused changes produce one line in the service's log. Ours.
-const TELL_SPAN: Duration = Duration::from_secs(1);
+const LOG_PERIOD: Duration = Duration::from_secs(1);
 
 /// The audit log cannot be written, so nothing may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +80,7 @@ struct LogShared {
     counts: Arc<AuditCounts>,
     /// Number of the last entry that readers may see.
     last: AtomicU64,
-    told: Mutex<Option<Instant>>,
+    last_logged: Mutex<Option<Instant>>,
 }
 
 impl LogShared {
@@ -92,9 +92,9 @@ impl LogShared {
     fn refuse(&self, changes: usize, why: &dyn std::fmt::Display) {
         let failures = self.counts.failures.fetch_add(changes as u64, Ordering::Relaxed) + changes as u64;
         let now = Instant::now();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|told| now.duration_since(told) >= TELL_SPAN) {
-            *told = Some(now);
+        let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_logged.is_none_or(|last| now.duration_since(last) >= LOG_PERIOD) {
+            *last_logged = Some(now);
             tracing::error!(%why, failures, "the audit log cannot be written: what changes something is refused");
         }
     }
@@ -126,8 +126,8 @@ impl AuditLog {
         });
         let writer = Writer::open(directory.to_owned(), clock, sync)?;
         let last = AtomicU64::new(writer.head().seq);
-        let (queue, news, told) = (Mutex::default(), Condvar::new(), Mutex::default());
-        let shared = Arc::new(LogShared { queue, news, counts, last, told });
+        let (queue, news, last_logged) = (Mutex::default(), Condvar::new(), Mutex::default());
+        let shared = Arc::new(LogShared { queue, news, counts, last, last_logged });
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("audit-log".to_owned());
         let thread = thread.spawn(move || write_all(writer, &of_thread));
@@ -208,7 +208,7 @@ impl Drop for AuditLog {
 pub struct Announced {
     seq: u64,
     shared: Arc<LogShared>,
-    is_told: bool,
+    has_outcome: bool,
 }
 
 impl Announced {
@@ -223,7 +223,7 @@ impl Announced {
     }
 
     fn put(&mut self, status: Option<u16>, code: Option<String>) {
-        self.is_told = true;
+        self.has_outcome = true;
         self.shared.lock().outcomes.push(ChangeOutcome { of: self.seq, status, code });
         self.shared.news.notify_one();
     }
@@ -237,7 +237,7 @@ impl std::fmt::Debug for Announced {
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        if !self.is_told {
+        if !self.has_outcome {
             self.put(None, None);
         }
     }
@@ -258,9 +258,9 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     let mut outcomes = Vec::new();
     let mut is_failing = false;
     loop {
-        let Queue { changes, outcomes: told, flushes, is_closed } =
+        let Queue { changes, outcomes: new_outcomes, flushes, is_closed } =
             take(shared, writer.has_unsynced() || !outcomes.is_empty());
-        outcomes.extend(told);
+        outcomes.extend(new_outcomes);
         let is_idle = changes.is_empty() && outcomes.is_empty();
         let (changes, waiting): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
         let count = changes.len();
@@ -282,7 +282,7 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
             Ok(numbers) => {
                 for (seq, waiting) in numbers.into_iter().zip(waiting) {
                     // If the receiver is gone, dropping the announcement records that.
-                    drop(waiting.send(Ok(Announced { seq, shared: Arc::clone(shared), is_told: false })));
+                    drop(waiting.send(Ok(Announced { seq, shared: Arc::clone(shared), has_outcome: false })));
                 }
             }
             Err(_) => waiting.into_iter().for_each(|waiting| drop(waiting.send(Err(Unwritten)))),

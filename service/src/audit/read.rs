@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_found_wherever_they_are_and_pages_are_bounded() {
+    fn entries_are_found_in_all_files_and_pages_are_limited() {
         let directory = tempfile::tempdir().unwrap();
         let mut head = ChainHead::genesis();
         // The second file is much longer than a page.

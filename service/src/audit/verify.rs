@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_fits_says_what_it_has() {
+    fn a_valid_chain_is_summarized() {
         let directory = log();
         let checked = verify(directory.path(), None).unwrap();
         let times = Some((Timestamp::from_millis(1_000), Timestamp::from_millis(17_000)));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_that_is_changed_is_found_in_its_line() {
+    fn every_changed_byte_is_reported_with_its_line() {
         let directory = log();
         let path = files::named(directory.path(), 7).path;
         let good = std::fs::read(&path).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_removed_put_in_or_exchanged_with_another_is_found() {
+    fn removed_inserted_and_swapped_lines_are_found() {
         let directory = log();
         change(directory.path(), 7, |lines| drop(lines.remove(2)));
         misfit(directory.path(), None, 7, Some(3), "is entry 10, expected entry 9");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_removed_from_the_middle_is_found_and_from_the_beginning_is_not_missed() {
+    fn missing_files_are_found_except_at_the_beginning() {
         let directory = log();
         std::fs::remove_file(files::named(directory.path(), 7).path).unwrap();
         misfit(directory.path(), None, 13, None, "begins with entry 13 by its name, expected entry 7");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_cut_off_is_found_by_the_head_that_was_kept() {
+    fn a_cut_end_is_found_with_a_kept_head() {
         let directory = log();
         let kept = verify(directory.path(), None).unwrap().head;
         change(directory.path(), 13, |lines| drop(lines.pop()));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_empty_follows_on_the_one_before() {
+    fn an_empty_file_continues_the_chain() {
         let directory = log();
         let head_of = |directory: &Path| head(&files::all(directory).unwrap());
         std::fs::write(files::named(directory.path(), 19).path, "").unwrap();

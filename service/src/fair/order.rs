@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_place_is_free_nobody_waits() {
+    fn a_free_place_is_granted_immediately() {
         let (mut order, [a, b, ..]) = (Round::new(2, BOUNDS), &domains()[..]) else { unreachable!() };
         assert_eq!([order.ask(a, 1, false), order.ask(a, 2, false)], [Granting::Given; 2]);
         assert_eq!(order.ask(b, 3, false), Granting::Waits);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_take_turns_and_each_has_its_own_in_the_order_they_came() {
+    fn domains_take_turns_in_order_of_arrival() {
         let (mut order, [a, b, c, _]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
         order.ask(a, 0, false);
         for (domain, who) in [(a, 1), (a, 2), (a, 3), (b, 4), (b, 5), (c, 6)] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_whose_queue_is_full_leaves_room_for_others_and_what_has_begun_is_never_refused() {
+    fn a_full_queue_affects_only_new_requests_of_its_domain() {
         let (mut order, [a, b, c, _]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
         order.ask(a, 0, false);
         let asked: Vec<_> = (1..=5).map(|who| order.ask(a, who, false)).collect();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_passed_over_and_takes_no_room() {
+    fn a_request_that_leaves_frees_its_slot() {
         let (mut order, [a, b, ..]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
         order.ask(a, 0, false);
         for (domain, who) in [(a, 1), (b, 2), (a, 3)] {
@@ -180,7 +180,7 @@ mod tests {
     proptest! {
         /// Compares with a model that keeps the waiting requests in order of arrival.
         #[test]
-        fn whoever_asks_and_leaves_no_place_is_lost_and_no_domain_passed_over_twice(
+        fn no_place_is_lost_and_no_domain_is_skipped_twice(
             places in 1..4_usize,
             steps in steps(),
         ) {

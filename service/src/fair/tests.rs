@@ -31,7 +31,7 @@ struct AtWork(InTurn);
 
 fn at_work(places: &Arc<Places>) -> AtWork {
     let claim = places.claim("at work", true);
-    assert!(claim.claim.begins_to_work().is_ready(), "a place is free");
+    assert!(claim.claim.begin_work().is_ready(), "a place is free");
     AtWork(claim)
 }
 
@@ -42,7 +42,7 @@ impl AtWork {
 }
 
 /// Yields once, so that others have their turn.
-async fn goes_on_at_once() {
+async fn yield_once() {
     let mut has_been_here = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_been_here, true) {
@@ -70,7 +70,7 @@ async fn until_waiting(places: &Places, count: usize) {
 }
 
 #[test]
-fn there_are_two_places_for_each_processor_unless_told_otherwise() {
+fn each_processor_has_two_places_by_default() {
     let places = Places::new(None);
     let processors = std::thread::available_parallelism().unwrap().get();
     let at_work: Vec<_> = (0..2 * processors).map(|_| at_work(&places)).collect();
@@ -81,7 +81,7 @@ fn there_are_two_places_for_each_processor_unless_told_otherwise() {
 }
 
 #[test]
-fn who_waits_for_something_leaves_the_place_to_others() {
+fn a_waiting_request_releases_its_place() {
     let places = one();
     let (tell, told) = oneshot::channel();
     let held = places.claim("a", false);
@@ -98,7 +98,7 @@ fn who_waits_for_something_leaves_the_place_to_others() {
 }
 
 #[tokio::test]
-async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() {
+async fn domains_take_turns_and_a_ready_request_queues_again() {
     let places = one();
     let at_work = at_work(&places);
     let did = Arc::new(Mutex::new(Vec::new()));
@@ -109,7 +109,7 @@ async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() 
             let work = async {
                 did.lock().unwrap().push(name);
                 if name == "a1" {
-                    goes_on_at_once().await;
+                    yield_once().await;
                     did.lock().unwrap().push("a1 again");
                 }
             };
@@ -127,7 +127,7 @@ async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() 
 }
 
 #[test]
-fn a_place_is_never_lost_however_a_request_ends() {
+fn a_place_is_released_at_every_end_of_a_request() {
     let places = one();
     let is_free = || places.claim("probe", false).during(ready(())).now_or_never() == Some(Ok(()));
     // While it waits for a place.
@@ -159,7 +159,7 @@ fn a_place_is_never_lost_however_a_request_ends() {
 }
 
 #[test]
-fn as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is() {
+fn a_full_queue_still_takes_requests_that_have_begun() {
     let places = one();
     let (tell, told) = oneshot::channel::<()>();
     let begun = places.claim("a", false);
@@ -240,7 +240,7 @@ fn of_domain() -> [Request<Body>; 2] {
 }
 
 #[tokio::test]
-async fn requests_of_either_wire_wait_in_turn_and_the_metrics_tell_how_long() {
+async fn requests_of_both_protocols_wait_and_are_measured() {
     let service = Service::open().await;
     let busy = at_work(&service.places);
     let waiting = of_domain().map(|request| service.ask(request));
@@ -259,7 +259,7 @@ async fn requests_of_either_wire_wait_in_turn_and_the_metrics_tell_how_long() {
 }
 
 #[tokio::test]
-async fn whether_it_lives_and_what_it_measures_is_answered_while_all_others_wait() {
+async fn health_and_metrics_respond_while_other_requests_wait() {
     let service = Service::open().await;
     let busy = at_work(&service.places);
     let full = service.fill();
@@ -270,7 +270,7 @@ async fn whether_it_lives_and_what_it_measures_is_answered_while_all_others_wait
 }
 
 #[tokio::test]
-async fn a_request_for_which_there_is_no_room_to_wait_is_put_off_with_nothing_done() {
+async fn a_full_queue_refuses_a_request_without_effect() {
     let service = Service::open().await;
     let busy = at_work(&service.places);
     let full = service.fill();
@@ -287,7 +287,7 @@ async fn a_request_for_which_there_is_no_room_to_wait_is_put_off_with_nothing_do
 }
 
 #[tokio::test]
-async fn a_poll_leaves_its_place_while_it_waits_and_an_answer_to_a_task_is_never_refused() {
+async fn a_waiting_poll_holds_no_place_and_task_answers_are_admitted() {
     let service = Service::open().await;
     let mut poll = post("/v1/domains/default/task-lists/l/decider/poll", &json!({}));
     poll.headers_mut().insert("prefer", "wait=60".parse().unwrap());

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_refuses_or_is_silent_is_told_and_is_asked_again_after_a_while() {
+    async fn a_failing_store_is_reported_and_checked_again_later() {
         let (store, refusing) = probe(Chances { not_applied: 1_000, ..Chances::NONE });
         assert!(refusing.trouble().await.is_some());
         store.set_on(false);

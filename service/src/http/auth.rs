@@ -150,7 +150,7 @@ where
 }
 
 /// Request that has passed the gate.
-struct LetIn {
+struct AdmittedRequest {
     request: Request,
     ticket: Option<Ticket>,
     under_way: Option<UnderWay>,
@@ -160,7 +160,7 @@ struct LetIn {
     judged: Judged,
 }
 
-impl LetIn {
+impl AdmittedRequest {
     /// Runs the handler. The future is boxed once for each part that applies, so that a waiting request holds no memory
     /// for the parts that do not.
     fn begin<S>(self, handler: S) -> BoxFuture<'static, Response>
@@ -187,7 +187,7 @@ impl LetIn {
                     }
                     None => hold_body(pass, answer),
                 },
-                None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
+                None => gate.deny(Refused::Revoked, Some(pass.holder().name()), &what),
             }
         })
     }
@@ -195,7 +195,7 @@ impl LetIn {
 
 impl Judged {
     /// Lets a request pass, or returns the response that refuses it.
-    async fn judge(self, request: Request) -> Result<LetIn, Response> {
+    async fn judge(self, request: Request) -> Result<AdmittedRequest, Response> {
         let Self { gate, route } = self;
         let path = route.path;
         let (mut parts, body) = request.into_parts();
@@ -234,7 +234,7 @@ impl Judged {
         }
         let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
         drop(subject);
-        let pass = pass.map_err(|(refused, who)| gate.turned_away(refused, who.as_deref(), &what))?;
+        let pass = pass.map_err(|(refused, who)| gate.deny(refused, who.as_deref(), &what))?;
         let mut request = shares::counted(under_way.as_ref(), request);
         // Only for these levels: few calls have them, and the calls that need `SignIn` are among them.
         if matches!(level, Level::Known | Level::Operator) {
@@ -245,7 +245,7 @@ impl Judged {
         let caller = pass.as_ref().map(|pass| Caller::holding(Arc::clone(pass.holder())));
         request.extensions_mut().insert(caller.unwrap_or_else(Caller::anybody));
         let pass = pass.map(|pass| (pass, what));
-        Ok(LetIn { request, ticket, under_way, in_turn, pass, judged: Self { gate, route } })
+        Ok(AdmittedRequest { request, ticket, under_way, in_turn, pass, judged: Self { gate, route } })
     }
 }
 
@@ -352,7 +352,7 @@ impl Gate {
     }
 
     /// Counts and logs a denial, and returns its response.
-    fn turned_away(&self, refused: Refused, who: Option<&str>, what: &str) -> Response {
+    fn deny(&self, refused: Refused, who: Option<&str>, what: &str) -> Response {
         if let Some(denied) = refused.denied() {
             // The reason is only logged; the caller does not receive it.
             let what = match &refused {

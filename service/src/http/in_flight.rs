@@ -35,7 +35,7 @@ impl Around for Accounted {
     type After = Held;
 
     fn before(&self, mut request: Request) -> Result<(Request, Held), Box<Response>> {
-        // The buffers that the request was read into live until there is a response, so they are charged as long.
+        // The buffers that the request was read into live until there is a response, so they are charged until then.
         let purse = Purse::new(&self.0, Who::Known);
         request.extensions_mut().insert(purse.clone());
         let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD);

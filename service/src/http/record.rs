@@ -319,13 +319,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_a_request_took_is_told_in_milliseconds_to_the_microsecond() {
-        let told = |nanos| serde_json::to_string(&milliseconds(Duration::from_nanos(nanos))).unwrap();
-        assert_eq!([0, 999, 3_127_999, 60_000_000_000].map(told), ["0.0", "0.0", "3.127", "60000.0"]);
+    fn durations_are_milliseconds_with_three_decimals() {
+        let shown = |nanos| serde_json::to_string(&milliseconds(Duration::from_nanos(nanos))).unwrap();
+        assert_eq!([0, 999, 3_127_999, 60_000_000_000].map(shown), ["0.0", "0.0", "3.127", "60000.0"]);
     }
 
     #[test]
-    fn of_a_path_the_token_is_left_out_and_of_a_query_all_that_may_hold_something() {
+    fn logged_paths_and_queries_contain_no_tokens_or_free_text() {
         for (route, path, shown) in [
             (
                 "/v1/decider-tasks/{token}/complete",

@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_are_named_with_a_tilde_and_everything_else_as_it_is() {
+    fn dots_are_named_with_a_tilde_and_other_names_unchanged() {
         for (segment, name) in [(".~", "."), ("..~", ".."), (".~~", ".~"), ("..~~~", "..~~")] {
             assert_eq!(named(segment), name);
         }

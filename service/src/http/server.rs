@@ -159,7 +159,8 @@ impl Server {
             accepted.spawn(tls.clone());
         }
         drop(listener);
-        // A connection without HTTP has no requests in progress. Others end when theirs is answered.
+        // A connection that has not begun HTTP has no request in progress and closes. Others close when theirs is
+        // answered.
         stopping.send_replace(true);
         tokio::select! {
             () = stopping.closed() => {}

@@ -95,7 +95,7 @@ impl Socket {
             if inner.stream.poll_read_ready(context).is_pending() {
                 return Poll::Pending;
             }
-            let state = inner.look();
+            let state = inner.peer_state();
             if state != PeerState::Present {
                 drop(inner);
                 self.note_departure();
@@ -111,7 +111,7 @@ impl Socket {
 
     fn has_left(&self) -> bool {
         if !self.0.has_left.load(Ordering::Relaxed) {
-            if self.inner().look() == PeerState::Present {
+            if self.inner().peer_state() == PeerState::Present {
                 return false;
             }
             self.note_departure();
@@ -131,7 +131,7 @@ impl Socket {
 
 impl SocketInner {
     /// Asks the system for the state of the peer.
-    fn look(&self) -> PeerState {
+    fn peer_state(&self) -> PeerState {
         let mut polled = [PollFd::new(&self.stream, SENDING_HALF_CLOSED)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if poll(&mut polled, Some(&now)).is_err() {
@@ -200,7 +200,7 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// Presence of the client that sent a request. A request without a socket always has one.
+/// Presence of the client that sent a request. If the request has no socket, the client counts as present.
 #[derive(Clone, Default)]
 pub(crate) struct PeerPresence(Option<Socket>);
 

@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_taken_from_its_headers_and_what_is_malformed_is_ignored() {
+    fn a_malformed_trace_header_is_ignored() {
         let plain = TraceContext::from(GIVEN.parse::<history::Traceparent>().unwrap());
         let with = |state: &str| Some(TraceContext { tracestate: Some(state.to_owned()), ..plain.clone() });
         assert_eq!(read(&[("traceparent", GIVEN)]), Some(plain.clone()));

@@ -25,17 +25,17 @@ const BEGINS: Bytes = Bytes::from_static(b": from now on\n\n");
 
 const CHANGED: Bytes = Bytes::from_static(b"event: changed\ndata: {}\n\n");
 
-enum Told {
-    Nothing,
-    ThatItBegins,
-    AChange,
+enum StreamProgress {
+    New,
+    Begun,
+    Changed,
 }
 
 /// Maximum number of domains of one stream. Ours: each is polled when one of them changes.
 const DOMAINS_MAX: usize = 100;
 
 pub(super) async fn follow(State(engine): AppState, Path([domain]): Path<1>, _: NoQuery) -> Answer {
-    Ok(told(vec![engine.views().watch_domain(&domain).await?]))
+    Ok(change_stream(vec![engine.views().watch_domain(&domain).await?]))
 }
 
 pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Caller) -> Answer {
@@ -45,21 +45,21 @@ pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Call
         watching.push(engine.views().watch_domain(&domain.name).await?);
     }
     // Readers of server-sent events reconnect when a stream ends, but not after this status.
-    Ok(if watching.is_empty() { StatusCode::NO_CONTENT.into_response() } else { told(watching) })
+    Ok(if watching.is_empty() { StatusCode::NO_CONTENT.into_response() } else { change_stream(watching) })
 }
 
 /// Sends a message for each change in any of the domains, until the service stops.
-fn told(watching: Vec<DomainWatch>) -> Response {
-    let messages = stream::unfold((watching, Told::Nothing), |(mut watching, told)| async move {
-        match told {
-            Told::Nothing => return Some((Ok::<_, Infallible>(BEGINS), (watching, Told::ThatItBegins))),
-            Told::ThatItBegins => {}
+fn change_stream(watching: Vec<DomainWatch>) -> Response {
+    let messages = stream::unfold((watching, StreamProgress::New), |(mut watching, progress)| async move {
+        match progress {
+            StreamProgress::New => return Some((Ok::<_, Infallible>(BEGINS), (watching, StreamProgress::Begun))),
+            StreamProgress::Begun => {}
             // A timer runs only after a change.
-            Told::AChange => tokio::time::sleep(MESSAGES_APART).await,
+            StreamProgress::Changed => tokio::time::sleep(MESSAGES_APART).await,
         }
         let news = watching.iter_mut().map(|domain| Box::pin(domain.changed()));
-        let (goes_on, ..) = future::select_all(news).await;
-        goes_on.then_some((Ok(CHANGED), (watching, Told::AChange)))
+        let (continues, ..) = future::select_all(news).await;
+        continues.then_some((Ok(CHANGED), (watching, StreamProgress::Changed)))
     });
     let mut response = Response::new(Body::from_stream(messages));
     let headers = response.headers_mut();

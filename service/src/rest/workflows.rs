@@ -202,19 +202,19 @@ pub(super) async fn list(
 fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
     let row = listed.row;
     let (reason, details) = row.why.map(|why| (why.reason, why.details)).unwrap_or_default();
-    let stands = |standing: RunCondition| *row.status == *standing.word();
+    let has_condition = |condition: RunCondition| *row.status == *condition.word();
     body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
         // Flagged runs are open.
         status: Status::from_word(&row.status).unwrap_or_default(),
-        stuck: stands(RunCondition::Stuck),
-        blocked: stands(RunCondition::Blocked),
-        paused: stands(RunCondition::Paused),
-        failing: stands(RunCondition::Failing),
-        retrying: stands(RunCondition::Retrying),
-        repeating: stands(RunCondition::Repeating),
+        stuck: has_condition(RunCondition::Stuck),
+        blocked: has_condition(RunCondition::Blocked),
+        paused: has_condition(RunCondition::Paused),
+        failing: has_condition(RunCondition::Failing),
+        retrying: has_condition(RunCondition::Retrying),
+        repeating: has_condition(RunCondition::Repeating),
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
@@ -274,8 +274,8 @@ pub(super) async fn tell(
     command: Command,
     status: StatusCode,
 ) -> Answer {
-    let told = engine.commands().tell_of(&at, command, author).await?;
-    Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
+    let recorded = engine.commands().tell_of(&at, command, author).await?;
+    Ok(json(status, &body::Recorded { event_id: recorded.event_id, run_id: recorded.run_id }))
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]

@@ -58,13 +58,13 @@ pub(super) fn event(event: &Event, related: &Related) -> Value {
     let (name, attributes) = lambda::words_of(&event.kind, related).unwrap_or_else(|| words_of(&event.kind, related));
     let mut first = name.chars();
     let member = first.next().map(|c| c.to_ascii_lowercase()).into_iter().chain(first).collect::<String>();
-    let mut told = json!({
+    let mut rendered = json!({
         "eventId": event.id,
         "eventType": name,
         "eventTimestamp": instant(event.timestamp),
     });
-    set(&mut told, &format!("{member}EventAttributes"), Some(attributes.0));
-    told
+    set(&mut rendered, &format!("{member}EventAttributes"), Some(attributes.0));
+    rendered
 }
 
 /// Returns the name and attributes of an event that is not of a Lambda task.

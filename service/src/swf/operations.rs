@@ -39,7 +39,8 @@ const RUN_ID_OPTIONAL: Shape = text(0, 64, Form::Any);
 /// Token of a page. Ours can exceed the real service's 2,048 characters if all names have the maximum length, because
 /// the token of a turn's page contains its task token.
 const PAGE_TOKEN: Shape = text(0, TOKEN_CHARS_MAX + 256, Form::Any);
-/// Token of a task. Ours can exceed the real service's 1,024 characters for the same reason.
+/// Token of a task. It contains names of the task, so ours can exceed the real service's 1,024 characters if they have
+/// the maximum length.
 const TASK_TOKEN: Shape = text(1, TOKEN_CHARS_MAX, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
 const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);

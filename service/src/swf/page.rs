@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_leads_on_for_a_day_in_its_own_list_and_no_longer() {
+    fn a_token_is_valid_for_a_day_in_its_own_list() {
         let given_at = Timestamp::from_millis(1_700_000_000_000);
         let token = format!("h.{:x}.5.a", given_at.as_millis());
         let last = given_at.plus(TOKEN_LIFETIME);

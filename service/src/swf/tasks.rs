@@ -18,7 +18,7 @@ use super::fields::{self, DecisionKinds};
 use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::shown;
 use super::words::{self, List, set};
-use super::workflows::{run_ref, told, unknown_execution};
+use super::workflows::{render_events, run_ref, unknown_execution};
 use crate::access::Caller;
 use crate::http::deliver_task;
 use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
@@ -106,7 +106,7 @@ async fn turn(
         "workflowExecution": execution(&token.workflow_id, token.run_id),
         "workflowType": shown(workflow_type),
     });
-    let (events, next) = told(call, &at, &events, next).await?;
+    let (events, next) = render_events(call, &at, &events, next).await?;
     set(&mut task, "events", Some(events));
     let next = next.map(|next| {
         cursor.last = next;
@@ -157,19 +157,19 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
             // A response without a token: all known clients treat it as no task.
             return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
         };
-        if let Some(told) = Box::pin(told_turn(&call, &it, delivery)).await? {
-            return Ok(Some(told));
+        if let Some(rendered) = Box::pin(render_turn(&call, &it, delivery)).await? {
+            return Ok(Some(rendered));
         }
     }
 }
 
 /// Renders a turn for this poll; `None` if it cannot be rendered, because it was lost meanwhile or its run is damaged.
 /// The turn then times out, and the poll continues, because one run must not fail a poll.
-async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
+async fn render_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
     let (task, receipt) = delivery.split();
     let (workflow_id, run_id) = (Arc::clone(&task.workflow_id), task.run_id);
     match show_turn(call, it, task).await {
-        Ok(told) => delivered(&told, receipt),
+        Ok(rendered) => delivered(&rendered, receipt),
         Err(fault) if fault.is_overload() => Err(fault),
         Err(fault) => {
             tracing::error!(%workflow_id, %run_id, %fault, "a turn cannot be shown to the poll that took it");
@@ -207,15 +207,15 @@ pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> A
         return body(&json!({ "startedEventId": 0 }));
     };
     let (task, receipt) = delivery.split();
-    let mut told = json!({
+    let mut rendered = json!({
         "taskToken": task.token,
         "activityId": task.activity_id,
         "startedEventId": task.started_event_id.unwrap_or(0),
         "workflowExecution": execution(&task.workflow_id, task.run_id),
         "activityType": shown(&task.activity_type),
     });
-    set(&mut told, "input", task.input.as_ref().map(super::events::text));
-    delivered(&told, receipt)
+    set(&mut rendered, "input", task.input.as_ref().map(super::events::text));
+    delivered(&rendered, receipt)
 }
 
 #[derive(Deserialize)]
@@ -249,7 +249,7 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
     let command = Command::complete(turn, TurnAnswer { decisions, context, moves_to, ..TurnAnswer::default() });
     match call.engine.tasks().answer_turn(&token, command).await {
         Ok(()) => Ok(None),
-        // The decider's earlier answer may have closed the run, which is reported with priority.
+        // The decider's earlier answer may have closed the run. That takes precedence over the turn.
         Err(Refusal::Fault(Fault::TurnCompleted)) => match call.engine.views().describe(&at).await {
             Ok(described) if described.run.is_open() => Err(turn_fault(&token, Fault::TurnCompleted.into())),
             _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),

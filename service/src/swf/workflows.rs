@@ -249,25 +249,25 @@ fn without_payload(mut event: Event) -> Event {
 
 /// Renders the events of a page, and returns the start of the next page. Payloads become strings with additional
 /// escapes, so fewer events may fit; there is always at least one.
-pub(super) async fn told(
+pub(super) async fn render_events(
     call: &SwfCall,
     at: &RunRef,
     events: &[Event],
     next: Option<u64>,
 ) -> Result<(Vec<Value>, Option<u64>), SwfFault> {
     let related = related(call, at, events).await?;
-    let (mut told, mut bytes) = (Vec::new(), 0);
+    let (mut rendered, mut bytes) = (Vec::new(), 0);
     let mut last = None;
     for event in events {
         let value = events::event(event, &related);
         bytes += history::event::json_length(&value) + 1;
         if bytes > PAGE_BYTES_MAX && last.is_some() {
-            return Ok((told, last));
+            return Ok((rendered, last));
         }
-        told.push(value);
+        rendered.push(value);
         last = Some(event.id);
     }
-    Ok((told, next))
+    Ok((rendered, next))
 }
 
 pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer {
@@ -284,7 +284,7 @@ pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer 
     let _making = call.budget.page().await?;
     let mut found = call.engine.views().history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
-    let (events, next) = told(&call, &at, &found.events, found.next).await?;
+    let (events, next) = render_events(&call, &at, &found.events, found.next).await?;
     let next = next.map(|next| PageKind::History.token(&call.engine, &scope, next));
     body(&with_next(json!({ "events": events }), next))
 }

@@ -82,7 +82,7 @@ fn is_metric(metrics: &BTreeMap<String, (String, BTreeSet<String>)>, name: &str)
 }
 
 #[tokio::test]
-async fn the_table_of_metrics_in_the_docs_has_all_and_no_others_each_with_its_labels() {
+async fn the_docs_list_exactly_the_metrics_with_their_labels() {
     let (_, table) = METRICS.split_once("| metric |").unwrap();
     let (table, _) = table.split_once("\n\n").unwrap();
     let first = table.lines().skip(2).filter_map(|row| row.split('|').nth(1));
@@ -97,7 +97,7 @@ async fn the_table_of_metrics_in_the_docs_has_all_and_no_others_each_with_its_la
 }
 
 #[tokio::test]
-async fn no_page_no_alert_and_no_panel_names_a_metric_that_is_not_there() {
+async fn pages_alerts_and_panels_name_only_existing_metrics() {
     let metrics = metrics().await;
     let pages = pages();
     assert!(pages.len() > 30, "the pages are found");
@@ -113,7 +113,7 @@ async fn no_page_no_alert_and_no_panel_names_a_metric_that_is_not_there() {
 }
 
 #[test]
-fn each_alert_has_its_runbook_and_its_test_and_each_runbook_its_alert() {
+fn alerts_and_runbooks_match_and_each_alert_has_a_test() {
     let alerts: BTreeSet<&str> = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     let (_, runbooks) = RUNBOOKS.split_once("\n## Runbooks\n").unwrap();
     let headings: BTreeSet<&str> = runbooks.lines().filter_map(|line| line.strip_prefix("### ")).collect();
@@ -132,7 +132,7 @@ fn each_alert_has_its_runbook_and_its_test_and_each_runbook_its_alert() {
 }
 
 #[test]
-fn the_dashboard_is_json_and_each_of_its_panels_asks_for_something() {
+fn the_dashboard_is_json_and_each_panel_has_a_query() {
     let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {

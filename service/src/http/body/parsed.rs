@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_while_a_large_body_is_parsed_is_one_of_its_request() {
+    async fn a_panic_in_the_parser_reaches_the_request() {
         let budget = Budget::new(1 << 20);
         let (purse, bytes) = gathered(&budget, &vec![b' '; ON_WORKER_BYTES_MAX + 1]);
         let read = |_: &[u8]| -> Result<(), Refused> { panic!("a defect") };

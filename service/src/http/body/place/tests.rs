@@ -73,14 +73,14 @@ fn agree<T: DeserializeOwned>(text: &str) {
 }
 
 #[test]
-fn a_place_is_the_one_that_whoever_follows_the_reader_finds() {
+fn a_place_equals_the_path_of_a_tracking_parser() {
     agree::<StartWorkflow>(START);
     agree::<CompleteTurn>(TURN);
     agree::<CreateSchedule>(SCHEDULE);
 }
 
 #[test]
-fn a_place_behind_what_is_very_deep_is_right_and_one_within_ends_where_it_is_too_deep() {
+fn a_place_is_cut_at_the_maximum_depth() {
     let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
     for (text, expected) in [
         (format!(r#"{{"events":[{open}1{close},2],"nope":7}}"#), "nope".to_owned()),
@@ -93,7 +93,7 @@ fn a_place_behind_what_is_very_deep_is_right_and_one_within_ends_where_it_is_too
 
 proptest! {
     #[test]
-    fn of_any_text_a_place_can_be_said(text in r#"[\[\]{}:,"\\a1 \nü]{0,40}"#) {
+    fn any_text_has_a_place(text in r#"[\[\]{}:,"\\a1 \nü]{0,40}"#) {
         let other = serde_json::from_str::<u8>("\n\n\n   x").unwrap_err();
         drop(place(text.as_bytes(), &other));
         if let Err(error) = serde_json::from_str::<CompleteTurn>(&text) {
