@@ -213,11 +213,7 @@ impl CallTable<true> {
                 "schemas": schemas,
                 "responses": responses,
                 "securitySchemes": {
-                    "secret": {
-                        "type": "http",
-                        "scheme": "bearer",
-                        "description": "Where the service knows credentials.",
-                    },
+                    "secret": { "type": "http", "scheme": "bearer", "description": SECRET_DESCRIPTION },
                 },
             },
         })
@@ -234,10 +230,13 @@ pub fn recorded_document() -> Bytes {
     DOCUMENT.clone()
 }
 
+/// Description of the security scheme.
+const SECRET_DESCRIPTION: &str = "Where the service knows credentials.";
+
 /// Introduction of the document.
 const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any \
-    JSON value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; in \
-    answers, pass over those that you do not know.";
+    JSON value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; \
+    in answers, pass over those that you do not know.";
 
 /// Groups of calls in the document.
 const TAGS: [(&str, &str); 6] = [

@@ -29,7 +29,7 @@ pub(super) enum Shape {
         /// Required form.
         form: Form,
     },
-    /// One of several strings.
+    /// String from a fixed set.
     Word(&'static [&'static str]),
     /// Integer.
     Whole {
