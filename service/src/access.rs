@@ -1,5 +1,5 @@
-//! Who may do what: credentials, and the levels that calls need. One table has every call of every wire with its level; it is
-//! what is enforced, what `docs/access.md` is made of, and what the tests go through.
+//! Permissions: credentials, token issuers, and the level that each call needs. One table lists every call of every
+//! protocol with its level. It is enforced, it generates `docs/access.md`, and the tests iterate over it.
 
 mod caller;
 mod certificate;

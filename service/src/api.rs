@@ -1,4 +1,5 @@
-//! All ways in as one router: the REST API, SWF's wire, and the wire between nodes; and the table of all their calls.
+//! All HTTP endpoints as one router: the REST API, the SWF protocol, and the calls between nodes. Also the table of all
+//! their calls.
 
 use std::sync::Arc;
 
@@ -19,21 +20,22 @@ use crate::{nodes, rest, swf};
 
 pub use crate::rest::{document, recorded_document};
 
-/// The version of the REST API, with which its paths begin.
+/// Version of the REST API, with which its paths begin.
 pub const REST_VERSION: &str = "v1";
 
-/// The version of SWF's API that its wire speaks. Source: the Amazon SWF API reference, "API Version 2012-01-25".
+/// Version of the SWF API. Source: the Amazon SWF API reference, "API Version 2012-01-25".
 pub const SWF_VERSION: &str = "2012-01-25";
 
 /// Target of `OPTIONS *`, which asks about the service as a whole (RFC 9110, 9.3.7).
 const ALL_PATHS: &str = "*";
 
-/// The routes of the API, for holders of credentials; for everybody when there are none. Under whatever name it is asked.
+/// Returns the router of the API, with the console and for any host name. If there are no credentials, callers are not
+/// authenticated.
 pub fn router_for(front: impl Into<Front>, credentials: Credentials) -> Router {
     router_at(front, credentials, Hosts::any(), Console::On)
 }
 
-/// The same, under these names, with the console or without it.
+/// Returns the router for these host names, with or without the console.
 pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts, console: Console) -> Router {
     let front = front.into();
     let measured = front.clone();
@@ -43,7 +45,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     if console == Console::On {
         routes.push((Wire::Rest, console_routes()));
     }
-    // Nodes show each other something else.
+    // Only nodes over a shared store call each other.
     if front.engine().nodes().is_shared() {
         routes.push((Wire::Nodes, nodes::routes()));
     }
@@ -51,7 +53,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     paths.add(swf::PATH, "POST", Level::Known);
     let paths = Arc::new(paths);
     let ours = routes.into_iter().fold(Router::new(), |router, (_, routes)| router.merge(routes.into_router(&gate)));
-    // SWF's wire holds itself to the budget of bytes in flight, in its own words.
+    // The SWF protocol applies the budget of bytes in flight itself, because its errors have another format.
     with_options(ours, &paths, &gate)
         .with_state(front.clone())
         .merge(swf::router(front, credentials))
@@ -60,12 +62,12 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
         .layer(With((measure(measured), check_host(hosts))))
 }
 
-/// The routes of the API, open to whoever can reach them.
+/// Returns the router of the API without authentication.
 pub fn router(front: impl Into<Front>) -> Router {
     router_for(front, Credentials::default())
 }
 
-/// Every call.
+/// Returns the access table of all calls.
 pub fn table() -> Vec<CallAccess> {
     let rows = |routes: Routes, wire| routes.rows(wire);
     let rest = rows(rest::routes(Console::On), Wire::Rest).into_iter();

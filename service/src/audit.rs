@@ -1,6 +1,6 @@
-//! The audit log: an entry of every call that changes something, durable before the change is begun, each with the hash of the
-//! one before it. Owns the chain, its files and their checking; which calls change something stands in the table of calls
-//! (`access/table.rs`), and what an entry says of a request is `http/audit.rs`'s.
+//! The audit log: an entry for every call that changes something, durable before the change begins, each with the hash
+//! of the previous one. This module owns the chain, its files and their verification. `access/table.rs` lists the calls
+//! that change something, and `http/audit.rs` defines what an entry contains.
 
 mod chain;
 mod files;

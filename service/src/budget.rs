@@ -1,8 +1,8 @@
-//! Bytes in flight: what requests that are being read, pages that are being made and answers that are being written take of
-//! this process's memory, held to one bound for all connections together.
+//! Bytes in flight: memory for requests that are being read, pages that are being built, and responses that are being
+//! written. One limit applies to all connections together.
 //!
-//! Bytes are held by way of a `Purse`, which a request has from its first byte to its answer, or of a `Share` that goes
-//! with the bytes of an answer until the last of them is written. Either gives back what it took when it is dropped.
+//! A `Purse` holds the bytes of a request from its first byte to its response. A `Share` belongs to the bytes of a
+//! response until the last of them is written. Both release their bytes when they are dropped.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,33 +11,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The most bytes in flight. Ours: thirty of the largest bodies, or sixty of the largest pages, beside many small ones.
+/// Maximum number of bytes in flight. Ours: thirty bodies or sixty pages of maximum size, alongside many small ones.
 pub const BYTES_IN_FLIGHT_MAX: usize = 256 * 1024 * 1024;
 
-/// The part of them that requests may take before it is known who sends them: one of so many. Ours.
+/// Divisor for the part that requests may use before their sender is authenticated. Ours.
 const STRANGERS_PART: usize = 8;
 
-/// Pages of histories that are made at once; further ones wait. Ours: each takes some times its 4 MiB while it is made.
+/// Maximum number of history pages that are built at once; further ones wait. Ours: each takes several times its 4 MiB
+/// while it is built.
 const PAGES_AT_ONCE: usize = 8;
 
-/// Maximum number of large bodies that are parsed at the same time; further ones wait. Ours: as many as there are cores, for
-/// parsing does nothing but compute.
+/// Maximum number of large bodies that are parsed at the same time; further ones wait. Ours: the number of cores,
+/// because parsing is pure computation.
 fn parsed_at_once() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// A large page: there must be room for it before one is made. Ours: about what the calls that make them have as their bound.
+/// Free bytes that are required before a page is built. Ours: about the size limit of the calls that build them.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Answers up to this size are counted and never refused. Ours: whoever may do nothing else must still hear why.
+/// Maximum size of responses that are counted but never refused. Ours: a refused caller must still receive the reason.
 const ANSWER_SMALL: usize = 16 * 1024;
 
-/// There is no room for these bytes now.
+/// Error of an exceeded budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many bytes are in flight")]
 pub struct Exhausted;
 
-/// Bytes that are taken, of a bound.
+/// Used bytes, with a limit.
 #[derive(Debug)]
 struct Pool {
     what: &'static str,
@@ -70,7 +71,7 @@ impl Pool {
     }
 }
 
-/// What a process has for bytes in flight.
+/// Budget of bytes in flight of a process.
 #[derive(Debug)]
 pub struct Budget {
     all: Pool,
@@ -81,7 +82,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Returns a budget of `max` bytes.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
             all: Pool::new("all requests and answers", max),
@@ -92,23 +93,23 @@ impl Budget {
         })
     }
 
-    /// Bytes that are in flight now.
+    /// Returns the number of bytes in flight.
     pub fn taken(&self) -> usize {
         self.all.taken.load(Ordering::Relaxed)
     }
 
-    /// Requests that were put off because there was no room for them or their answers.
+    /// Returns the number of requests that were refused because the budget was exhausted.
     pub fn put_off(&self) -> u64 {
         self.put_off.load(Ordering::Relaxed)
     }
 
-    /// Waits until a page of a history may be made; another may be when what this answers is dropped.
+    /// Waits for permission to build a history page. The permission ends when the permit is dropped.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] where there is no room for a large one: it would be made in vain.
+    /// [`Exhausted`] if a large page would not fit, so that building it would be useless.
     pub(crate) async fn page(&self) -> Result<OwnedSemaphorePermit, Exhausted> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let permit = Arc::clone(&self.pages).acquire_owned().await.map_err(|_| Exhausted)?;
         if !self.all.take(PAGE_BYTES) {
             self.put_off.fetch_add(1, Ordering::Relaxed);
@@ -118,7 +119,7 @@ impl Budget {
         Ok(permit)
     }
 
-    /// A share for an answer of so many bytes. Small ones have theirs in any case.
+    /// Returns a share for a response of this size. Small responses always get one.
     pub(crate) fn answer(self: &Arc<Self>, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = Share { budget: Arc::clone(self), who: Who::Known, bytes: 0 };
         if bytes <= ANSWER_SMALL {
@@ -131,16 +132,16 @@ impl Budget {
     }
 }
 
-/// Whose bytes they are.
+/// Sender of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Of somebody who may ask for something, or of anybody where nobody is asked who they are.
+    /// Authenticated caller, or any caller if callers are not authenticated.
     Known,
-    /// Of somebody who has not shown who they are.
+    /// Caller that is not authenticated yet.
     Stranger,
 }
 
-/// Bytes of the budget. They are free again when this is dropped.
+/// Used bytes of the budget, which are released on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -149,11 +150,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Takes more.
+    /// Takes more bytes.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`], having taken nothing.
+    /// [`Exhausted`], with nothing taken.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let budget = &self.budget;
         let has_room = match self.who {
@@ -175,7 +176,7 @@ impl Share {
         Ok(())
     }
 
-    /// Takes as many more as it has fewer than that.
+    /// Takes the bytes that are missing to this number.
     fn grow_to(&mut self, bytes: usize) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             None | Some(0) => Ok(()),
@@ -183,7 +184,7 @@ impl Share {
         }
     }
 
-    /// Gives back what it has beyond that.
+    /// Releases the bytes above this number.
     fn shrink_to(&mut self, bytes: usize) {
         let beyond = self.bytes.saturating_sub(bytes);
         if beyond > 0 {
@@ -200,17 +201,17 @@ impl Share {
         }
     }
 
-    fn is_known(&mut self) {
+    fn mark_known(&mut self) {
         if std::mem::replace(&mut self.who, Who::Known) == Who::Stranger {
             self.budget.strangers.give_back(self.bytes);
         }
     }
 
-    /// These bytes, with as much of the share as they need for as long as somebody has them.
+    /// Attaches a part of the share to these bytes, until their last clone is dropped.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] where the share is smaller than they are and cannot grow.
+    /// [`Exhausted`] if the share is too small and cannot grow.
     pub(crate) fn hold(&mut self, bytes: Bytes) -> Result<Bytes, Exhausted> {
         struct HeldBytes {
             bytes: Bytes,
@@ -234,7 +235,7 @@ impl Drop for Share {
     }
 }
 
-/// What one request holds until it is answered. All clones are the same purse.
+/// Bytes that one request holds until it is answered. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Purse(Arc<Mutex<Share>>);
 
@@ -247,36 +248,36 @@ impl Purse {
         call(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes more bytes, for what is made of the request.
+    /// Takes more bytes, for data derived from the request.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`], having taken nothing.
+    /// [`Exhausted`], with nothing taken.
     pub(crate) fn take(&self, bytes: usize) -> Result<(), Exhausted> {
         self.with(|share| share.grow(bytes))
     }
 
-    /// Waits until a large body may be parsed; another may be when the permit is dropped.
+    /// Waits for permission to parse a large body. The permission ends when the permit is dropped.
     pub(crate) async fn parsing(&self) -> Option<OwnedSemaphorePermit> {
         let parsing = self.with(|share| Arc::clone(&share.budget.parsing));
         // The semaphore is never closed.
         parsing.acquire_owned().await.ok()
     }
 
-    /// The sender is known from now on.
-    pub(crate) fn is_known(&self) {
-        self.with(Share::is_known);
+    /// Records that the sender is authenticated from now on.
+    pub(crate) fn mark_known(&self) {
+        self.with(Share::mark_known);
     }
 }
 
-/// Bytes of a request while they come. Each has room in the purse before it is copied here.
+/// Bytes of a request body. The purse is charged before bytes are copied here.
 #[derive(Debug)]
 pub(crate) struct GatheredBytes {
     bytes: Vec<u8>,
     purse: Purse,
 }
 
-/// The least room that is made at once. Ours: most bodies fit.
+/// Minimum allocation in bytes. Ours: most bodies fit.
 const GATHERED_MIN: usize = 1024;
 
 impl GatheredBytes {
@@ -284,20 +285,20 @@ impl GatheredBytes {
         Self { bytes: Vec::new(), purse }
     }
 
-    /// Purse that holds these bytes.
+    /// Returns the purse that holds these bytes.
     pub(crate) fn purse(&self) -> &Purse {
         &self.purse
     }
 
-    /// Appends what has come; `expected` is how much will come in all, where that is known.
+    /// Appends received bytes; `expected` is the total number, if known.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`], having appended nothing.
+    /// [`Exhausted`], with nothing appended.
     pub(crate) fn push(&mut self, some: &[u8], expected: Option<usize>) -> Result<(), Exhausted> {
         let needed = self.bytes.len() + some.len();
         if needed > self.bytes.capacity() {
-            // Grows as it comes, whatever was promised: a promise costs its sender nothing.
+            // Memory grows with the received bytes, not with the announced length, which a client can invent.
             let doubled = needed.max(2 * self.bytes.capacity()).max(GATHERED_MIN);
             let room = expected.map_or(doubled, |expected| doubled.min(expected.max(needed)));
             self.purse.with(|share| share.grow_to(room))?;
@@ -323,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_to_the_last_byte_is_taken_and_what_does_not_is_put_off_until_there_is_room() {
+    fn bytes_beyond_the_budget_are_refused_until_some_are_released() {
         let budget = Budget::new(1 << 20);
         let mut share = budget.answer(1 << 20).unwrap();
         assert_eq!((budget.taken(), budget.put_off()), (1 << 20, 0));
@@ -333,7 +334,7 @@ mod tests {
         share.shrink_to((1 << 20) - 1);
         GatheredBytes::new(purse.clone()).push(b"x", Some(1)).unwrap();
         assert_eq!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(b"x", Some(1)), Err(Exhausted));
-        // The request goes on holding its byte when the bytes were read: what was made of them is as large.
+        // The request keeps its bytes after parsing, because the parsed data takes as much.
         assert_eq!(budget.taken(), 1 << 20);
         drop(purse);
         drop(share);
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_have_an_eighth_and_leave_it_when_they_are_known() {
+    fn unauthenticated_callers_share_an_eighth_of_the_budget() {
         let budget = Budget::new(1 << 20);
         let stranger = Purse::new(&budget, Who::Stranger);
         let mut gathered = GatheredBytes::new(stranger.clone());
@@ -349,9 +350,9 @@ mod tests {
         let other = Purse::new(&budget, Who::Stranger);
         assert_eq!(GatheredBytes::new(other.clone()).push(b"x", Some(1)), Err(Exhausted));
         assert!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(&vec![0; 1 << 19], None).is_ok());
-        stranger.is_known();
+        stranger.mark_known();
         GatheredBytes::new(other.clone()).push(b"x", Some(1)).unwrap();
-        // Those who are known take what strangers could have had.
+        // Authenticated callers can use the bytes that other callers leave.
         let rest = budget.answer((1 << 20) - budget.taken()).unwrap();
         assert_eq!(GatheredBytes::new(other).push(b"xx", Some(2)), Err(Exhausted));
         drop((rest, stranger, gathered));
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_room_as_it_comes_and_not_as_it_was_promised() {
+    fn memory_grows_with_received_bytes_not_announced_ones() {
         let budget = Budget::new(1 << 20);
         let mut gathered = GatheredBytes::new(Purse::new(&budget, Who::Known));
         gathered.push(b"x", Some(1 << 20)).unwrap();
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_an_answer_hold_their_share_until_nobody_has_them() {
+    fn response_bytes_hold_their_share_until_they_are_dropped() {
         let budget = Budget::new(1 << 20);
         let mut share = budget.answer(1 << 17).unwrap();
         let first = share.hold(Bytes::from(vec![0; 1 << 16])).unwrap();
@@ -382,14 +383,14 @@ mod tests {
         assert_eq!(budget.taken(), 1 << 16);
         drop(part);
         assert_eq!(budget.taken(), 0);
-        // One that is longer than was said takes more, or is not written.
+        // A response longer than announced takes more bytes, or is not written.
         let mut share = budget.answer(10).unwrap();
         assert!(share.hold(Bytes::from(vec![0; 1 << 20])).is_ok());
         assert_eq!(share.hold(Bytes::from(vec![0; (1 << 20) + 1])), Err(Exhausted));
     }
 
     #[tokio::test]
-    async fn no_page_is_made_for_which_there_would_be_no_room() {
+    async fn no_page_is_built_that_would_not_fit() {
         let budget = Budget::new(2 * PAGE_BYTES);
         let share = budget.answer(PAGE_BYTES).unwrap();
         drop(budget.page().await.unwrap());

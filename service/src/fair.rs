@@ -1,9 +1,10 @@
-//! The order in which requests are worked on where there is more to do than the processors can: domains take turns. Owns the
-//! places, of which there are a few for each processor, and the queues of those who wait for one; who is next says `order`.
+//! Order of work under load: if there is more work than the processors can do, domains take turns. This module owns the
+//! places, of which each processor has a few, and the queues of requests that wait for one. `order` decides which
+//! request is next.
 //!
-//! A request has a place only while it is worked on: from when something has come that it can go on with until it is answered
-//! or waits again, for the store, a task, a change, or more of its body. So nobody has a place while they wait, whatever they
-//! wait for, and nothing has to say where waiting begins.
+//! A request holds a place only while it is being worked on: from when it can continue until it is answered or waits
+//! again, for the store, a task, a change, or more of its body. So no waiting request holds a place, and no code needs
+//! to mark where waiting begins.
 
 mod order;
 
@@ -18,32 +19,32 @@ use tokio::time::Instant;
 
 use order::{Bounds, Granting, Round};
 
-/// Places for each processor. Ours: one that is at work and one that is next, so that no processor waits for work. What has a
-/// place is worked on before whoever comes next, so more would let a domain's requests pile up before another's again.
+/// Places per processor. Ours: one at work and one that is next, so that no processor waits for work. Requests with a
+/// place run before later ones, so more places would let the requests of one domain pile up before those of another.
 const PLACES_OF_PROCESSOR: usize = 2;
 
-/// Requests of a domain that may wait for their first place. Ours: at a ten-thousandth of a second each, two processors need
-/// less than half a second for as many, and whoever would wait longer is better told to ask again.
+/// Maximum number of requests of a domain that wait for their first place. Ours: at 0.1 ms each, two processors need
+/// less than half a second for them. A client that would wait longer should retry instead.
 const WAITING_OF_DOMAIN_MAX: usize = 8_192;
 
-/// Requests of all domains that may. Ours: of two domains as many as may.
+/// Maximum number of waiting requests of all domains. Ours: twice the maximum of one domain.
 const WAITING_MAX: usize = 16_384;
 
-/// As many requests wait as may. Nothing was done.
+/// Error of a full queue. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("as many requests wait for their turn as may")]
 pub(crate) struct Crowded;
 
-/// What has come of waiting for a place, all in all.
+/// Totals of waiting for a place.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Waited {
-    /// How many wait now.
+    /// Number of requests that wait now.
     pub(crate) now: usize,
-    /// How often somebody has waited.
+    /// Number of times that a request has waited.
     pub(crate) times: u64,
-    /// How long they have.
+    /// Total waiting time.
     pub(crate) long: Duration,
-    /// How many were refused.
+    /// Number of refused requests.
     pub(crate) refused: u64,
 }
 
@@ -54,38 +55,38 @@ struct Rota {
 }
 
 impl Rota {
-    /// Asks for a place for a claim; whether it has one.
+    /// Requests a place for a seat, and records the outcome.
     fn ask(&mut self, claim: &Arc<Seat>, must: bool) -> Granting {
         let asked = self.order.ask(&claim.domain, Arc::clone(claim), must);
         match asked {
             Granting::Given => {}
             Granting::Waits => {
                 self.waits.times += 1;
-                claim.stands(SeatState::Waits { since: Instant::now() });
+                claim.set_state(SeatState::Waits { since: Instant::now() });
             }
             Granting::Refused => self.waits.refused += 1,
         }
         asked
     }
 
-    /// Gives a place back; who has it from now on, and is to be woken when the lock is free.
+    /// Releases a place. Returns its next owner, which the caller must wake after unlocking.
     fn give_back(&mut self) -> Option<Arc<Seat>> {
         let next = self.order.give_back()?;
-        if let SeatState::Waits { since } = next.stands(SeatState::Given) {
+        if let SeatState::Waits { since } = next.set_state(SeatState::Given) {
             self.waits.long += since.elapsed();
         }
         Some(next)
     }
 }
 
-/// See the module. Always behind an [`Arc`].
+/// Places for requests. Always behind an [`Arc`].
 #[derive(Debug)]
 pub struct Places {
     inner: Mutex<Rota>,
 }
 
 impl Places {
-    /// So many at once; as the processors are when absent.
+    /// Returns this number of places; if absent, a number that depends on the processors.
     pub(crate) fn new(at_once: Option<usize>) -> Arc<Self> {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let places = at_once.unwrap_or_else(|| PLACES_OF_PROCESSOR * processors());
@@ -98,73 +99,74 @@ impl Places {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has come of waiting.
+    /// Returns the totals of waiting.
     pub(crate) fn waits(&self) -> Waited {
         let inner = self.lock();
         Waited { now: inner.order.waiting(), ..inner.waits }
     }
 
-    /// A request of this domain, which is worked on in turns from now on. One that `must` be is never refused.
+    /// Returns a handle with which a request of this domain works in turns. A request that `must` be admitted is never
+    /// refused.
     pub(crate) fn claim(self: &Arc<Self>, domain: &str, must: bool) -> InTurn {
-        let standing = Mutex::new(SeatState::Begins { must });
+        let state = Mutex::new(SeatState::Begins { must });
         let (places, domain, task) = (Arc::clone(self), Arc::from(domain), AtomicWaker::new());
-        let claim = Arc::new(Seat { places, domain, standing, task });
+        let claim = Arc::new(Seat { places, domain, state, task });
         InTurn { waker: Waker::from(Arc::clone(&claim)), claim }
     }
 }
 
-/// How a request stands with its place.
+/// State of a request with regard to its place.
 #[derive(Debug, Clone, Copy)]
 enum SeatState {
-    /// Asks for a place when it is looked at.
+    /// Will request a place when it is polled.
     Begins { must: bool },
-    /// Waits for something, and has no place.
+    /// Waits for an event, without a place.
     Rests,
-    /// Could go on, and waits for a place.
+    /// Can continue, and waits for a place.
     Waits { since: Instant },
     /// Has a place, and its task was woken.
     Given,
-    /// Is worked on.
+    /// Is being worked on.
     Works,
-    /// Is worked on, and can go on when that ends.
+    /// Is being worked on, and can continue after that.
     WorksOn,
-    /// Wants no place any more.
+    /// Needs no more places.
     Over,
 }
 
-/// What a request is to the places. What it waits for wakes this, and this wakes the request's task when it has a place.
+/// Waker of one request: events wake the seat, and the seat wakes the request's task when it has a place.
 #[derive(Debug)]
 struct Seat {
     places: Arc<Places>,
     domain: Arc<str>,
-    /// Changed under the lock of the places alone.
-    standing: Mutex<SeatState>,
+    /// Changed only while the places are locked.
+    state: Mutex<SeatState>,
     task: AtomicWaker,
 }
 
 impl Seat {
-    /// How it stands from now on; answers how it stood.
-    fn stands(&self, standing: SeatState) -> SeatState {
-        std::mem::replace(&mut *self.standing.lock().unwrap_or_else(PoisonError::into_inner), standing)
+    /// Sets the state, and returns the previous one.
+    fn set_state(&self, state: SeatState) -> SeatState {
+        std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state)
     }
 
-    fn standing(&self) -> SeatState {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> SeatState {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something has come that it can go on with.
-    fn is_woken(self: &Arc<Self>) {
+    /// Reacts to an event with which the request can continue.
+    fn handle_wake(self: &Arc<Self>) {
         let mut places = self.places.lock();
-        let is_given = match self.standing() {
+        let is_given = match self.state() {
             SeatState::Rests => {
                 let is_given = places.ask(self, true) == Granting::Given;
                 if is_given {
-                    self.stands(SeatState::Given);
+                    self.set_state(SeatState::Given);
                 }
                 is_given
             }
             SeatState::Works => {
-                self.stands(SeatState::WorksOn);
+                self.set_state(SeatState::WorksOn);
                 false
             }
             SeatState::Begins { .. }
@@ -179,10 +181,10 @@ impl Seat {
         }
     }
 
-    /// Takes up the work, where it has a place or is given one.
-    fn begins_to_work(self: &Arc<Self>) -> Poll<Result<(), Crowded>> {
+    /// Starts work, if the request has a place or gets one.
+    fn begin_work(self: &Arc<Self>) -> Poll<Result<(), Crowded>> {
         let mut places = self.places.lock();
-        match self.standing() {
+        match self.state() {
             SeatState::Given => {}
             SeatState::Begins { must } => match places.ask(self, must) {
                 Granting::Given => {}
@@ -193,21 +195,21 @@ impl Seat {
                 return Poll::Pending;
             }
         }
-        self.stands(SeatState::Works);
+        self.set_state(SeatState::Works);
         Poll::Ready(Ok(()))
     }
 
-    /// Lays the work down, for now or until it is looked at again.
-    fn ends_to_work(self: &Arc<Self>, is_ready: bool) {
+    /// Ends work, finally or until the next poll.
+    fn end_work(self: &Arc<Self>, is_ready: bool) {
         let mut places = self.places.lock();
-        let stood = self.stands(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
-        // Others first, if there are any.
+        let previous = self.set_state(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
+        // Other waiting requests come first.
         let next = places.give_back();
-        let is_given = match stood {
+        let is_given = match previous {
             SeatState::WorksOn if !is_ready => {
                 let is_given = places.ask(self, true) == Granting::Given;
                 if is_given {
-                    self.stands(SeatState::Given);
+                    self.set_state(SeatState::Given);
                 }
                 is_given
             }
@@ -222,14 +224,14 @@ impl Seat {
         }
     }
 
-    fn is_over(self: &Arc<Self>) {
+    fn release(self: &Arc<Self>) {
         let mut places = self.places.lock();
-        let next = match self.stands(SeatState::Over) {
+        let next = match self.set_state(SeatState::Over) {
             SeatState::Waits { .. } => {
                 places.order.leave(&self.domain, |other| Arc::ptr_eq(other, self));
                 None
             }
-            // Also where the work ended in a panic.
+            // Also reached if the work panicked.
             SeatState::Given | SeatState::Works | SeatState::WorksOn => places.give_back(),
             SeatState::Begins { .. } | SeatState::Rests | SeatState::Over => None,
         };
@@ -242,15 +244,15 @@ impl Seat {
 
 impl Wake for Seat {
     fn wake(self: Arc<Self>) {
-        self.is_woken();
+        self.handle_wake();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken();
+        self.handle_wake();
     }
 }
 
-/// A request that is worked on in turns. Gives its place back when it is dropped, too.
+/// Request that works in turns. Dropping it releases its place.
 #[derive(Debug)]
 pub(crate) struct InTurn {
     claim: Arc<Seat>,
@@ -258,36 +260,36 @@ pub(crate) struct InTurn {
 }
 
 impl InTurn {
-    /// The outcome of this work.
+    /// Runs this work to its end.
     ///
     /// # Errors
     ///
-    /// [`Crowded`], having done nothing of it.
+    /// [`Crowded`], with nothing of it done.
     pub(crate) fn during<W: Future + Unpin>(&self, mut work: W) -> impl Future<Output = Result<W::Output, Crowded>> {
-        // Without `async`, which would have room for the work twice.
+        // Not an `async` function, because its future would reserve memory for the work twice.
         poll_fn(move |context| self.poll(context, |context| Pin::new(&mut work).poll(context)))
     }
 
-    /// The same, a step at a time.
+    /// Runs one step of the work.
     pub(crate) fn poll<T>(
         &self,
         context: &Context<'_>,
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Crowded>> {
-        // Before it is seen whether there is a place, so that none is given unheard.
+        // Registered before requesting a place, so that no wake-up is lost.
         self.claim.task.register(context.waker());
-        if let Err(crowded) = std::task::ready!(self.claim.begins_to_work()) {
+        if let Err(crowded) = std::task::ready!(self.claim.begin_work()) {
             return Poll::Ready(Err(crowded));
         }
         let done = step(&mut Context::from_waker(&self.waker));
-        self.claim.ends_to_work(done.is_ready());
+        self.claim.end_work(done.is_ready());
         done.map(Ok)
     }
 }
 
 impl Drop for InTurn {
     fn drop(&mut self) {
-        self.claim.is_over();
+        self.claim.release();
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the ways in stand on: the engine, and beside it what this process may take, whose turn it is, and how its files stand.
+//! Shared parts of all HTTP endpoints: the engine, the memory budget, the turns of requests, and the state of reloaded
+//! files.
 
 pub(crate) mod calls;
 mod metrics;
@@ -21,12 +22,12 @@ use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStanding;
 
-/// What an operator may set of it.
+/// Settings of an operator.
 #[derive(Debug, Clone)]
 pub struct FrontSettings {
-    /// The most bytes of requests and answers in flight.
+    /// Maximum number of bytes of requests and responses in flight.
     pub bytes_in_flight_max: usize,
-    /// How many requests are worked on at once; as the processors are when `None`.
+    /// Number of requests that are processed at once; if `None`, a number that depends on the processors.
     pub requests_at_once: Option<usize>,
 }
 
@@ -36,7 +37,7 @@ impl Default for FrontSettings {
     }
 }
 
-/// See the module. Cheap to clone.
+/// Shared parts of all endpoints. Cheap to clone.
 #[derive(Clone)]
 pub struct Front(Arc<FrontParts>);
 
@@ -47,23 +48,23 @@ struct FrontParts {
     reloads: Arc<Reloads>,
     calls: CallTimes,
     probe: StoreProbe,
-    /// Of the listener, where it has TLS.
+    /// State of the listener's TLS, if it has TLS.
     tls: OnceLock<Arc<TlsStanding>>,
-    /// Of the audit log, where there is one.
+    /// Counters of the audit log, if there is one.
     audit: OnceLock<Arc<AuditCounts>>,
-    /// How the store is shipped, where it is.
+    /// State of shipping, if the store is shipped.
     shipping: OnceLock<ShipTeller>,
-    /// Of spans, where they go somewhere.
+    /// Counters of spans, if they are exported.
     spans: OnceLock<Arc<SpanCounts>>,
     /// Domains that the configuration names and that do not exist.
     unknown_domains: Mutex<BTreeSet<String>>,
 }
 
-/// Tells how a store is shipped; nothing where it is not.
+/// Function that returns the state of shipping; `None` if the store is not shipped.
 type ShipTeller = Box<dyn Fn() -> Option<ShipStanding> + Send + Sync>;
 
 impl Front {
-    /// The front of this engine.
+    /// Returns the front of this engine.
     pub fn of(engine: Arc<Engine>, settings: &FrontSettings) -> Self {
         let probe = StoreProbe::of(Arc::clone(engine.store()));
         Self(Arc::new(FrontParts {
@@ -81,67 +82,67 @@ impl Front {
         }))
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.0.engine
     }
 
-    /// What requests and answers may take of this process's memory.
+    /// Returns the memory budget of requests and responses.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.0.budget
     }
 
-    /// Where requests are worked on, one domain in turn with another.
+    /// Returns the places in which domains take turns.
     pub fn places(&self) -> &Arc<Places> {
         &self.0.places
     }
 
-    /// What came of files that were read again.
+    /// Returns the results of reloading files.
     pub fn reloads(&self) -> &Arc<Reloads> {
         &self.0.reloads
     }
 
-    /// What is wrong with the store; `None` where it answers. It is asked every few seconds at most.
+    /// Returns the error of the store; `None` if it responds. The store is asked every few seconds at most.
     pub(crate) async fn store_trouble(&self) -> Option<String> {
         self.0.probe.trouble().await
     }
 
-    /// How long calls take.
+    /// Returns the durations of calls.
     pub(crate) fn call_times(&self) -> &CallTimes {
         &self.0.calls
     }
 
-    /// Has the metrics tell how TLS stands.
+    /// Adds the state of TLS to the metrics.
     pub fn tells_of_tls(&self, standing: &Arc<TlsStanding>) {
         drop(self.0.tls.set(Arc::clone(standing)));
     }
 
-    /// Whether the listener has TLS.
+    /// Returns whether the listener has TLS.
     pub(crate) fn has_tls(&self) -> bool {
         self.0.tls.get().is_some()
     }
 
-    /// Has the metrics tell of the audit log.
+    /// Adds the audit log to the metrics.
     pub fn tells_of_audit_log(&self, counts: &Arc<AuditCounts>) {
         drop(self.0.audit.set(Arc::clone(counts)));
     }
 
-    /// Has the metrics, and whoever asks how the service is, tell how the store is shipped, where it is.
+    /// Adds the state of shipping to the metrics and the readiness check.
     pub fn tells_of_shipping(&self, tell: impl Fn() -> Option<ShipStanding> + Send + Sync + 'static) {
         drop(self.0.shipping.set(Box::new(tell)));
     }
 
-    /// How the store is shipped, where it is.
+    /// Returns the state of shipping, if the store is shipped.
     pub(crate) fn ship_standing(&self) -> Option<ShipStanding> {
         self.0.shipping.get().and_then(|tell| tell())
     }
 
-    /// Has the metrics tell what becomes of spans.
+    /// Adds the counters of spans to the metrics.
     pub fn tells_of_spans(&self, counts: &Arc<SpanCounts>) {
         drop(self.0.spans.set(Arc::clone(counts)));
     }
 
-    /// Has the metrics name these domains, which the configuration names and which do not exist.
+    /// Adds these domains, which the configuration names and which do not exist, to the metrics.
     pub fn note_unknown_domains(&self, domains: BTreeSet<String>) {
         *self.0.unknown_domains.lock().unwrap_or_else(PoisonError::into_inner) = domains;
     }
@@ -151,7 +152,7 @@ impl Front {
         self.0.unknown_domains.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.
+    /// Renders all metrics as Prometheus text. Takes some milliseconds of a processor if there are many lists.
     pub fn render_metrics(&self) -> String {
         let mut page = self.engine().metrics_page();
         self.write(&mut page);
@@ -159,7 +160,7 @@ impl Front {
     }
 }
 
-/// Most calls need the engine alone.
+/// For handlers that need only the engine.
 impl FromRef<Front> for Arc<Engine> {
     fn from_ref(front: &Front) -> Self {
         Arc::clone(front.engine())
@@ -167,7 +168,7 @@ impl FromRef<Front> for Arc<Engine> {
 }
 
 impl From<Arc<Engine>> for Front {
-    /// With what is set where nobody says otherwise.
+    /// Returns a front with default settings.
     fn from(engine: Arc<Engine>) -> Self {
         Self::of(engine, &FrontSettings::default())
     }

@@ -1,4 +1,4 @@
-//! What every way in stands on: connections, who asks, what is let in, bodies, refusals, and what is written down of it all.
+//! Common parts of every HTTP endpoint: connections, authentication, admission, bodies, refusals, and request logs.
 
 mod accept;
 mod answer;

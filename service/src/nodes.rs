@@ -1,4 +1,4 @@
-//! Nodes over one store talk to each other: a few small calls, for those who know the store's secret. No part of the API.
+//! Calls between nodes over one store, for nodes that know the store's secret. They are not part of the API.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -19,16 +19,16 @@ use engine::{
     RejectedUpdate, StrayAnswer, numbers,
 };
 
-/// How long a node may take to answer another. Longer than any pause that is not a failure.
+/// Timeout of a call between nodes. Longer than any pause that is not a failure.
 const PEER_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a node may take to record what a decider said. Ours: a commit that has to be tried again because the store is busy.
+/// Timeout of recording a decider's answer. Ours: a commit that is retried because the store is busy.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
 
-/// Says which form a message has. Where it is absent it is the first.
+/// Header with the version of a message's format. If absent, it is the first version.
 const FORM: HeaderName = HeaderName::from_static("baton-nodes");
 
-/// A message of another node, of a form that is known here.
+/// Message of another node, in a known format.
 struct PeerMessage<T, const MAX: usize = BODY_BYTES_MAX>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
@@ -54,33 +54,33 @@ fn must_be_known(headers: &HeaderMap) -> Result<(), Refused> {
     }
 }
 
-/// Somebody waits at a node.
+/// A poller waits at a node.
 #[derive(Debug, Serialize, Deserialize)]
 struct WaitingThere {
     at: String,
     list: ListName,
 }
 
-/// A node has a task.
+/// A node offers a task.
 #[derive(Debug, Serialize, Deserialize)]
 struct OfferedTask {
     by: String,
     offer: Offer,
 }
 
-/// Whether somebody takes it.
+/// Response to an offered task.
 #[derive(Debug, Serialize, Deserialize)]
 struct IsTaken {
     taken: bool,
 }
 
-/// The answers to these polls were lost.
+/// The responses to these polls were lost.
 #[derive(Debug, Serialize, Deserialize)]
 struct Lost {
     polls: Vec<u64>,
 }
 
-/// What had been started for one of them.
+/// Task that had been started for one of these polls.
 #[derive(Debug, Serialize, Deserialize)]
 struct FoundTask {
     offer: Option<Offer>,
@@ -121,7 +121,7 @@ async fn said(State(engine): AppState, PeerMessage(said): PeerMessage<StrayAnswe
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().hear_answers(said) }))
 }
 
-/// What nodes say to each other.
+/// Returns the routes of calls between nodes.
 pub(super) fn routes() -> Routes {
     Routes::none()
         .post("/nodes/waiting", Level::Node, waiting)
@@ -134,17 +134,17 @@ pub(super) fn routes() -> Routes {
         .post("/nodes/lost", Level::Node, lost)
 }
 
-/// Whom a node trusts among the others, and what it shows to them; as PEM.
+/// TLS trust between nodes, as PEM.
 #[derive(Clone, Default)]
 pub struct NodeTrust {
-    /// Certificates of authorities, and nobody else is trusted; those that this machine trusts when absent.
+    /// Certificates of the only trusted authorities; if absent, those that the machine trusts.
     pub ca: Option<Vec<u8>>,
-    /// A certificate and its key, for nodes that ask for one.
+    /// Certificate with its key, for nodes that require client certificates.
     pub own: Option<Vec<u8>>,
 }
 
 impl std::fmt::Debug for NodeTrust {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NodeTrust").field("has_ca", &self.ca.is_some()).finish_non_exhaustive()
     }
@@ -154,15 +154,15 @@ impl std::fmt::Debug for NodeTrust {
 struct OverHttp {
     http: RwLock<reqwest::Client>,
     me: String,
-    /// Nodes without TLS that this one, which has it, was heard to say nothing to.
+    /// Nodes without TLS for which a warning was already logged. A node with TLS sends them nothing.
     shunned: Mutex<BTreeSet<String>>,
-    /// Nodes that did not understand a message of this one, as was said already.
+    /// Nodes for which a warning about an incompatible message was already logged.
     puzzled: Mutex<BTreeSet<String>>,
-    /// Whose pass is shown. The engine has this, so this must not have the engine.
+    /// Engine whose pass is sent. Weak, because the engine owns this object.
     engine: Weak<Engine>,
 }
 
-/// How a node reaches the others, for whoever renews its certificates.
+/// Connection of a node to the others, with which its certificates can be renewed.
 pub struct Joined(Arc<OverHttp>);
 
 impl std::fmt::Debug for Joined {
@@ -172,22 +172,22 @@ impl std::fmt::Debug for Joined {
 }
 
 impl Joined {
-    /// What would trust others, and show another certificate.
+    /// Prepares a client with other trusted authorities or another certificate.
     ///
     /// # Errors
     ///
-    /// For what is not PEM.
+    /// For data that is not PEM.
     pub fn prepare(&self, trust: &NodeTrust) -> Result<Renewal, String> {
         http_client(&self.0.me, trust).map(Renewal)
     }
 
-    /// Has it be so in connections that begin from now on.
+    /// Uses the prepared client for connections that begin from now on.
     pub fn renew(&self, Renewal(http): Renewal) {
         *self.0.http.write().unwrap_or_else(PoisonError::into_inner) = http;
     }
 }
 
-/// What a node is to reach the others with.
+/// Prepared client for calls to other nodes.
 #[derive(Debug)]
 pub struct Renewal(reqwest::Client);
 
@@ -197,7 +197,7 @@ fn is_encrypted(address: &str) -> bool {
 
 fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
     let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy();
-    // The pass is for the node that it is sent to.
+    // The pass is meant only for the node that it is sent to.
     let http = http.redirect(reqwest::redirect::Policy::none());
     if !is_encrypted(me) {
         return http.tls_certs_only([]).build().map_err(|error| error.to_string());
@@ -220,7 +220,7 @@ fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
 }
 
 impl OverHttp {
-    /// Made for each call: the secret behind it is rotated.
+    /// Returns a new pass for each call, because its secret is rotated.
     fn pass(&self) -> Result<HeaderValue, String> {
         let engine = self.engine.upgrade().ok_or("this node has ended")?;
         let mut pass =
@@ -229,7 +229,7 @@ impl OverHttp {
         Ok(pass)
     }
 
-    /// Whether this node may show its pass there: a node with TLS shows it to nobody without.
+    /// Refuses to send the pass of a node with TLS to one without TLS.
     fn may_ask(&self, url: &str) -> Result<(), String> {
         if is_encrypted(url) || !is_encrypted(&self.me) {
             return Ok(());
@@ -242,7 +242,7 @@ impl OverHttp {
         Err(format!("{node} is an address without TLS"))
     }
 
-    /// Why a node did not answer as it should; where it did not understand, that is said once.
+    /// Describes a refusal of another node. An incompatible message is logged once per node.
     async fn refusal(&self, url: &str, answer: reqwest::Response) -> String {
         let status = answer.status();
         let bytes = answer.bytes().await.unwrap_or_default();
@@ -256,8 +256,8 @@ impl OverHttp {
                     node,
                     call,
                     why,
-                    "a node does not understand this one: both work on, and what is at one may take longer to reach the other \
-                     until both have the same version"
+                    "a node does not understand this one: both work on, and what is at one may take longer to reach \
+                     the other until both have the same version"
                 );
             }
         }
@@ -330,21 +330,21 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
     history::read_json(answer).map_err(|error| error.to_string())
 }
 
-/// Lets this node reach the others, and them this one, over HTTP. For an engine that was opened as a
+/// Lets this node and the others reach each other over HTTP. The engine must have been opened as a
 /// [`Node`](engine::Node) with this address, behind [`router_for`](crate::api::router_for).
 ///
 /// # Errors
 ///
-/// When there can be no HTTP client.
+/// If the HTTP client cannot be created.
 pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
     join_trusting(engine, address, &NodeTrust::default()).map(drop)
 }
 
-/// The same for an address with https: others are told something where they prove their certificate, and nowhere else.
+/// Joins like [`join`], for an address with https. The node sends messages only to nodes that prove their certificate.
 ///
 /// # Errors
 ///
-/// When there can be no HTTP client, or for certificates that are not PEM.
+/// If the HTTP client cannot be created, or for certificates that are not PEM.
 pub fn join_trusting(engine: &Arc<Engine>, address: &str, trust: &NodeTrust) -> Result<Joined, String> {
     let http = RwLock::new(http_client(address, trust)?);
     let (me, engine_of) = (address.to_owned(), Arc::downgrade(engine));
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_node_with_tls_says_nothing_to_an_address_without() {
+    async fn a_node_with_tls_sends_nothing_to_one_without() {
         let reach = |me: &str| {
             let http = RwLock::new(http_client(me, &NodeTrust::default()).unwrap());
             OverHttp {
@@ -372,7 +372,7 @@ mod tests {
         };
         for (me, to, says) in [
             ("https://a", "http://b", "http://b is an address without TLS"),
-            // Beyond that, the pass of a node that has ended is missing.
+            // Where the address is acceptable, the call fails later, because the node has no engine.
             ("https://a", "https://b", "this node has ended"),
             ("http://a", "http://b", "this node has ended"),
             ("http://a", "https://b", "this node has ended"),

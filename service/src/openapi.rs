@@ -1,5 +1,5 @@
-//! What a call takes, read from its handler's signature: bodies and queries from their types. `rest/document.rs` makes the
-//! document of it.
+//! Inputs of a call, from the signature of its handler: bodies and queries with their types. `rest/document.rs` builds
+//! the document from them.
 
 mod components;
 
@@ -9,21 +9,21 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use components::{combine, plain as plain_form};
 
-/// What an extractor takes from a request.
+/// Part of a request that an extractor reads.
 pub(crate) trait OperationInput {
-    /// Whether it is the body.
+    /// True if it is the body.
     const IS_BODY: bool = false;
 
     /// Adds it to the call's part of the document.
     fn describe(call: &mut Operation<'_>);
 }
 
-/// A handler whose arguments can be described.
+/// Handler with arguments that can be described.
 pub(crate) trait OperationHandler<Arguments> {
-    /// Whether one of them is the body.
+    /// True if one of them is the body.
     const HAS_BODY: bool;
 
-    /// What its arguments take.
+    /// Adds its arguments to the document.
     fn describe(call: &mut Operation<'_>);
 }
 
@@ -53,7 +53,7 @@ described!(A B C D E F G);
 described!(A B C D E F G H);
 described!(A B C D E F G H I);
 
-/// What many calls take, as one argument.
+/// Groups several extractors into one argument.
 macro_rules! together {
     ($($argument:ident)*) => {
         impl<$($argument: OperationInput),*> OperationInput for ($($argument),*) {
@@ -68,7 +68,7 @@ together!(A B C D);
 together!(A B C D E);
 together!(A B C D E F);
 
-/// One call's part of the document while it is written.
+/// Part of the document for one call, while it is written.
 pub(crate) struct Operation<'a> {
     pub(crate) requests: &'a mut SchemaGenerator,
     pub(crate) parameters: Vec<Value>,
@@ -77,17 +77,17 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// The call takes this header.
+    /// Adds a request header.
     pub(crate) fn header(&mut self, name: &str, what: &str) {
         self.parameters.push(parameter("header", name, false, what, &json!({ "type": "string" })));
     }
 
-    /// Its answers may carry this header.
+    /// Adds a response header.
     pub(crate) fn answer_header(&mut self, name: &str, what: &str) {
         self.answer_headers.insert(name.to_owned(), header(what));
     }
 
-    /// The call takes a query string with the fields of `T`.
+    /// Adds a query string with the fields of `T`.
     pub(crate) fn query<T: JsonSchema>(&mut self) {
         let mut schema = plain(T::json_schema(self.requests));
         let required: Vec<String> =
@@ -100,25 +100,25 @@ impl Operation<'_> {
         }
     }
 
-    /// The call takes a JSON body of this type.
+    /// Adds a JSON body of this type.
     pub(crate) fn body<T: JsonSchema>(&mut self) {
         let schema = plain(self.requests.subschema_for::<T>());
         self.body = Some(json!({ "content": { "application/json": { "schema": schema } } }));
     }
 }
 
-/// A schema in the plainest form; those with a name have it anyway.
+/// Simplifies a schema. Named schemas are simplified elsewhere.
 pub(crate) fn plain(mut schema: Schema) -> Schema {
     RecursiveTransform(components::plain).transform(&mut schema);
     schema
 }
 
-/// A parameter of a call.
+/// Returns a parameter of a call.
 pub(crate) fn parameter(place: &str, name: &str, required: bool, what: &str, schema: &Value) -> Value {
     json!({ "name": name, "in": place, "required": required, "description": what, "schema": schema })
 }
 
-/// A header that an answer carries.
+/// Returns a response header.
 pub(crate) fn header(what: &str) -> Value {
     json!({ "description": what, "schema": { "type": "string" } })
 }

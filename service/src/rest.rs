@@ -1,4 +1,4 @@
-//! The REST API: takes requests apart, asks the engine, renders answers. Holds no rules.
+//! The REST API: parses requests, calls the engine, and renders responses. It contains no workflow rules.
 
 mod activities;
 mod audit;
@@ -36,16 +36,17 @@ use crate::http::{Console, Routes};
 
 pub use document::recorded_document;
 
-/// The routes of the REST API, and what stands where SWF's wire is: a page, or the way to the console.
+/// Returns the routes of the REST API, and of `GET /`. The SWF protocol uses `POST /`.
 pub(crate) fn routes(console: Console) -> Routes {
     let mut routes = calls::calls::<false>().into_routes();
-    // The page says nothing of what is kept here.
+    // The page contains no stored data.
     let show = move |headers: HeaderMap| ready(home::show(console, &headers));
     routes.add(("GET", MethodFilter::GET), "/", (Level::Nothing, CallEffect::Reads), false, show);
     routes
 }
 
-/// The `OpenAPI` document of these routes, made anew from the code. [`recorded_document`] is the same.
+/// Returns the `OpenAPI` document of these routes, generated from the code. [`recorded_document`] returns the same
+/// document as recorded.
 pub fn document() -> serde_json::Value {
     calls::calls::<true>().document()
 }

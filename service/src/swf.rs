@@ -1,9 +1,14 @@
-//! AWS SWF's own wire protocol, so that existing programs run unchanged: `POST /` with `X-Amz-Target`, AWS JSON 1.0.
-//! Translates, and holds no rules: those are `history`'s, and the engine's.
+//! The protocol of AWS SWF, so that existing programs run unchanged: `POST /` with `X-Amz-Target`, AWS JSON 1.0. It
+//! translates requests and contains no workflow rules.
 //!
-//! One call's way: `call` finds the operation; `access` finds out who asks, by the signature; `read::request` reads the
-//! members that the operation has (`operations.rs`) and `shape::reduce` checks them, before authorization or anything else looks at it; the
-//! operation's function asks the engine; the answer goes back with a request id.
+//! The path of one call:
+//!
+//! * `call` finds the operation.
+//! * `access` authenticates the caller by the signature.
+//! * `read::request` reads the members that the operation has (`operations.rs`), and `shape::reduce` checks them,
+//!   before authorization or any other code uses them.
+//! * The function of the operation calls the engine.
+//! * The response gets a request id.
 
 mod access;
 mod call;
@@ -55,29 +60,29 @@ use operations::Operation;
 
 pub(crate) use operations::rows;
 
-/// Names the operation, after the last dot.
+/// Header with the operation, after the last dot.
 const TARGET: &str = "x-amz-target";
 
-/// Names one request in all that is said about it.
+/// Header with the request id, which identifies the request in responses and logs.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
-/// The content types that are taken: AWS JSON, and what clients of boto's second version send.
+/// Accepted content types: AWS JSON, and the type that boto 2 sends.
 const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json"];
 
-/// Memory that the members of a request may take, as a multiple of the largest request. Ours: room for as many decisions as may be,
-/// each with the four objects that the largest of them has.
+/// Maximum memory for the members of a request, as a multiple of the maximum request size. Ours: enough for the maximum
+/// number of decisions, with the four objects that the largest of them has.
 const MEMBERS_PER_BYTE_MAX: usize = 7;
 
-/// What AWS's older SDKs name as the encoding of bodies that are not encoded.
+/// Content encoding that older AWS SDKs declare for unencoded bodies.
 const PLAIN_ENCODINGS: [&str; 1] = ["amz-1.0"];
 
-/// The region where the request does not name one.
+/// Region of requests that name none.
 const REGION_DEFAULT: &str = "us-east-1";
 
-/// Where everything is asked for.
+/// Path of all operations.
 pub(crate) const PATH: &str = "/";
 
-/// The one route.
+/// Returns the router with the only route.
 pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
@@ -90,14 +95,14 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     match admit(&front, request).await {
         Ok(admitted) => {
             let answer = answer(admitted).await;
-            told(&front, answer, asked, &id)
+            with_request_id(&front, answer, asked, &id)
         }
-        Err(fault) => told(&front, Err(fault), asked, &id),
+        Err(fault) => with_request_id(&front, Err(fault), asked, &id),
     }
 }
 
-/// The response to a request of this name.
-fn told(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &RequestId) -> Response {
+/// Returns the response with its request id.
+fn with_request_id(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &RequestId) -> Response {
     let response = match answer {
         Ok(Some(response)) => response,
         Ok(None) => Response::new(Body::empty()),
@@ -114,21 +119,22 @@ fn told(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &Request
     response
 }
 
-/// What is left of a request that was let in, so that one that waits has no more than it needs.
+/// Parts of an admitted request. A waiting request keeps only these in memory.
 struct AdmittedAction {
     operation: Operation,
     call: SwfCall,
     input: Map<String, Value>,
     asked: Option<Audited>,
     let_in: LetIn,
-    /// Of whoever had to show something.
+    /// Pass of an authenticated caller.
     pass: Option<(Credentials, Pass)>,
-    /// Of the request, in bytes; as many are held until it is answered.
+    /// Size of the request in bytes; this number stays charged until it is answered.
     size: u64,
     purse: Purse,
 }
 
-/// The answer, with boxes for as much as there is: each that waits has room for it.
+/// Runs the operation. The future is boxed once for each part that applies, so that a waiting request holds no memory
+/// for the parts that do not.
 fn answer(admitted: AdmittedAction) -> BoxFuture<'static, Answer> {
     let AdmittedAction { operation, call, input, asked, let_in, pass, size, purse } = admitted;
     let (engine, (in_turn, under_way)) = (Arc::clone(&call.engine), let_in);
@@ -153,7 +159,7 @@ fn answer(admitted: AdmittedAction) -> BoxFuture<'static, Answer> {
     Box::pin(answer.inspect(move |_| drop(purse)))
 }
 
-/// Lets a request in.
+/// Admits a request.
 async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, SwfFault> {
     let engine = front.engine();
     let operation = operation(request.headers())?;
@@ -167,7 +173,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let peer = request.extensions().get::<PeerPresence>().cloned().unwrap_or_default();
     let credentials = request.extensions().get::<Credentials>().cloned();
     let credentials = credentials.ok_or_else(|| SwfFault::new(FaultKind::Internal, "no credentials to look at"))?;
-    // Where there are none nobody is asked who they are.
+    // Without credentials, callers are not authenticated.
     let credentials = Some(credentials).filter(|credentials| !credentials.is_empty());
     let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
     let claim = match &signed {
@@ -178,7 +184,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
         }
         None => None,
     };
-    // Until the signature was checked the body is a stranger's.
+    // Until the signature is verified, the caller is not authenticated.
     let who = if claim.as_ref().is_none_or(access::Claim::is_proven) { Who::Known } else { Who::Stranger };
     let purse = Purse::new(front.budget(), who);
     request.extensions_mut().insert(purse.clone());
@@ -192,8 +198,8 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     };
     let holder = admitted.as_ref().map(|admitted| Arc::clone(admitted.holder()));
     log.by(holder.and_then(|holder| Caller::holding(holder).by()));
-    purse.is_known();
-    // From here on there are only members that the operation has.
+    purse.mark_known();
+    // From here on, the request has only members of the operation.
     let parse = move |bytes: &[u8]| shape::reduce(operation.fields(), object(operation, bytes)?);
     let (input, bytes) = parsed(bytes, MEMBERS_PER_BYTE_MAX * operation.body_bytes_max(), parse).await?;
     let need = access::need(operation, engine, &input);
@@ -203,7 +209,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
-        // What is wrong with a token the operation itself says.
+        // The operation itself reports an invalid token.
         let let_in = let_in(front, None, need.ok().as_ref(), operation, &input)?;
         let call = SwfCall::new(front, Caller::anybody(), region, trace, peer);
         return Ok(AdmittedAction { operation, call, input, asked, let_in, pass: None, size, purse });
@@ -219,7 +225,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     Ok(AdmittedAction { operation, call, input, asked, let_in, pass, size, purse })
 }
 
-/// Does what is asked for where that changes something and there is an audit log: that has an entry before and its outcome after.
+/// Runs a changing operation with an audit entry before it and its outcome after it.
 async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, asked: Audited) -> Answer {
     let names = names(&call.engine, operation, &input);
     let ticket = asked.change(call.caller.by(), operation.name().to_owned(), names);
@@ -236,7 +242,7 @@ async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>,
     answer
 }
 
-/// What a request is about, by name.
+/// Returns the names in a request for the audit log.
 fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> Names {
     let mut names = Names::default();
     for (member, value) in input {
@@ -253,10 +259,10 @@ fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> N
     names
 }
 
-/// What a request is worked on with: its domain's turns, where it is about one, and the shares that it goes on.
+/// The request's slot in its domain's turns, if it has a domain, and the quotas that it uses.
 type LetIn = (Option<InTurn>, Option<UnderWay>);
 
-/// Admits a request.
+/// Admits a request under its quotas.
 fn let_in(
     front: &Front,
     credential: Option<&str>,
@@ -265,7 +271,7 @@ fn let_in(
     input: &Map<String, Value>,
 ) -> Result<LetIn, SwfFault> {
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    // A page of a decision task is of one that was handed out.
+    // A further page of a decision task belongs to a task that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
     let (domain, is_of_task) = (need.and_then(Need::domain), operation.is_of_task() || is_page);
     let under_way = front.engine().shares().admit(Asking { credential, domain, is_of_task });
@@ -273,19 +279,19 @@ fn let_in(
     Ok((domain.map(|domain| front.places().claim(domain, is_of_task)), under_way))
 }
 
-/// Does this in turns.
+/// Runs the work in turns.
 async fn in_turns(in_turn: InTurn, work: BoxFuture<'static, Answer>) -> Answer {
     Ok(in_turn.during(work).await??.map(|response| in_turn_within(in_turn, response)))
 }
 
-/// Does this on the shares that it goes on. `size` is that of the request.
+/// Runs the work under its quotas. `size` is that of the request.
 async fn on_shares(under_way: UnderWay, size: u64, work: BoxFuture<'static, Answer>) -> Answer {
     under_way.add_bytes(size);
     let answer = under_way.during(work).await;
     Ok(answer?.map(|response| answer_within(under_way, response)))
 }
 
-/// A fault; counted and told where it is that somebody was not let in.
+/// Counts and logs a fault that denies access, and returns it.
 fn noted(fault: SwfFault, credentials: &Credentials, engine: &Engine, who: Option<&str>, asked: Operation) -> SwfFault {
     if let Some(denied) = fault.denied() {
         credentials.denials().note(engine, denied, who, asked.name());
@@ -295,7 +301,7 @@ fn noted(fault: SwfFault, credentials: &Credentials, engine: &Engine, who: Optio
 
 fn operation(headers: &HeaderMap) -> Result<Operation, SwfFault> {
     if headers.get_all(TARGET).iter().nth(1).is_some() {
-        // A proxy may have decided by the other one.
+        // A proxy may have used the other value.
         let message = "X-Amz-Target must be there once".to_owned();
         return Err(SwfFault::new(FaultKind::UnknownOperation, message));
     }
@@ -317,7 +323,7 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), SwfFault> {
     Err(SwfFault::new(FaultKind::UnknownOperation, message))
 }
 
-/// The region in the scope of the signature: `Credential=<key>/<date>/<region>/swf/aws4_request`.
+/// Returns the region in the scope of the signature: `Credential=<key>/<date>/<region>/swf/aws4_request`.
 fn region(headers: &HeaderMap) -> Option<&str> {
     let authorization = headers.get("authorization")?.to_str().ok()?;
     let (_, scope) = authorization.split_once("Credential=")?;
@@ -326,11 +332,11 @@ fn region(headers: &HeaderMap) -> Option<&str> {
     Some(region).filter(|region| !region.is_empty() && region.bytes().all(is_plain))
 }
 
-/// The body as an object, with the members that the operation has; no body at all is an empty one.
+/// Reads the body as an object with the members of the operation. An empty body is an empty object.
 fn object(operation: Operation, bytes: &[u8]) -> Result<Map<String, Value>, SwfFault> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    // What is wrong with it is not said: the real service does not either.
+    // The fault has no details, as in the real service.
     read::request(operation.fields(), bytes).map_err(|_| SwfFault::new(FaultKind::Serialization, String::new()))
 }

@@ -1,4 +1,4 @@
-//! Who asks, as the handlers see it: what the answer may show.
+//! The authenticated caller, as handlers see it: which data the response may show.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use history::{Author, CallerName, Event};
 
 use super::{Holder, Need};
 
-/// Whoever sent a request.
+/// Sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller(Option<Arc<Holder>>);
 
 impl Caller {
-    /// Where there are no credentials, so that nobody is asked; and where a call is for everybody.
+    /// Caller without a credential: no credentials are configured, or the call needs none.
     pub(crate) fn anybody() -> Self {
         Self(None)
     }
@@ -24,38 +24,38 @@ impl Caller {
         self.0.as_ref().is_none_or(|holder| need.is_met_by(holder))
     }
 
-    /// Whether the domain is any business of theirs.
+    /// Returns whether the caller's credential names the domain.
     pub(crate) fn knows(&self, domain: &str) -> bool {
         self.meets(&Need::Related(domain.to_owned()))
     }
 
-    /// Whether they may look at the runs of the domain.
+    /// Returns whether the caller may read the runs of the domain.
     pub(crate) fn may_look(&self, domain: &str) -> bool {
         self.meets(&Need::Reader(domain.to_owned()))
     }
 
-    /// The name of their credential; `None` where nobody is asked for one.
+    /// Returns the name of the caller's credential; `None` if callers are not authenticated.
     pub(crate) fn by(&self) -> Option<CallerName> {
         self.0.as_ref().map(|holder| holder.by().clone())
     }
 
-    /// Who gives their commands.
+    /// Returns the author of the caller's commands.
     pub(crate) fn author(&self) -> Author {
         Author::named(self.by())
     }
 
-    /// Who answers turns of this list: the name of their credential, and what it may decide there.
+    /// Returns the author of turns of this list: the name of the credential, and the decisions that it permits.
     pub(crate) fn decider(&self, domain: &str, list: &str) -> Author {
         let may = self.0.as_ref().and_then(|holder| holder.may_decide(domain, list));
         Author { may, ..self.author() }
     }
 
-    /// Whether payloads of the domain are shown to them.
+    /// Returns whether the caller may see payloads of the domain.
     pub(crate) fn sees_payloads(&self, domain: &str) -> bool {
         self.0.as_ref().is_none_or(|holder| holder.is_shown_payloads(domain))
     }
 
-    /// What they may see of events of the domain's runs.
+    /// Redacts payloads in events of the domain's runs, if the caller may not see them.
     pub(crate) fn shown(&self, domain: &str, events: &mut [Event]) {
         if !self.sees_payloads(domain) {
             for event in events {
@@ -64,7 +64,7 @@ impl Caller {
         }
     }
 
-    /// What they may see of a payload of the domain's.
+    /// Returns a payload of the domain, if the caller may see it.
     pub(crate) fn payload<T>(&self, domain: &str, payload: Option<T>) -> Option<T> {
         payload.filter(|_| self.sees_payloads(domain))
     }

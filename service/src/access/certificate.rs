@@ -1,26 +1,26 @@
-//! Which certificates are a credential's: how an operator writes that down, and what meets it.
+//! Certificates of a credential: their notation in the configuration, and matching.
 
 use super::hex::unhex;
 use crate::tls::Shown;
 
-/// What is expected of an entry.
+/// Expected notation of an entry.
 const FORMS: &str = "`CN=name`, `DNS:name`, `URI:uri` or `SHA256:fingerprint`";
 
-/// A certificate, by what it says of its holder or as a whole.
+/// Certificate, identified by a name in it or by its fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CertificateName {
-    /// By a common name of its subject.
+    /// Common name of its subject.
     CommonName(String),
-    /// By a DNS name among its alternative names.
+    /// DNS name among its alternative names.
     Dns(String),
-    /// By a URI among them.
+    /// URI among its alternative names.
     Uri(String),
-    /// By the SHA-256 of the whole of it.
+    /// SHA-256 fingerprint.
     Sha256([u8; 32]),
 }
 
 impl CertificateName {
-    /// Reads an entry, as `openssl x509` prints names and fingerprints.
+    /// Parses an entry, with names and fingerprints as `openssl x509` prints them.
     pub(super) fn read(entry: &str) -> Result<Self, String> {
         let bad = |problem: &str| format!("the certificate `{entry}` {problem}; expected {FORMS}");
         let (kind, name) = entry.split_once(['=', ':']).ok_or_else(|| bad("is of no kind"))?;
@@ -41,7 +41,7 @@ impl CertificateName {
         }
     }
 
-    /// Whether a certificate that shows this is meant. Names are whole names: nothing is a pattern.
+    /// Returns whether this entry matches a certificate. Names must be equal; there are no patterns.
     pub(super) fn is_of(&self, shown: &Shown) -> bool {
         match self {
             Self::CommonName(name) => shown.common_names.contains(name),
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_meant_by_a_whole_name_of_its_kind_or_by_its_fingerprint() {
+    fn a_certificate_matches_a_whole_name_or_its_fingerprint() {
         let digits = "0123456789abcdef".repeat(4);
         let colons: Vec<String> =
             digits.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair).to_uppercase()).collect();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_no_kind_is_refused_with_what_was_expected() {
+    fn an_entry_of_unknown_kind_is_refused_with_the_known_ones() {
         for entry in ["", "pci", "CN=", "DNS:", "CN:pci", "DNS=pci", "O=shop", "SHA256:00", "SHA256:zz", ":", "="] {
             let refused = CertificateName::read(entry).unwrap_err();
             assert!(refused.contains(FORMS) && refused.contains(&format!("`{entry}`")), "{refused}");

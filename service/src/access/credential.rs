@@ -1,4 +1,4 @@
-//! Credentials: how an operator writes them down, and what is read of them.
+//! Credentials: their form in the configuration, and their parsed form.
 
 use std::sync::Arc;
 
@@ -10,72 +10,74 @@ use super::certificate::CertificateName;
 use super::hex::unhex;
 use super::secret::{AccessKey, SECRET_CHARS_MIN, SECRETS_MAX, SHA256_OF_NOTHING, Secret, Validity};
 
-/// A credential, as an operator writes it down. The secret of a bearer is nowhere but with its holder.
+/// Credential in the configuration. It contains only the hash of a bearer secret; the secret itself stays with its
+/// holder.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Credential {
-    /// Whose it is, for people. No other credential has it.
+    /// Unique name, for people.
     pub name: String,
-    /// The SHA-256 of the secret, in hexadecimal, where there is one that is good for ever. Empty for none.
+    /// SHA-256 of a secret that does not expire, in hexadecimal. Empty if there is none.
     #[serde(default)]
     pub secret_sha256: String,
-    /// Further secrets, each with when it is good.
+    /// Further secrets, each with a validity period.
     #[serde(default)]
     pub secrets: Vec<Secret>,
-    /// Names this credential in signatures over SWF's wire.
+    /// Identifies this credential in SWF signatures.
     pub access_key_id: Option<String>,
-    /// What those signatures are made with. The secret itself: a signature cannot be checked with less.
+    /// Key of SWF signatures. It is stored in clear text, because verifying a signature requires it.
     pub secret_access_key: Option<String>,
-    /// Further keys that sign, each with when it is good.
+    /// Further signing keys, each with a validity period.
     #[serde(default)]
     pub access_keys: Vec<AccessKey>,
-    /// The certificates that are its own, as `CN=…`, `DNS:…`, `URI:…` or `SHA256:…`: who shows one needs no secret.
+    /// Certificates of this credential, as `CN=…`, `DNS:…`, `URI:…` or `SHA256:…`. A client that presents one needs no
+    /// secret.
     #[serde(default)]
     pub certificates: Vec<String>,
-    /// May do everything.
+    /// Grants everything.
     #[serde(default)]
     pub operator: bool,
-    /// May read the metrics.
+    /// Grants reading the metrics.
     #[serde(default)]
     pub metrics: bool,
-    /// Domains in which it may read everything; `*` is all.
+    /// Domains in which it may read everything; `*` means all.
     #[serde(default)]
     pub readers: Vec<String>,
-    /// Domains in which it may read everything but payloads; `*` is all.
+    /// Domains in which it may read everything except payloads; `*` means all.
     #[serde(default)]
     pub readers_without_payloads: Vec<String>,
-    /// Domains in which it may start, read, signal, query, update, cancel and terminate; `*` is all.
+    /// Domains in which it may start, read, signal, query, update, cancel and terminate; `*` means all.
     #[serde(default)]
     pub applications: Vec<String>,
-    /// Domains that it may operate: what is done by hand, resets, pauses, deletion, types, schedules; `*` is all.
+    /// Domains that it may operate: manual interventions, resets, pauses, deletion, types, schedules; `*` means all.
     #[serde(default)]
     pub operators: Vec<String>,
-    /// Task lists, as `domain/list`, where it may take and answer turns; `domain/*` is all of a domain. A slash or a
-    /// percent sign within a name is percent-encoded, as in a path.
+    /// Task lists, as `domain/list`, from which it may take and answer turns; `domain/*` means all lists of a domain. A
+    /// slash or a percent sign in a name is percent-encoded, as in a path.
     #[serde(default)]
     pub deciders: Vec<String>,
-    /// Task lists, in the same way, where it may take and answer activities.
+    /// Task lists, in the same notation, from which it may take and answer activities.
     #[serde(default)]
     pub runners: Vec<String>,
-    /// What it may decide where it answers turns; everything when absent.
+    /// Decisions that it may make in its turns; all of them if absent.
     pub may_decide: Option<Permissions>,
 }
 
 impl std::fmt::Debug for Credential {
-    /// Without its secret.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credential").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// A credential, read.
+/// Parsed credential.
 #[derive(Clone)]
 pub(crate) struct Holder {
     name: CallerName,
-    /// None where it only signs.
+    /// Empty if the credential only signs.
     pub(super) secrets: Vec<Digest>,
     pub(super) keys: Vec<Key>,
-    /// As they were written down, and what that means.
+    /// Certificates as written in the configuration, and parsed.
     pub(super) certificates: Vec<(String, CertificateName)>,
     pub(super) is_operator: bool,
     pub(super) metrics: bool,
@@ -87,7 +89,7 @@ pub(crate) struct Holder {
     pub(super) runners: Vec<Lists>,
 }
 
-/// What a credential may do, for people: nothing of what it is known by.
+/// Permissions of a credential, for people. They contain nothing that authenticates its holder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HolderLevels {
     pub(crate) name: String,
@@ -101,14 +103,14 @@ pub(crate) struct HolderLevels {
     pub(crate) runners: Vec<String>,
 }
 
-/// A secret, by its SHA-256.
+/// Secret, as its SHA-256.
 #[derive(Clone)]
 pub(super) struct Digest {
     pub(super) sha256: [u8; 32],
     pub(super) validity: Validity,
 }
 
-/// A key that signs.
+/// Signing key.
 #[derive(Clone)]
 pub(super) struct Key {
     pub(super) id: String,
@@ -117,13 +119,13 @@ pub(super) struct Key {
 }
 
 impl std::fmt::Debug for Holder {
-    /// Without its secret.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Holder").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Domains by their names; `*` is all.
+/// Domains by name; `*` means all.
 #[derive(Debug, Clone)]
 pub(super) struct Domains(Vec<String>);
 
@@ -133,11 +135,11 @@ impl Domains {
     }
 }
 
-/// A task list of a domain, or all of them.
+/// A task list of a domain, or all its lists.
 #[derive(Debug, Clone)]
 pub(super) struct Lists {
     domain: String,
-    /// All when absent.
+    /// All lists if absent.
     list: Option<String>,
 }
 
@@ -149,7 +151,7 @@ impl Lists {
         Some(Self { domain: decode(domain)?.into_owned(), list })
     }
 
-    /// As an operator writes it down, names as they are.
+    /// Returns the notation of the configuration, with names that are not encoded.
     fn written(&self) -> String {
         format!("{}/{}", self.domain, self.list.as_deref().unwrap_or("*"))
     }
@@ -159,19 +161,19 @@ impl Lists {
     }
 }
 
-/// Lists of which turns may be taken and answered, and what may be decided there.
+/// Task lists of a decider, and its permitted decisions.
 #[derive(Debug, Clone)]
 pub(super) struct Deciders {
     pub(super) lists: Lists,
-    /// Everything when absent.
+    /// All decisions if absent.
     may: Option<Arc<Permissions>>,
 }
 
-/// What stands between the name of an issuer and that of one of its callers, and in the name of no credential.
+/// Separator between the name of an issuer and the name of its caller. Names of credentials cannot contain it.
 pub(super) const SEPARATOR: char = ':';
 
 impl Holder {
-    /// Somebody of this name who may do nothing yet.
+    /// Returns a holder with this name and without permissions.
     pub(super) fn nobody(name: CallerName) -> Self {
         let none = || Domains(Vec::new());
         Self {
@@ -190,7 +192,7 @@ impl Holder {
         }
     }
 
-    /// The same, who may do what the other may, too.
+    /// Adds the permissions of another holder.
     pub(super) fn and(mut self, other: &Self) -> Self {
         self.is_operator |= other.is_operator;
         self.metrics |= other.metrics;
@@ -236,7 +238,8 @@ impl Holder {
         Ok(Self { secrets, keys, certificates, ..Self::of_levels(name, &what, credential)? })
     }
 
-    /// One by its levels, whatever it is known by. `what` they are of is for people.
+    /// Returns a holder with the levels of a credential, however it authenticates. `what` names the source of the
+    /// levels in errors.
     pub(super) fn of_levels(name: CallerName, what: &str, credential: Credential) -> Result<Self, String> {
         let Credential { operator, metrics, readers, readers_without_payloads, .. } = credential;
         let Credential { applications, operators, deciders, runners, may_decide, .. } = credential;
@@ -294,24 +297,25 @@ impl Holder {
         })
     }
 
-    /// What it may decide in turns of this list: whatever one of these allows; everything when absent.
+    /// Returns the decisions permitted in turns of this list. Any of these permissions suffices; all decisions if
+    /// absent.
     pub(super) fn may_decide(&self, domain: &str, list: &str) -> Option<Arc<[Permissions]>> {
         let of_list = self.deciders.iter().filter(|deciders| deciders.lists.has(domain, list));
         let limits: Option<Vec<_>> = of_list.map(|deciders| deciders.may.as_deref().cloned()).collect();
         limits.filter(|_| !self.is_operator).map(Into::into)
     }
 
-    /// Whose it is.
+    /// Returns the name of the credential.
     pub(crate) fn name(&self) -> &str {
         self.name.as_str()
     }
 
-    /// The same, as events have it.
+    /// Returns the name as events record it.
     pub(super) fn by(&self) -> &CallerName {
         &self.name
     }
 
-    /// What it may do.
+    /// Returns the permissions for people.
     pub(crate) fn levels(&self) -> HolderLevels {
         let domains = |domains: &Domains| domains.0.clone();
         HolderLevels {
@@ -327,7 +331,7 @@ impl Holder {
         }
     }
 
-    /// The domains that its levels name; `*` is none.
+    /// Returns the domains that its levels name, except `*`.
     pub(super) fn domains(&self) -> impl Iterator<Item = &str> {
         let levels = [&self.readers, &self.readers_without_payloads, &self.applications, &self.operators];
         let named = levels.into_iter().flat_map(|domains| &domains.0).map(String::as_str).filter(|name| *name != "*");
@@ -335,29 +339,29 @@ impl Holder {
         named.chain(lists.map(|lists| lists.domain.as_str()))
     }
 
-    /// Whether it may read the runs of this domain, with or without their payloads.
+    /// Returns whether it may read the runs of this domain, with or without payloads.
     pub(super) fn reads(&self, domain: &str) -> bool {
         self.sees_payloads(domain) || self.readers_without_payloads.has(domain)
     }
 
-    /// Whether what it reads of this domain has payloads. Where it has several levels, the highest counts.
+    /// Returns whether its levels include payloads of this domain. If it has several levels there, the highest applies.
     pub(super) fn sees_payloads(&self, domain: &str) -> bool {
         [&self.readers, &self.applications, &self.operators].iter().any(|domains| domains.has(domain))
     }
 
-    /// Whether payloads of this domain are shown to who holds it.
+    /// Returns whether its holder may see payloads of this domain.
     pub(super) fn is_shown_payloads(&self, domain: &str) -> bool {
         self.is_operator || self.sees_payloads(domain)
     }
 
-    /// Whether any of its levels names this domain.
+    /// Returns whether any of its levels names this domain.
     pub(super) fn has_to_do_with(&self, domain: &str) -> bool {
         self.reads(domain)
             || self.deciders.iter().map(|it| &it.lists).chain(&self.runners).any(|lists| lists.domain == domain)
     }
 }
 
-/// The secrets that it is known by, without what is in no form to be one.
+/// Parses the secrets of a credential, and refuses malformed ones.
 fn secrets(credential: &Credential) -> Result<Vec<Digest>, String> {
     let Credential { name, secret_sha256, secrets, .. } = credential;
     let first = Some(Secret { sha256: secret_sha256.clone(), ..Secret::default() });
@@ -378,7 +382,7 @@ fn secrets(credential: &Credential) -> Result<Vec<Digest>, String> {
     first.chain(secrets.iter().map(|secret| read("the sha256 of a secret", secret.clone()))).collect()
 }
 
-/// The keys that it signs with.
+/// Parses the signing keys of a credential.
 fn keys(credential: &Credential) -> Result<Vec<Key>, String> {
     let Credential { name, access_key_id, secret_access_key, access_keys, .. } = credential;
     let first = match (access_key_id, secret_access_key) {

@@ -1,4 +1,4 @@
-//! The credentials and issuers in force: one set, looked at once for each request, and exchanged as a whole.
+//! Credentials and issuers in force: one set, read once for each request, and replaced as a whole.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,11 +19,11 @@ use super::{Denials, Holder, HolderLevels};
 use crate::tls::Peer;
 use engine::Engine;
 
-/// The hexadecimal digits of a secret's hash that name it to people. Ours: enough to tell a few from each other, and no help
-/// to whoever guesses.
+/// Number of hexadecimal digits of a secret's hash with which people identify it. Ours: enough to tell a few secrets
+/// apart, and of no use for guessing them.
 pub const PREFIX_DIGITS: usize = 12;
 
-/// Every credential. A handle: all clones see the same, and what [`replace`](Self::replace) changes.
+/// All credentials. Clones share them, including changes by [`replace`](Self::replace).
 #[derive(Debug, Clone, Default)]
 pub struct Credentials(Arc<CredentialsInForce>);
 
@@ -34,46 +34,46 @@ struct CredentialsInForce {
     sessions: Sessions,
 }
 
-/// Somebody who showed what they are known by.
+/// Authenticated caller.
 #[derive(Clone)]
 pub(crate) struct Principal {
     pub(super) holder: Arc<Holder>,
     way: Way,
     validity: Validity,
-    /// What was in force then.
+    /// Set that was in force when the caller was authenticated.
     set: Arc<Set>,
-    /// Whose cookie it was, where they have signed in.
+    /// Session of the cookie, if the caller has signed in.
     session: Option<Session>,
 }
 
-/// What somebody shows that is good for a time.
+/// Kind of a credential with a validity period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CredentialKind {
     Secret,
     Token,
 }
 
-/// Why somebody is not let in.
+/// Reason for an authentication failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoEntry {
-    /// They show nothing, or nothing that is known.
+    /// No credential, or an unknown one.
     Unknown,
-    /// They show the cookie of a session that is over, or was none.
+    /// The session of the cookie has ended or never existed.
     SessionOver,
-    /// What they show is right, and no longer good.
+    /// The secret or token is correct, but has expired.
     Expired { what: CredentialKind, who: String, since: Timestamp },
-    /// What they show is right, and not yet good.
+    /// The secret or token is correct, but not valid yet.
     Early { what: CredentialKind, who: String, from: Timestamp },
-    /// They show a token that is not believed; why is for the log alone.
+    /// The token is not trusted; the reason is only logged.
     Token { why: String },
-    /// They show a token that is believed, and no rule of its issuer gives them anything.
+    /// The token is trusted, but no rule grants it permissions.
     NoRule { who: String },
-    /// They show nothing but a certificate, which lets nobody in.
+    /// The connection's certificate belongs to no credential, and the request has no other.
     Certificate { shown: String, why: String },
 }
 
 impl NoEntry {
-    /// Whose credential it is.
+    /// Returns the name of the credential, if known.
     pub(crate) fn who(&self) -> Option<&str> {
         match self {
             Self::Unknown | Self::SessionOver | Self::Certificate { .. } | Self::Token { .. } => None,
@@ -82,10 +82,10 @@ impl NoEntry {
     }
 }
 
-/// Why a token lets nobody in.
+/// Reason for rejecting a token.
 enum Unbelieved {
     No(NoEntry),
-    /// There may be other keys by now.
+    /// The key is unknown, but the issuer may have published new keys.
     UnknownKey(Arc<RemoteKeys>, String),
 }
 
@@ -100,52 +100,57 @@ impl Unbelieved {
     }
 }
 
-/// A secret whose end is near.
+/// Secret that expires soon.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiring {
-    /// The credential.
+    /// Name of the credential.
     pub name: String,
-    /// Which of its secrets: the first digits of its hash, or the id of a key.
+    /// Identifier of the secret: the first digits of its hash, or the id of a signing key.
     pub secret: String,
-    /// It is good until then.
+    /// Time of expiry.
     pub until: Timestamp,
 }
 
 impl Credentials {
-    /// Takes credentials and issuers as they were written down.
+    /// Parses credentials and issuers of the configuration.
     ///
     /// # Errors
     ///
-    /// For an issuer whose keys cannot be read from their file, and for one that nobody could be let in by; for a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, half a key, nothing to be known
-    /// by, nothing that it may do, naming the credential; for an empty name; and for two of the same name, key id or secret.
+    /// Fails, naming the credential or issuer, for:
+    ///
+    /// * an issuer whose keys cannot be read from their file, or that could authenticate no caller
+    /// * a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, or half a key
+    /// * a credential that nothing authenticates, or that has no permissions
+    /// * an empty name
+    /// * two credentials with the same name, key id or secret
     pub fn new(stanzas: impl Into<Stanzas>) -> Result<Self, String> {
         let set = Arc::new(Set::read(stanzas.into(), &Set::default())?);
         Ok(Self(Arc::new(CredentialsInForce { set: watch::Sender::new(set), ..CredentialsInForce::default() })))
     }
 
-    /// Takes these instead, from the next request on.
+    /// Replaces the credentials and issuers, from the next request on.
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new); and for none at all where there are some, as everybody would be let in. What was in force
-    /// stays so.
+    /// As for [`new`](Self::new), and if the last credential would be removed, because then callers would no longer be
+    /// authenticated. The current set then stays in force.
     pub fn replace(&self, stanzas: impl Into<Stanzas>) -> Result<(), String> {
         let set = Set::read(stanzas.into(), &self.now())?;
         if set.is_empty() && !self.is_empty() {
             let why = "there are no credentials any more, so that everybody would be let in";
             return Err(format!("{why}; restart the service if that is meant"));
         }
-        // With what was fetched while it was read.
+        // Includes the keys that were fetched while the set was read.
         self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));
         Ok(())
     }
 
-    /// The domains that credentials and rules of issuers name, each with the first that does, for people.
+    /// Returns the domains that credentials and rules of issuers name, each with the first of these, for people.
     pub fn domains(&self) -> BTreeMap<String, String> {
         self.now().domains()
     }
 
-    /// Whether there is none, so that nobody is asked.
+    /// Returns whether no credentials exist, so that callers are not authenticated.
     pub fn is_empty(&self) -> bool {
         self.0.set.borrow().is_empty()
     }
@@ -154,13 +159,12 @@ impl Credentials {
         Arc::clone(&self.0.set.borrow())
     }
 
-    /// Tells whoever waits for it that other credentials are in force.
+    /// Returns a receiver that is notified when the set is replaced.
     pub(super) fn changes(&self) -> watch::Receiver<Arc<Set>> {
         self.0.set.subscribe()
     }
 
-    /// Whoever shows a secret in these headers; where they say nothing of it, whoever has shown a certificate for the
-    /// connection.
+    /// Authenticates a caller by the secret in its headers; without one, by the certificate of its connection.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
@@ -189,8 +193,8 @@ impl Credentials {
         Ok(admitted)
     }
 
-    /// The same, also by a token of an issuer's. Where the key of a token is not known, those of its issuer are fetched first,
-    /// as often as that may be.
+    /// Authenticates like [`admit`](Self::admit), and also accepts tokens of issuers. If the key of a token is unknown,
+    /// the issuer's keys are fetched first, within a rate limit.
     pub(crate) async fn admit_with_token(
         &self,
         headers: &HeaderMap,
@@ -223,7 +227,7 @@ impl Credentials {
         Ok(Principal { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set, session: None })
     }
 
-    /// Has an issuer's keys fetched, unless they just were. They are in force once this resolves.
+    /// Fetches an issuer's keys, unless that was done moments ago. They are in force once the future resolves.
     fn fetch_keys(&self, remote: &Arc<RemoteKeys>, name: &str, engine: &Arc<Engine>) -> Fetching {
         let (credentials, engine, issuer) = (self.clone(), Arc::clone(engine), name.to_owned());
         remote.fetch(name, move |is_fetched| {
@@ -239,40 +243,40 @@ impl Credentials {
         })
     }
 
-    /// Keeps the keys of issuers up to date that are at an address; goes on for ever.
+    /// Keeps the keys of issuers with an address up to date. Never returns.
     pub async fn keep_keys(self, engine: Arc<Engine>) {
         let mut changes = self.changes();
         loop {
             let set = self.now();
             for (name, remote) in set.named_remotes().filter(|(_, remote)| remote.is_due()) {
-                // It goes on by itself.
+                // The fetch continues in its own task.
                 drop(self.fetch_keys(remote, name, &engine));
             }
             drop(set);
             tokio::select! {
-                // The sender is with this handle.
+                // The sender lives as long as this handle, so this never fails.
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(KEYS_AGAIN_AFTER) => {}
             }
         }
     }
 
-    /// Whoever has signed in and shows what the cookie of their session holds.
+    /// Authenticates a caller by a session cookie.
     pub(crate) fn admit_session(&self, secret: &str, now: Timestamp) -> Result<Principal, NoEntry> {
         let sessions = &self.0.sessions;
         let (session, way) = sessions.find(secret, now).ok_or(NoEntry::SessionOver)?;
         let set = self.now();
         let found = set.find(&way).filter(|(_, validity)| validity.at(now) == SecretStanding::Good);
         let Some((holder, validity)) = found else {
-            // What it was begun with is no longer good.
+            // The credential that the session began with is no longer valid.
             sessions.end(secret);
             return Err(NoEntry::SessionOver);
         };
         Ok(Principal { holder, way, validity, set, session: Some(session) })
     }
 
-    /// Begins a session of somebody who was let in by a secret or a token; `None` for others, who show what they have with each
-    /// request.
+    /// Begins a session of a caller that was authenticated by a secret or a token; `None` for others, which present
+    /// their credential with each request.
     pub(crate) fn begin_session(&self, admitted: &Principal, now: Timestamp) -> Option<BegunSession> {
         let is_shown = matches!(admitted.way, Way::Secret(_) | Way::Token(..)) && admitted.session.is_none();
         let who = is_shown.then(|| admitted.holder.by().clone())?;
@@ -284,20 +288,20 @@ impl Credentials {
         self.0.sessions.end(secret);
     }
 
-    /// The credentials in force, by name.
+    /// Returns the permissions of all credentials, sorted by name.
     pub(crate) fn levels(&self) -> Vec<HolderLevels> {
         let mut levels: Vec<_> = self.now().holders.iter().map(|holder| holder.levels()).collect();
         levels.sort_by(|one, other| one.name.cmp(&other.name));
         levels
     }
 
-    /// What becomes of those who are not let in.
+    /// Returns the counter and limiter of denials.
     pub(crate) fn denials(&self) -> &Denials {
         &self.0.denials
     }
 
-    /// Whoever signs with this key, and what with. The key may be one that is not good at this time: that is for those to
-    /// hear whose signature is right.
+    /// Returns the holder of this signing key, and the key. The key may have expired: that is reported only if the
+    /// signature is correct.
     pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Principal, String)> {
         let set = self.now();
         let (holder, key) = set.holders.iter().find_map(|holder| {
@@ -309,7 +313,8 @@ impl Credentials {
         Some((Principal { holder, way, validity: key.validity, set: Arc::clone(&set), session: None }, secret))
     }
 
-    /// How long whoever was let in still would be, as long as they may still do what `may` says of their credential.
+    /// Returns the validity of a caller that was authenticated before, as long as its credential still exists and
+    /// fulfills `may`.
     pub(super) fn would_admit(
         &self,
         admitted: &Principal,
@@ -321,7 +326,7 @@ impl Credentials {
             return None;
         }
         let is_certificate = matches!(admitted.way, Way::Certificate(_));
-        // What a certificate is worth changes with other things, too.
+        // The validity of a certificate also changes with other things, such as the trusted authorities.
         let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
             (Arc::clone(&admitted.holder), admitted.validity)
         } else {
@@ -331,7 +336,7 @@ impl Credentials {
         (validity.at(now) == SecretStanding::Good && may(&holder)).then_some(validity)
     }
 
-    /// The secrets and keys that are good now and will not be in [`EXPIRY_WARNING`], those that end first before others.
+    /// Returns the secrets and keys that are valid now and expire within [`EXPIRY_WARNING`], the earliest first.
     pub fn expiring(&self, now: Timestamp) -> Vec<Expiring> {
         let set = self.now();
         let all = set.holders.iter().flat_map(|holder| {
@@ -349,19 +354,19 @@ impl Credentials {
 }
 
 impl Principal {
-    /// Their session, where they have signed in.
+    /// Returns the session, if the caller has signed in.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.session.as_ref()
     }
 
-    /// Whose credential it is.
+    /// Returns the holder of the credential.
     pub(crate) fn holder(&self) -> &Arc<Holder> {
         &self.holder
     }
 
     /// # Errors
     ///
-    /// Where it is not good at this time.
+    /// If the credential is not valid at this time.
     pub(crate) fn must_be_good(&self, now: Timestamp) -> Result<(), NoEntry> {
         must_be_good(self.validity, CredentialKind::Secret, self.holder.name(), now)
     }
@@ -375,7 +380,7 @@ fn must_be_good(validity: Validity, what: CredentialKind, who: &str, now: Timest
     }
 }
 
-/// What a caller shows.
+/// Returns the bearer credential in the headers.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim_start_matches(' '))

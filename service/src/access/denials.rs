@@ -1,4 +1,4 @@
-//! Who was not let in: counted, told in the log, and slowed.
+//! Denied requests: counts, logs and limits them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,31 +7,32 @@ use tokio::time::Instant;
 
 use engine::Engine;
 
-/// Wrong secrets and signatures that are heard out in a second, of all callers together; further ones are told to wait. Ours: a
-/// program with an old secret tries a few times a second, and nobody finds a secret of 256 bits at any rate.
+/// Maximum number of failed secrets and signatures that are processed per second, of all callers together; further ones
+/// must wait. Ours: a program with an outdated secret retries a few times per second, and a secret of 256 bits cannot
+/// be guessed at any rate.
 const GUESSES_PER_SECOND_MAX: u32 = 20;
 
-/// A span in which so many guesses are heard out, and one line is written to the log.
+/// Period in which this number of failures is processed and one line is logged.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Why somebody was not let in.
+/// Reason for denying a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// No credential, or one that is not known.
+    /// No credential, or an unknown one.
     Unauthorized,
-    /// One that is known, and no longer good.
+    /// The credential has expired.
     Expired,
-    /// One that is known, and not yet good.
+    /// The credential is not valid yet.
     Early,
-    /// One that was revoked, or that expired, while the request was under way.
+    /// The credential was revoked, or expired, during the request.
     Revoked,
-    /// A certificate, and no credential's.
+    /// The certificate belongs to no credential.
     Certificate,
-    /// A token that is not believed.
+    /// The token is not trusted.
     Token,
-    /// One that may not do this.
+    /// The credential lacks the permission.
     Forbidden,
-    /// Too many that are not known.
+    /// Too many unknown credentials.
     TooManyGuesses,
 }
 
@@ -54,13 +55,13 @@ impl Denied {
 struct DenialSpan {
     began: Option<Instant>,
     guesses: u32,
-    /// Lines of the log.
-    told: u32,
-    /// Denials that had no line.
-    untold: u64,
+    /// Lines in the log.
+    logged: u32,
+    /// Denials without a line.
+    unlogged: u64,
 }
 
-/// What becomes of those who are not let in.
+/// Counter and limiter of denied requests.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     span: Mutex<DenialSpan>,
@@ -71,13 +72,13 @@ impl Denials {
         let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if span.began.is_none_or(|began| now.duration_since(began) >= SPAN) {
-            *span = DenialSpan { began: Some(now), untold: span.untold, ..DenialSpan::default() };
+            *span = DenialSpan { began: Some(now), unlogged: span.unlogged, ..DenialSpan::default() };
         }
         change(&mut span)
     }
 
-    /// Somebody shows a secret, or a signature, that is nobody's. Whether they are to wait before they try another. Who shows
-    /// one that is known never is.
+    /// Counts a failed secret or signature. Returns whether the caller must wait before the next one. Callers with
+    /// valid credentials are never delayed.
     pub(crate) fn has_guessed_too_often(&self) -> bool {
         self.now(|span| {
             span.guesses = span.guesses.saturating_add(1);
@@ -85,16 +86,17 @@ impl Denials {
         })
     }
 
-    /// Counts it, and tells it in the log, once a second at most. Never what was shown, which may be half a secret.
+    /// Counts a denial, and logs it, at most once per second. The presented credential is never logged, because it may
+    /// be part of a secret.
     pub(crate) fn note(&self, engine: &Engine, denied: Denied, who: Option<&str>, what: &str) {
         engine.metrics().denied(denied.word());
         let others = self.now(|span| {
-            span.told = span.told.saturating_add(1);
-            if span.told > 1 {
-                span.untold = span.untold.saturating_add(1);
+            span.logged = span.logged.saturating_add(1);
+            if span.logged > 1 {
+                span.unlogged = span.unlogged.saturating_add(1);
                 return None;
             }
-            Some(std::mem::take(&mut span.untold))
+            Some(std::mem::take(&mut span.unlogged))
         });
         if let Some(others) = others {
             let who = who.unwrap_or("nobody");
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_guesses_are_heard_out_in_a_second_and_then_as_many_again() {
+    async fn guesses_are_limited_per_second() {
         let denials = Denials::default();
         for _ in 0..2 {
             for guess in 0..GUESSES_PER_SECOND_MAX {

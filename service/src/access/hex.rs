@@ -1,6 +1,6 @@
-//! Digests as text.
+//! Hexadecimal digests.
 
-/// The bytes of a SHA-256 digest of 64 hexadecimal digits.
+/// Parses a SHA-256 digest of 64 hexadecimal digits.
 pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {

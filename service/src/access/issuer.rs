@@ -1,4 +1,4 @@
-//! Issuers of tokens: how an operator writes them down, and what is read of them.
+//! Token issuers: their form in the configuration, and their parsed form.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,71 +13,73 @@ use super::jwks::{ALGORITHMS, KEYS_BYTES_MAX, KeySet};
 use super::remote::RemoteKeys;
 use super::{Credential, Holder};
 
-/// Issuers of one service. Ours: a company has one or two, and each is looked at for each token.
+/// Maximum number of issuers of a service. Ours: a company has one or two, and each is checked for each token.
 pub const ISSUERS_MAX: usize = 16;
 
-/// The rules of one issuer. Ours: a hundred teams, each looked for in the claims of each new token.
+/// Maximum number of rules of an issuer. Ours: a hundred teams; each rule is checked against the claims of each new
+/// token.
 pub const RULES_MAX: usize = 256;
 
-/// The bytes of an issuer's name. Ours: it stands in the names of all of its callers, which have 128.
+/// Maximum length of an issuer's name in bytes. Ours: it is part of the names of all its callers, which have at most
+/// 128.
 pub const ISSUER_NAME_BYTES_MAX: usize = 32;
 
-/// An issuer of JSON Web Tokens, as an operator writes it down.
+/// Issuer of JSON Web Tokens in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Issuer {
-    /// What the names of its callers begin with, before a colon.
+    /// Prefix of the names of its callers, before a colon.
     pub name: String,
-    /// As its tokens have it in `iss`.
+    /// Value of `iss` in its tokens.
     pub issuer: String,
-    /// A token has to be for one of these, in `aud`.
+    /// Accepted values of `aud`; a token must have one of them.
     pub audiences: Vec<String>,
-    /// Where its keys are, as a JSON Web Key Set: a file,
+    /// File with its keys, as a JSON Web Key Set. Either this or `jwks_url` is required.
     pub jwks_file: Option<PathBuf>,
-    /// or an address.
+    /// Address of its keys.
     pub jwks_url: Option<String>,
-    /// The algorithms that its tokens are signed with; all that are known when absent.
+    /// Accepted signature algorithms of its tokens; all supported ones if absent.
     pub algorithms: Option<Vec<String>>,
-    /// The claim that has the caller's name; `sub` when absent.
+    /// Claim with the caller's name; `sub` if absent.
     pub name_claim: Option<String>,
-    /// Who may do what.
+    /// Permissions by claims.
     #[serde(default)]
     pub rules: Vec<ClaimRule>,
 }
 
-/// What a token may do that has something in a claim. The words are those of a credential.
+/// Permissions of tokens with a value in a claim. The members are those of a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClaimRule {
-    /// The claim: a text, or a list of texts.
+    /// Name of the claim, which is a text or a list of texts.
     pub claim: String,
-    /// It is this text, or has it.
+    /// Text that the claim must be or contain.
     pub has: String,
-    /// May do everything.
+    /// Grants everything.
     #[serde(default)]
     pub operator: bool,
-    /// May read the metrics.
+    /// Grants reading the metrics.
     #[serde(default)]
     pub metrics: bool,
-    /// Domains in which it may read everything; `*` is all.
+    /// Domains in which it may read everything; `*` means all.
     #[serde(default)]
     pub readers: Vec<String>,
-    /// Domains in which it may read everything but payloads; `*` is all.
+    /// Domains in which it may read everything except payloads; `*` means all.
     #[serde(default)]
     pub readers_without_payloads: Vec<String>,
-    /// Domains in which it may do what applications do; `*` is all.
+    /// Domains in which it has the permissions of applications; `*` means all.
     #[serde(default)]
     pub applications: Vec<String>,
-    /// Domains that it may operate; `*` is all.
+    /// Domains that it may operate; `*` means all.
     #[serde(default)]
     pub operators: Vec<String>,
-    /// Task lists where it may take and answer turns, as a credential has them.
+    /// Task lists from which it may take and answer turns, in the notation of credentials.
     #[serde(default)]
     pub deciders: Vec<String>,
-    /// Task lists where it may take and answer activities, in the same way.
+    /// Task lists from which it may take and answer activities, in the same notation.
     #[serde(default)]
     pub runners: Vec<String>,
-    /// What it may decide in turns of its own `deciders`; everything when absent.
+    /// Decisions that it may make in turns of the rule's `deciders`; all of them if absent.
     pub may_decide: Option<Permissions>,
 }
 
@@ -98,7 +100,7 @@ impl ClaimRule {
     }
 }
 
-/// What is given to who has something in a claim.
+/// Permissions that a claim grants.
 #[derive(Debug)]
 pub(super) struct ClaimGrant {
     pub(super) claim: String,
@@ -106,7 +108,7 @@ pub(super) struct ClaimGrant {
     pub(super) may: Holder,
 }
 
-/// An issuer, read.
+/// Parsed issuer.
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) name: String,
@@ -115,12 +117,13 @@ pub(super) struct Terms {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) name_claim: String,
     pub(super) grants: Vec<ClaimGrant>,
-    /// Where its keys are fetched from; `None` where they are in a file.
+    /// Source of remote keys; `None` if the keys are in a file.
     pub(super) remote: Option<Arc<RemoteKeys>>,
 }
 
 impl Terms {
-    /// What was written, and the keys that are known. `before` has addresses that are known, with what was fetched from there.
+    /// Parses an issuer, and returns it with its known keys. `before` contains known remote sources with the keys that
+    /// were fetched from them.
     pub(super) fn read<'a>(
         written: Issuer,
         mut before: impl Iterator<Item = &'a Arc<RemoteKeys>>,
@@ -149,7 +152,7 @@ impl Terms {
             let count = rules.len();
             return Err(wrong(&format!("it has {count} rules, expected one to {RULES_MAX}: they say who may do what")));
         }
-        // Whoever they are given to is named later.
+        // The holder's real name is set when a token is verified.
         let nobody = CallerName::new(&name).map_err(|fault| wrong(&fault.to_string()))?;
         let grant = |rule: ClaimRule| {
             let what = format!("issuer `{name}`, the rule for `{}` in `{}`,", rule.has, rule.claim);
@@ -178,11 +181,11 @@ impl Terms {
         Ok((Self { name, issuer, audiences, algorithms, name_claim, grants, remote }, keys))
     }
 
-    /// The name of a caller of this issuer's.
+    /// Returns the name of a caller of this issuer.
     ///
     /// # Errors
     ///
-    /// For one that is empty or too long, or that has control characters in it.
+    /// If the name is empty, too long, or contains control characters.
     pub(super) fn caller(&self, own: &str) -> Result<CallerName, String> {
         if own.trim().is_empty() {
             return Err("is empty".to_owned());
@@ -201,7 +204,7 @@ fn algorithm(name: &str) -> Result<Algorithm, String> {
 
 fn in_file(path: &Path) -> Result<KeySet, String> {
     let mut bytes = Vec::new();
-    // One byte more tells that it is too large.
+    // One more byte than allowed shows that the file is too large.
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     file.take(KEYS_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     KeySet::read(&bytes)

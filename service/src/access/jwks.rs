@@ -1,4 +1,4 @@
-//! A set of public keys, as an issuer publishes it (RFC 7517): what of it a signature can be checked with.
+//! JSON Web Key Sets of issuers (RFC 7517): the keys in them that can verify signatures.
 
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -6,14 +6,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The bytes of a set of keys. Ours: a hundred keys with their certificates.
+/// Maximum size of a key set in bytes. Ours: a hundred keys with their certificates.
 pub const KEYS_BYTES_MAX: usize = 256 * 1024;
 
-/// The keys of a set. Ours: issuers have two or three, and those of a whole cloud some ten.
+/// Maximum number of keys in a set. Ours: issuers have two or three, and those of a whole cloud some ten.
 pub const KEYS_MAX: usize = 100;
 
-/// The algorithms that are taken. Each has a key that is public and one that is not, so that who can check a token cannot
-/// make one.
+/// Supported algorithms. All of them are asymmetric, so that a service that can verify a token cannot create one.
 pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("RS256", Algorithm::RS256),
     ("RS384", Algorithm::RS384),
@@ -26,18 +25,18 @@ pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("EdDSA", Algorithm::EdDSA),
 ];
 
-/// Those of keys of RSA.
+/// Algorithms of RSA keys.
 const RSA: [&str; 6] = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
 
-/// A key.
+/// Public key.
 struct JwksKey {
     id: Option<String>,
-    /// What it may have signed with.
+    /// Algorithms that it may verify.
     algorithms: Vec<Algorithm>,
     public: DecodingKey,
 }
 
-/// The keys of an issuer. Two sets are the same where what was published is.
+/// Keys of an issuer. Two sets are equal if the published documents are.
 #[derive(Default)]
 pub(super) struct KeySet {
     keys: Vec<JwksKey>,
@@ -50,18 +49,18 @@ impl PartialEq for KeySet {
     }
 }
 
-/// What is published.
+/// Published document.
 #[derive(Deserialize)]
 struct Published {
     keys: Vec<Value>,
 }
 
 impl KeySet {
-    /// Reads a set. A key that is not understood takes nothing from those that are.
+    /// Parses a set. Keys that are not understood are ignored.
     ///
     /// # Errors
     ///
-    /// For a set that is none, is too large, has a secret in it that both sides would have, or has no key that is of use.
+    /// If the document is no key set, is too large, contains a symmetric key, or has no usable key.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > KEYS_BYTES_MAX {
             return Err(format!("it has more than {KEYS_BYTES_MAX} bytes"));
@@ -81,7 +80,7 @@ impl KeySet {
         Ok(Self { keys, published: Sha256::digest(bytes).into() })
     }
 
-    /// The key of this name for this algorithm; without a name the only one that there is for it.
+    /// Returns the key with this id for this algorithm; without an id, the only key for it.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
         let mut fitting = self.keys.iter().filter(|key| key.algorithms.contains(&algorithm));
         match id {
@@ -90,14 +89,14 @@ impl KeySet {
         }
     }
 
-    /// Whether there is a key of this name, for whatever algorithm; without a name whether there is any.
+    /// Returns whether a key with this id exists, for any algorithm; without an id, whether there is any key.
     pub(super) fn knows(&self, id: Option<&str>) -> bool {
         self.keys.iter().any(|key| id.is_none() || key.id.as_deref() == id)
     }
 }
 
 impl JwksKey {
-    /// `None` for one that is for something else, or of a kind that is not known here.
+    /// Parses a key. Returns `None` for one with another purpose or of an unsupported kind.
     fn read(published: Value) -> Option<Self> {
         let is_for_signatures = text(&published, "use").is_none_or(|usage| usage == "sig");
         let operations = published.get("key_ops").and_then(Value::as_array);
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_for_the_algorithms_of_its_kind_and_for_no_more_than_it_says() {
+    fn a_key_verifies_only_algorithms_of_its_kind_and_alg() {
         let coordinate = "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4";
         let ec = json!({ "kty": "EC", "crv": "P-256", "kid": "ec", "x": coordinate, "y": coordinate });
         let rsa = json!({ "kty": "RSA", "kid": "rsa", "n": "AQAB", "e": "AQAB" });
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_not_understood_takes_nothing_from_others_and_a_secret_everything() {
+    fn unknown_keys_are_ignored_and_symmetric_keys_refused() {
         for odd in [
             json!({ "kty": "XYZ", "kid": "odd" }),
             json!({ "kty": "EC", "crv": "P-521", "kid": "odd", "x": "AA", "y": "AA" }),

@@ -1,23 +1,23 @@
-//! What a call needs of a credential.
+//! Levels of permission that calls need.
 
 use super::Holder;
 
 macro_rules! levels {
     ($( $(#[doc = $doc:literal])+ $name:ident $word:literal $who:literal; )+) => {
-        /// What a call needs.
+        /// Level of permission that a call needs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Level { $( $(#[doc = $doc])+ $name, )+ }
 
         impl Level {
-            /// Every level.
+            /// All levels.
             pub const ALL: &'static [Self] = &[$( Self::$name, )+];
 
-            /// Its name in the docs.
+            /// Returns its name in the docs.
             pub fn word(self) -> &'static str {
                 match self { $( Self::$name => $word, )+ }
             }
 
-            /// Whose credential meets it, in the docs' words.
+            /// Returns the credentials that meet it, in the docs' words.
             pub fn who(self) -> &'static str {
                 match self { $( Self::$name => $who, )+ }
             }
@@ -26,73 +26,73 @@ macro_rules! levels {
 }
 
 levels! {
-    /// Nothing.
+    /// No credential.
     Nothing "nothing" "none needed";
-    /// Any credential; the answer has only what that one has to do with.
+    /// Any credential; the response contains only domains that it names.
     Known "any" "any; the response has only the domains that the credential names";
-    /// One that has something to do with the domain.
+    /// Any credential that names the domain.
     Related "related" "any that names the domain, or a list in it, at any level";
-    /// One that may read the metrics.
+    /// Permission to read the metrics.
     Metrics "metrics" "`metrics = true`";
-    /// One for readers of the domain.
+    /// Reader of the domain.
     Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications`, \
         `operators`: of the domain";
-    /// One for applications of the domain.
+    /// Application of the domain.
     Application "application" "`applications`: of the domain";
-    /// One for operators of the domain.
+    /// Operator of the domain.
     DomainOperator "domain operator" "`operators`: of the domain";
-    /// One for deciders of the task list.
+    /// Decider of the task list.
     Decider "decider" "`deciders`: of the task list, or of the token's list";
-    /// One for runners of the task list.
+    /// Runner of the task list.
     Runner "runner" "`runners`: of the task list, or of the token's list";
-    /// An operator's.
+    /// Operator of the service.
     Operator "operator" "`operator = true` only";
-    /// What nodes over one store show each other.
+    /// Another node over the same store.
     Node "node" "another node over the same store; no credential, whatever its level";
 }
 
-/// What a request is about.
+/// Subject of a request.
 pub(crate) trait Subject {
-    /// Why it cannot be told.
+    /// Error if the subject is unknown.
     type Refusal;
 
-    /// The domain.
+    /// Returns the domain.
     fn domain(&self) -> Result<String, Self::Refusal>;
-    /// The domain and the list of a decider.
+    /// Returns the domain and the task list of a decider.
     fn of_decider(&self) -> Result<(String, String), Self::Refusal>;
-    /// The domain and the list of a runner.
+    /// Returns the domain and the task list of a runner.
     fn of_runner(&self) -> Result<(String, String), Self::Refusal>;
 }
 
-/// What one request needs.
+/// Permission that one request needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing.
+    /// No credential.
     Nothing,
     /// Any credential.
     Known,
-    /// One that has something to do with this domain.
+    /// Any credential that names this domain.
     Related(String),
-    /// One for metrics.
+    /// Permission to read the metrics.
     Metrics,
-    /// One for readers of this domain.
+    /// Reader of this domain.
     Reader(String),
-    /// One for applications of this domain.
+    /// Application of this domain.
     Application(String),
-    /// One for operators of this domain.
+    /// Operator of this domain.
     DomainOperator(String),
-    /// One for deciders of this list.
+    /// Decider of this task list.
     Decider(String, String),
-    /// One for runners of this list.
+    /// Runner of this task list.
     Runner(String, String),
-    /// An operator's.
+    /// Operator of the service.
     Operator,
-    /// Another node.
+    /// Another node over the same store.
     Node,
 }
 
 impl Need {
-    /// The domain that it is about.
+    /// Returns the domain, if there is one.
     pub(crate) fn domain(&self) -> Option<&str> {
         match self {
             Self::Nothing | Self::Known | Self::Metrics | Self::Operator | Self::Node => None,
@@ -107,7 +107,7 @@ impl Need {
 }
 
 impl Level {
-    /// What a request about this needs.
+    /// Returns the permission that a request about this subject needs.
     pub(crate) fn need<S: Subject>(self, subject: &S) -> Result<Need, S::Refusal> {
         Ok(match self {
             Self::Nothing => Need::Nothing,
@@ -132,11 +132,11 @@ impl Level {
 }
 
 impl Need {
-    /// Whether this credential will do.
+    /// Returns whether this credential suffices.
     pub(crate) fn is_met_by(&self, holder: &Holder) -> bool {
         match self {
             Self::Nothing | Self::Known => true,
-            // No secret of a person's or a program's is a node's.
+            // Nodes authenticate with a separate secret, never with a credential.
             Self::Node => false,
             _ if holder.is_operator => true,
             Self::Operator => false,
@@ -150,7 +150,7 @@ impl Need {
         }
     }
 
-    /// What one may not do without it.
+    /// Describes the denied permission in words.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Nothing | Self::Known => "do this".to_owned(),

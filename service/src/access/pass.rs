@@ -1,4 +1,4 @@
-//! What somebody is let in with, for as long as their request goes on: a credential may be revoked meanwhile.
+//! Permission of one request for as long as it runs, because its credential may be revoked meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::secret::Validity;
 use super::{Credentials, Holder, Need};
 use engine::Clock;
 
-/// How long a request may go on whose credential was revoked, so that what it writes is finished. Ours: a write takes
-/// milliseconds, and what takes longer waits for something.
+/// Time for which a request may continue after its credential was revoked, so that its writes complete. Ours: a write
+/// takes milliseconds, and a longer request is waiting for something.
 pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
 
-/// What somebody is let in with, and for what.
+/// Authenticated caller, and the permission that its request uses.
 #[derive(Clone)]
 pub(crate) struct Pass {
     credentials: Credentials,
@@ -24,50 +24,50 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// Of somebody whose credential meets the need.
+    /// Returns a pass for a caller whose credential meets the need.
     pub(crate) fn new(credentials: &Credentials, clock: &Arc<dyn Clock>, admitted: Principal, need: Need) -> Self {
         Self { credentials: credentials.clone(), clock: Arc::clone(clock), admitted, need }
     }
 
-    /// Whose it is.
+    /// Returns the holder of the credential.
     pub(crate) fn holder(&self) -> &Arc<Holder> {
         &self.admitted.holder
     }
 
-    /// What they have shown.
+    /// Returns the authenticated caller.
     pub(crate) fn admitted(&self) -> &Principal {
         &self.admitted
     }
 
-    /// What it is for.
+    /// Returns the permission that the request uses.
     pub(crate) fn need(&self) -> &Need {
         &self.need
     }
 
-    /// Whether they would still be let in, and shown as much.
+    /// Returns whether the caller would still be admitted, and shown the same data.
     pub(crate) fn is_good(&self) -> bool {
         self.standing().is_some()
     }
 
-    /// How long they would still be let in; `None` where they would not.
+    /// Returns the validity of the caller's credential; `None` if it is no longer admitted.
     fn standing(&self) -> Option<Validity> {
         let is_met = |holder: &Holder| self.need.is_met_by(holder) && self.shows_as_much(holder);
         self.credentials.would_admit(&self.admitted, self.clock.now(), is_met)
     }
 
-    /// Whether what was shown when they were let in may be shown as well to who holds their credential now.
+    /// Returns whether the credential's current holder may see the data that the request was admitted for.
     fn shows_as_much(&self, holder: &Holder) -> bool {
         let is_less = |domain| self.admitted.holder.is_shown_payloads(domain) && !holder.is_shown_payloads(domain);
         !self.need.domain().is_some_and(is_less)
     }
 
-    /// Resolves when they would no longer be let in: what they have shown expires, or other credentials are in force.
+    /// Resolves when the caller would no longer be admitted, because its credential expires or is replaced.
     pub(crate) async fn revoked(&self) {
         let mut changes = self.credentials.changes();
         while let Some(validity) = self.standing() {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() {
-                    // Nobody can change them any more.
+                    // The credentials can no longer change.
                     std::future::pending::<()>().await;
                 },
                 () = self.reaches(validity.until()) => {}
@@ -76,7 +76,7 @@ impl Pass {
         }
     }
 
-    /// Resolves when their session is ended.
+    /// Resolves when the caller's session ends.
     async fn signed_out(&self) {
         match self.admitted.session() {
             Some(session) => session.over().await,
@@ -84,7 +84,7 @@ impl Pass {
         }
     }
 
-    /// Resolves when it is so late.
+    /// Resolves at this time.
     async fn reaches(&self, at: Option<Timestamp>) {
         match at {
             Some(at) => self.clock.sleep_until(at).await,
@@ -92,8 +92,8 @@ impl Pass {
         }
     }
 
-    /// The answer of this work, as long as whoever asked would still be let in when it is there. Work that goes on longer is
-    /// dropped [soon](REVOKED_WAIT) after they would not be.
+    /// Returns the result of this work, if the caller would still be admitted when it is complete. Longer work is
+    /// dropped [soon](REVOKED_WAIT) after the credential is revoked.
     pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(work);
         let answer = tokio::select! {
@@ -101,7 +101,7 @@ impl Pass {
             answer = &mut work => Some(answer),
             () = self.revoked() => tokio::time::timeout(REVOKED_WAIT, &mut work).await.ok(),
         };
-        // What came just now is dropped, too: a task in it goes back to its list.
+        // A result at this moment is dropped, too: a task in it returns to its list.
         answer.filter(|_| self.is_good())
     }
 }

@@ -1,4 +1,5 @@
-//! Keys at an address: fetched within bounds, by one at a time, and kept while the address does not answer.
+//! Remote keys of issuers: fetches them within limits, one fetch at a time, and keeps them while their address does not
+//! respond.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,28 +13,27 @@ use tokio::time::Instant;
 
 use super::jwks::{KEYS_BYTES_MAX, KeySet};
 
-/// How soon keys are fetched again, whatever for. Ours: whoever makes up names of keys has us ask no more often than that.
+/// Minimum time between two fetches. Ours: invented key ids cannot cause more requests to the issuer.
 pub const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// How old keys become before they are fetched again, though all that is asked for is known. Ours: a key that is taken back is
-/// good for so long more.
+/// Maximum age of fetched keys, even if all requested keys are known. Ours: a revoked key stays valid for as long.
 pub const KEYS_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// How long a fetch may take as a whole. Ours: a caller with a key that is not known waits for it.
+/// Timeout of a fetch. Ours: a caller with an unknown key waits for it.
 pub const FETCH_WAIT: Duration = Duration::from_secs(5);
 
-/// A fetch that any number of callers wait for.
+/// Fetch that any number of callers wait for.
 pub(super) type Fetching = Shared<BoxFuture<'static, ()>>;
 
-/// Where keys of an issuer are.
+/// Remote source of an issuer's keys.
 pub(super) struct RemoteKeys {
     url: Url,
     http: Client,
-    /// As they were fetched last.
+    /// Keys of the last fetch.
     known: Mutex<Arc<KeySet>>,
-    /// When they were fetched last.
+    /// Time of the last successful fetch.
     fetched: Mutex<Option<Instant>>,
-    /// The newest fetch, and when it began.
+    /// Newest fetch, and the time when it began.
     newest: Mutex<Option<(Instant, Fetching)>>,
     is_failing: AtomicBool,
 }
@@ -51,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl RemoteKeys {
     /// # Errors
     ///
-    /// For an address at which somebody in between could put other keys.
+    /// For an address at which an attacker in the network could replace the keys.
     pub(super) fn new(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("jwks-url `{text}`: {error}"))?;
         let is_loopback = match url.host_str() {
@@ -68,24 +68,24 @@ impl RemoteKeys {
         Ok(Self { url, http, known, fetched, newest, is_failing: AtomicBool::new(false) })
     }
 
-    /// Whether it is this address.
+    /// Returns whether the source has this address.
     pub(super) fn is_at(&self, text: &str) -> bool {
         Url::parse(text).is_ok_and(|url| url == self.url)
     }
 
-    /// The keys that were there last; none before the first fetch.
+    /// Returns the keys of the last fetch; none before the first one.
     pub(super) fn known(&self) -> Arc<KeySet> {
         Arc::clone(&lock(&self.known))
     }
 
-    /// Whether they should be fetched, though nobody asks for one that is not known.
+    /// Returns whether the keys should be fetched although no unknown key was requested.
     pub(super) fn is_due(&self) -> bool {
         let is_old = lock(&self.fetched).is_none_or(|at| at.elapsed() >= KEYS_AGE_MAX);
         is_old || self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Has them fetched, as long as that was not done just now; resolves when it is done. `then` hears of it. Whoever stops
-    /// waiting stops nothing.
+    /// Fetches the keys, unless that was done moments ago; resolves when it is done. `then` receives whether it
+    /// succeeded. The fetch continues if its caller stops waiting.
     pub(super) fn fetch(self: &Arc<Self>, name: &str, then: impl FnOnce(bool) + Send + 'static) -> Fetching {
         let mut newest = lock(&self.newest);
         if let Some((began, fetching)) = newest.as_ref()
@@ -103,7 +103,7 @@ impl RemoteKeys {
         fetching
     }
 
-    /// Keeps what was found. Whether something was.
+    /// Stores the fetched keys. Returns whether the fetch succeeded.
     fn note(&self, name: &str, found: Result<KeySet, String>) -> bool {
         let is_found = found.is_ok();
         let was_failing = self.is_failing.swap(!is_found, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl RemoteKeys {
                     tracing::info!(issuer = name, "the issuer's keys are fetched again");
                 }
             }
-            // Said once, not at each try.
+            // Only the first failure is logged.
             Err(error) if !was_failing => tracing::warn!(
                 issuer = name,
                 "the issuer's keys could not be fetched, and those that are known stay: {error}"
@@ -126,7 +126,7 @@ impl RemoteKeys {
     }
 
     async fn get(&self) -> Result<Vec<u8>, String> {
-        // Without the address, which may have a secret in it.
+        // Omits the address, which may contain a secret.
         let unreachable = |error: reqwest::Error| {
             let error = error.without_url();
             std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source())

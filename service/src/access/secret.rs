@@ -1,4 +1,4 @@
-//! The secrets of a credential, as they are written down, and when each of them is good.
+//! Secrets of a credential, in the configuration, with their validity periods.
 
 use std::fmt;
 
@@ -6,55 +6,55 @@ use history::Timestamp;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-/// The secrets, keys that sign and certificates of one credential. Ours: two are enough to go from one to another; more are programs
-/// that each have their own.
+/// Maximum number of secrets, signing keys or certificates of a credential. Ours: rotation needs two; more serve
+/// programs with separate secrets.
 pub const SECRETS_MAX: usize = 16;
 
-/// The fewest characters of a secret that the configuration has itself, as it has those of keys that sign. Ours: the shortest that
-/// cannot be guessed offline if its characters are random (16 of 64 are 96 bits). Secrets that the service makes have 43;
-/// AWS's have 40. Of a secret that is there as its hash no length is known.
+/// Minimum length in characters of a secret that the configuration contains in clear text, such as a signing key. Ours:
+/// the shortest that cannot be guessed offline if its characters are random (16 of 64 are 96 bits). Secrets that the
+/// service creates have 43; AWS's have 40. For a hashed secret the length is unknown.
 pub const SECRET_CHARS_MIN: usize = 16;
 
-/// The SHA-256 of the empty text: a hash of a variable that was not set. Source: FIPS 180-4.
+/// SHA-256 of the empty text, which results from an unset variable. Source: FIPS 180-4.
 pub(super) const SHA256_OF_NOTHING: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
-/// How long before its end a secret is warned of. Ours: there is a working day in it, whatever the week.
+/// Time before its expiry at which a secret is reported. Ours: it includes a working day in any week.
 pub const EXPIRY_WARNING: history::Duration = history::Duration::from_days(7);
 
-/// A secret that is shown, of a credential that may have several.
+/// Bearer secret of a credential, which may have several.
 #[derive(Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Secret {
-    /// Its SHA-256, in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub sha256: String,
-    /// It is good from then on; at once when absent.
+    /// Start of its validity; immediately if absent.
     pub not_before: Option<Moment>,
-    /// It is good until then; for ever when absent.
+    /// End of its validity; never if absent.
     pub expires: Option<Moment>,
 }
 
-/// A key that signs over SWF's wire, of a credential that may have several.
+/// SWF signing key of a credential, which may have several.
 #[derive(Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AccessKey {
-    /// Names it in signatures.
+    /// Identifies it in signatures.
     pub id: String,
-    /// What signatures are made with. The secret itself: a signature cannot be checked with less.
+    /// Key of signatures. It is stored in clear text, because verifying a signature requires it.
     pub secret: String,
-    /// It is good from then on; at once when absent.
+    /// Start of its validity; immediately if absent.
     pub not_before: Option<Moment>,
-    /// It is good until then; for ever when absent.
+    /// End of its validity; never if absent.
     pub expires: Option<Moment>,
 }
 
-/// An instant in the configuration: one of TOML's own, or a text as in RFC 3339.
+/// Timestamp in the configuration: a TOML date-time, or text as in RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment(pub Timestamp);
 
-/// What is said of anything else. It shows nothing of what was found, which may be a secret in the wrong place.
+/// Error for any other value. It does not repeat the value, which may be a misplaced secret.
 pub(crate) const NO_MOMENT: &str = "expected a time such as 2027-01-31T00:00:00Z";
 
 impl<'de> Deserialize<'de> for Moment {
@@ -86,27 +86,27 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-/// When a secret is good.
+/// Validity period of a secret.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Validity {
     from: Option<Timestamp>,
     until: Option<Timestamp>,
 }
 
-/// How a secret that is right stands.
+/// State of a correct secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretStanding {
     Good,
-    /// Not before then.
+    /// Valid from this time on.
     Early(Timestamp),
-    /// Since then.
+    /// Expired at this time.
     Expired(Timestamp),
 }
 
 impl Validity {
     /// # Errors
     ///
-    /// For one that is never good.
+    /// If it is never valid.
     pub(crate) fn read(not_before: Option<Moment>, expires: Option<Moment>) -> Result<Self, String> {
         let (from, until) = (not_before.map(|it| it.0), expires.map(|it| it.0));
         match (from, until) {
@@ -117,12 +117,12 @@ impl Validity {
         }
     }
 
-    /// Until when it is good; for ever when absent.
+    /// Returns the end of the validity; never if absent.
     pub(crate) fn until(self) -> Option<Timestamp> {
         self.until
     }
 
-    /// The same, and no longer than until then.
+    /// Returns this validity, limited to this end.
     pub(crate) fn and_until(self, until: Timestamp) -> Self {
         Self { until: Some(self.until.map_or(until, |own| own.min(until))), ..self }
     }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_one_of_toml_s_or_a_text_and_names_its_offset() {
+    fn a_time_is_a_toml_date_time_or_text_with_an_offset() {
         let read = |text: &str| toml::from_str::<Secret>(&format!("sha256 = 'x'\nexpires = {text}"));
         let expected = Some(Moment("2027-01-31T00:00:00Z".parse().unwrap()));
         for text in ["2027-01-31T00:00:00Z", "'2027-01-31T00:00:00Z'", "2027-01-31 01:00:00+01:00"] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_good_from_its_first_instant_to_just_before_its_last() {
+    fn a_secret_is_valid_from_its_start_until_before_its_end() {
         let at = Timestamp::from_millis;
         let moment = |ms| Some(Moment(at(ms)));
         let between = Validity::read(moment(10), moment(20)).unwrap();

@@ -1,7 +1,7 @@
-//! Sessions of people who have signed in at the console: what a browser holds in a cookie in place of a secret. In memory of this
-//! process alone: a restart ends them, and another node knows none of them.
+//! Sessions of people who have signed in at the console. A browser presents a cookie instead of a secret. Sessions are
+//! in the memory of this process only: a restart ends them, and other nodes do not know them.
 //!
-//! A session is good for no more than what it was begun with: that is looked up anew for each request.
+//! A session grants no more than the credential that it began with, which is looked up again for each request.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,27 +16,28 @@ use tokio::time::Instant;
 
 use super::set::Way;
 
-/// Sessions of all. Ours: people at a console, about 500 bytes each. One that is begun beyond them ends the one that was used
-/// least lately.
+/// Maximum number of sessions. Ours: one per console user, about 500 bytes each. A new one beyond it ends the least
+/// recently used session.
 pub const SESSIONS_MAX: usize = 10_000;
 
-/// Sessions of one credential, so that its holder cannot end those of others. Ours: the same.
+/// Maximum number of sessions of one credential, so that its holder cannot end other sessions. Ours: the same.
 pub const SESSIONS_OF_ONE_MAX: usize = 100;
 
-/// How long a session is good. Ours: a working day.
+/// Maximum age of a session. Ours: a working day.
 pub const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// How long a session is good without a request. Ours.
+/// Maximum time without a request. Ours.
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(2 * 3_600);
 
-/// A session, as long as it is good. It ends when its sender is dropped.
+/// Stored session. It ends when its sender is dropped.
 struct KeptSession {
     way: Way,
     who: CallerName,
     csrf: Arc<str>,
     until: Timestamp,
     used: Timestamp,
-    /// The same by steady time: a session that was begun or used while the clock was ahead is not good for longer.
+    /// The same times by the monotonic clock: a session that was begun or used while the clock was ahead does not last
+    /// longer.
     begun_at: Instant,
     used_at: Instant,
     ended: watch::Sender<()>,
@@ -50,7 +51,7 @@ impl KeptSession {
         is_in_time && now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
     }
 
-    /// It is used. No session is good for longer than one that is begun now.
+    /// Records a use. No session lasts longer than one that begins now.
     fn use_at(&mut self, now: Timestamp) {
         (self.used, self.used_at) = (now, Instant::now());
         self.until = self.until.min(now.plus(SESSION_AGE_MAX));
@@ -61,7 +62,7 @@ impl KeptSession {
     }
 }
 
-/// What a request was let in by, where that is a session.
+/// Session that authenticated a request.
 #[derive(Clone)]
 pub(crate) struct Session {
     csrf: Arc<str>,
@@ -70,42 +71,42 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// What a page shows to prove that it is one of ours.
+    /// Returns the token with which a page proves that it belongs to the console.
     pub(crate) fn csrf(&self) -> &str {
         &self.csrf
     }
 
-    /// It is good until then.
+    /// Returns the end of the session.
     pub(crate) fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// Whether it was ended.
+    /// Returns whether the session has ended.
     pub(super) fn is_over(&self) -> bool {
         self.ended.has_changed().is_err()
     }
 
-    /// Resolves when it is ended.
+    /// Resolves when the session ends.
     pub(super) async fn over(&self) {
         let mut ended = self.ended.clone();
         while ended.changed().await.is_ok() {}
     }
 }
 
-/// A session that has begun.
+/// New session.
 pub(crate) struct BegunSession {
-    /// What its cookie holds. It is nowhere else.
+    /// Value of its cookie, which is stored nowhere else.
     pub(crate) secret: String,
     /// The session.
     pub(crate) session: Session,
 }
 
-/// By the SHA-256 of what their cookies hold.
+/// Sessions by the SHA-256 of their cookie values.
 pub(super) struct Sessions(Mutex<LruCache<[u8; 32], KeptSession>>);
 
 impl Default for Sessions {
     fn default() -> Self {
-        // Bounded, but not allocated ahead.
+        // Bounded, but not preallocated.
         let mut sessions = LruCache::unbounded();
         sessions.resize(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(sessions))
@@ -122,7 +123,7 @@ fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// 256 bits that nobody can guess; `None` where there is no randomness to be had.
+/// Draws a secret of 256 random bits; `None` if the system provides no randomness.
 fn drawn() -> Option<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).ok()?;
@@ -134,7 +135,7 @@ impl Sessions {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Begins a session of somebody who was let in by this.
+    /// Begins a session of a caller that was authenticated like this.
     pub(super) fn begin(&self, way: Way, who: CallerName, now: Timestamp) -> Option<BegunSession> {
         let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
         let (begun_at, ended) = (Instant::now(), watch::Sender::new(()));
@@ -145,7 +146,7 @@ impl Sessions {
         for key in over {
             sessions.pop(&key);
         }
-        // The one that was used least lately comes last.
+        // The iteration order is from most to least recently used.
         let own = sessions.iter().filter(|(_, it)| it.who == kept.who).skip(SESSIONS_OF_ONE_MAX - 1);
         let too_many: Vec<_> = own.map(|(key, _)| *key).collect();
         for key in too_many {
@@ -155,7 +156,7 @@ impl Sessions {
         Some(BegunSession { secret, session })
     }
 
-    /// The session of which a cookie holds this, and what it was begun with.
+    /// Returns the session with this cookie value, and the credential that it began with.
     pub(super) fn find(&self, secret: &str, now: Timestamp) -> Option<(Session, Way)> {
         let (mut sessions, key) = (self.lock(), digest(secret));
         let kept = sessions.get_mut(&key)?;
@@ -188,7 +189,7 @@ mod tests {
     const WAY: Way = Way::Secret([7; 32]);
 
     #[test]
-    fn a_session_is_good_until_it_ends_is_idle_for_too_long_or_is_too_old() {
+    fn a_session_ends_when_it_is_closed_idle_or_too_old() {
         let sessions = Sessions::default();
         let idle = SESSION_IDLE_MAX.as_millis() / 1_000;
         let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_begun_while_the_clock_was_ahead_is_good_no_longer() {
+    async fn a_session_begun_with_a_fast_clock_lasts_no_longer() {
         let two_days = 2 * 24 * 3_600;
         let pass = async |seconds: Duration| tokio::time::advance(seconds.into()).await;
         for (first, then) in [(two_days, 0), (0, 0)] {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_session_of_a_credential_than_it_may_have_ends_its_own_that_was_used_least_lately() {
+    fn too_many_sessions_of_a_credential_end_its_least_recent() {
         let sessions = Sessions::default();
         let other = sessions.begin(WAY, who("b"), at(0)).unwrap();
         let own: Vec<_> = (0..SESSIONS_OF_ONE_MAX).map(|_| sessions.begin(WAY, who("a"), at(0)).unwrap()).collect();
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ten_thousand_and_first_session_ends_the_one_that_was_used_least_lately() {
+    fn too_many_sessions_end_the_least_recently_used() {
         let sessions = Sessions::default();
         let first = sessions.begin(WAY, who("first"), at(0)).unwrap();
         let second = sessions.begin(WAY, who("second"), at(0)).unwrap();

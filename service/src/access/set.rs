@@ -1,4 +1,4 @@
-//! Credentials and issuers that were read together: who is meant by what is shown.
+//! One set of credentials and issuers: finds the holder of a presented credential.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::token::{Disbelief, Trusted, Verified, account_of, is_token};
 use super::{Credential, Holder, Issuer};
 use crate::tls::Peer;
 
-/// Who may do what, as an operator writes it down.
+/// Credentials and issuers in the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Stanzas {
     /// Credentials.
     pub credentials: Vec<Credential>,
-    /// Issuers whose tokens are believed.
+    /// Issuers whose tokens are trusted.
     pub issuers: Vec<Issuer>,
 }
 
@@ -28,28 +28,28 @@ impl From<Vec<Credential>> for Stanzas {
     }
 }
 
-/// Credentials and issuers, read.
+/// Parsed credentials and issuers.
 #[derive(Debug, Default)]
 pub(super) struct Set {
     pub(super) holders: Vec<Arc<Holder>>,
     issuers: Vec<Arc<Trusted>>,
 }
 
-/// By what somebody was let in.
+/// Credential that authenticated a caller.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// A secret, by its SHA-256.
+    /// SHA-256 of a secret.
     Secret([u8; 32]),
-    /// A key that signs: its id and its secret.
+    /// Id and secret of a signing key.
     Key(String, String),
-    /// The certificate of their connection.
+    /// Certificate of the connection.
     Certificate(Arc<Peer>),
-    /// A token, and its SHA-256.
+    /// Token, and its SHA-256.
     Token(Arc<str>, [u8; 32]),
 }
 
 impl Set {
-    /// `before` was in force until now: what was fetched for its issuers is known.
+    /// Parses a set. `before` is the set in force, whose fetched keys are reused.
     pub(super) fn read(stanzas: Stanzas, before: &Self) -> Result<Self, String> {
         let Stanzas { credentials, issuers } = stanzas;
         let holders =
@@ -76,7 +76,7 @@ impl Set {
         Ok(Self { holders, issuers })
     }
 
-    /// The domains that credentials and rules of issuers name, each with the first that does, for people.
+    /// Returns the domains that credentials and rules of issuers name, each with the first of these, for people.
     pub(super) fn domains(&self) -> BTreeMap<String, String> {
         let of = |whose: String, may: &Holder| {
             let domains: Vec<String> = may.domains().map(str::to_owned).collect();
@@ -98,17 +98,17 @@ impl Set {
         self.holders.is_empty() && self.issuers.is_empty()
     }
 
-    /// Where keys of its issuers are fetched from.
+    /// Returns the remote key sources of its issuers.
     pub(super) fn remotes(&self) -> impl Iterator<Item = &Arc<RemoteKeys>> {
         self.issuers.iter().filter_map(|issuer| issuer.terms.remote.as_ref())
     }
 
-    /// The same, with the names of the issuers.
+    /// Returns the remote key sources with the names of their issuers.
     pub(super) fn named_remotes(&self) -> impl Iterator<Item = (&str, &Arc<RemoteKeys>)> {
         self.issuers.iter().filter_map(|it| Some((it.terms.name.as_str(), it.terms.remote.as_ref()?)))
     }
 
-    /// The same with the keys that were fetched since; `None` where there are no others.
+    /// Returns the set with the keys that were fetched since; `None` if nothing changed.
     pub(super) fn with_fetched_keys(&self) -> Option<Self> {
         let fetched = |issuer: &Arc<Trusted>| {
             let keys = issuer.terms.remote.as_ref()?.known();
@@ -123,7 +123,7 @@ impl Set {
         Some(Self { holders: self.holders.clone(), issuers: issuers.collect() })
     }
 
-    /// Looks at every secret, so that the time it takes tells nothing.
+    /// Finds the holder of a credential. Compares every secret, so that the duration reveals nothing.
     pub(super) fn find(&self, way: &Way) -> Option<(Arc<Holder>, Validity)> {
         match way {
             Way::Secret(digest) => self.holders.iter().fold(None, |found, holder| {
@@ -145,7 +145,7 @@ impl Set {
         }
     }
 
-    /// Whose a certificate is that was shown.
+    /// Returns the holder of a presented certificate.
     pub(super) fn certified(&self, peer: &Peer) -> Result<&Arc<Holder>, String> {
         let shown = peer.shown()?;
         let mut naming =
@@ -157,12 +157,12 @@ impl Set {
         }
     }
 
-    /// Whether this may be a token of an issuer's.
+    /// Returns whether this may be a token of an issuer.
     pub(super) fn may_be_token(&self, shown: &str) -> bool {
         !self.issuers.is_empty() && is_token(shown)
     }
 
-    /// Whose a token is that was shown. Whether it is good at this time is for the caller to see.
+    /// Verifies a presented token and returns its holder. The caller must check whether it is valid at this time.
     pub(super) fn believe(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, Disbelief> {
         let wrong = |why: &str| Disbelief::Wrong(format!("a token: {why}"));
         let account = account_of(token).map_err(wrong)?;
@@ -171,7 +171,7 @@ impl Set {
     }
 }
 
-/// What one is known by is no other's.
+/// Checks that no two credentials can be confused.
 fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
     let (mut names, mut ids): (BTreeSet<&CallerName>, BTreeSet<&String>) = Default::default();
     let mut seen: Vec<(&[u8; 32], &str)> = Vec::new();
@@ -206,7 +206,7 @@ fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks at every byte, wherever they differ, so that the time it takes tells nothing.
+/// Compares in constant time, so that the duration reveals nothing.
 fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }

@@ -1,33 +1,33 @@
-//! The table: every call of every wire, with the level that it needs. Made of the routes and the operations themselves.
+//! The access table: every call of every protocol with its level, derived from the routes and operations.
 
 use super::Level;
 
-/// How a call is made.
+/// Protocol of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
-    /// The REST API.
+    /// REST API.
     Rest,
-    /// SWF's wire.
+    /// SWF protocol.
     Swf,
-    /// What nodes over one store say to each other.
+    /// Calls between nodes over one store.
     Nodes,
 }
 
-/// What a call does to what is kept here.
+/// Effect of a call on stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEffect {
-    /// Nothing.
+    /// Changes nothing.
     Reads,
-    /// Takes a task, or says that one is still being worked on. The history names who took it.
+    /// Takes a task, or extends its lease. The history records who took it.
     Takes,
-    /// Changes something: the audit log has an entry before it does.
+    /// Changes something. The audit log has an entry first.
     Changes,
-    /// Passes on, between nodes, what a call to one of them is doing.
+    /// Relays a call between nodes.
     Relays,
 }
 
 impl CallEffect {
-    /// Its word in the docs.
+    /// Returns its word in the docs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Reads => "reads",
@@ -38,17 +38,17 @@ impl CallEffect {
     }
 }
 
-/// A call, what it needs and what it does.
+/// Call with its level and its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallAccess {
-    /// How it is made.
+    /// Protocol.
     pub wire: Wire,
-    /// The method; `POST` over SWF's wire.
+    /// Method; `POST` for SWF.
     pub method: &'static str,
-    /// The path, with what varies in braces; over SWF's wire the operation.
+    /// Path with parameters in braces; for SWF, the operation.
     pub name: &'static str,
-    /// What it needs.
+    /// Level that it needs.
     pub level: Level,
-    /// What it does.
+    /// Effect on stored data.
     pub effect: CallEffect,
 }

@@ -1,6 +1,6 @@
-//! The judgement of a token: whose it is, by what its issuer has signed.
+//! Verification of tokens: their signature, and the permissions that their claims grant.
 //!
-//! Source: RFC 7519 (the token), RFC 8725 (what is not to be believed of one).
+//! Source: RFC 7519 (tokens), RFC 8725 (security considerations).
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,44 +19,45 @@ use super::remote::RemoteKeys;
 use super::secret::{Moment, Validity};
 use super::{Holder, Issuer};
 
-/// By how much an issuer's clock may be off. Ours: what libraries have as their default; clocks that are kept are within a
-/// second of each other.
+/// Tolerance for the clocks of issuers. Ours: the default of common libraries; synchronized clocks differ by less than
+/// a second.
 pub const LEEWAY: Duration = Duration::from_secs(60);
 
-/// The bytes of a token. Ours: what an issuer makes of someone who is in two hundred groups, with room.
+/// Maximum size of a token in bytes. Ours: a token of a person in two hundred groups, with some reserve.
 pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Tokens of an issuer that were found to be right and are not looked at again until they end. Ours: more than have a request
-/// under way at once, at some hundred bytes each.
+/// Maximum number of verified tokens of an issuer that are cached until they expire. Ours: more than have a request in
+/// progress at once, at some hundred bytes each.
 pub const VERIFIED_MAX: usize = 4_096;
 
-/// Types of tokens that are accepted, by their `typ`; a token without one is, too. Others are signed with the same keys and
-/// are for something else: a logout token (`logout+jwt`) or a proof of possession (`dpop+jwt`) grants nothing.
+/// Accepted token types, by their `typ`; a token without one is accepted, too. Others are signed with the same keys for
+/// other purposes: a logout token (`logout+jwt`) or a proof of possession (`dpop+jwt`) grants nothing.
 ///
-/// Source: RFC 8725, section 3.11 (explicit typing); RFC 9068, section 2.1 (`at+jwt`); RFC 7515, section 4.1.9 (`application/`).
+/// Source: RFC 8725, section 3.11 (explicit typing); RFC 9068, section 2.1 (`at+jwt`); RFC 7515, section 4.1.9
+/// (`application/`).
 const TYPES: [&str; 2] = ["JWT", "at+jwt"];
 
-/// Names the key that the sender of a token has to prove to have. Source: RFC 7800, section 3.1.
+/// Claim with the key that the sender of a token must prove to have. Source: RFC 7800, section 3.1.
 const CONFIRMATION: &str = "cnf";
 
-/// Somebody who showed a token that is believed.
+/// Result of a trusted token.
 #[derive(Clone)]
 pub(super) struct Verified {
     pub(super) who: CallerName,
-    /// What they may do; `None` where no rule gives them anything.
+    /// Permissions; `None` if no rule grants any.
     pub(super) holder: Option<Arc<Holder>>,
     pub(super) validity: Validity,
 }
 
-/// Why a token is not believed.
+/// Reason for not trusting a token.
 pub(super) enum Disbelief {
-    /// For the log alone: whoever sent it may have made it up.
+    /// Only logged, because the sender may have forged the token.
     Wrong(String),
-    /// The issuer has no key of this name, as far as that is known. There may be others by now.
+    /// The issuer has no known key with this id, but may have published new keys.
     UnknownKey(Arc<RemoteKeys>, String),
 }
 
-/// An issuer, and its keys.
+/// Issuer with its keys.
 pub(super) struct Trusted {
     pub(super) terms: Arc<Terms>,
     pub(super) keys: Arc<KeySet>,
@@ -69,13 +70,13 @@ impl std::fmt::Debug for Trusted {
     }
 }
 
-/// The issuer of a token, by its own account.
+/// Issuer that a token claims.
 #[derive(Deserialize)]
 struct Account {
     iss: String,
 }
 
-/// The issuer that a token says it is of. Nothing of it is believed yet.
+/// Returns the issuer that a token claims. Nothing is verified yet.
 pub(super) fn account_of(token: &str) -> Result<String, &'static str> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err("it is too long");
@@ -83,7 +84,7 @@ pub(super) fn account_of(token: &str) -> Result<String, &'static str> {
     insecure_decode::<Account>(token).map(|read| read.claims.iss).map_err(|error| words(&error))
 }
 
-/// Whether a text looks like a token rather than like a secret.
+/// Returns whether a text looks like a token rather than a secret.
 pub(super) fn is_token(text: &str) -> bool {
     text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
@@ -94,13 +95,13 @@ impl Trusted {
         Ok(Self::with(Arc::new(terms), keys))
     }
 
-    /// The same issuer with these keys. What was verified with others is verified again.
+    /// Returns the same issuer with these keys. Tokens that were verified with other keys are verified again.
     pub(super) fn with(terms: Arc<Terms>, keys: Arc<KeySet>) -> Self {
         let verified = LruCache::new(NonZeroUsize::new(VERIFIED_MAX).unwrap_or(NonZeroUsize::MIN));
         Self { terms, keys, verified: Mutex::new(verified) }
     }
 
-    /// Whoever shows this token, whose hash is `digest`. Whether it is good at this time is for the caller to see.
+    /// Verifies this token, whose hash is `digest`. The caller must check whether it is valid at this time.
     pub(super) fn verify(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, Disbelief> {
         let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
         if let Some(known) = known {
@@ -116,7 +117,7 @@ impl Trusted {
         Disbelief::Wrong(format!("a token of issuer `{}`: {why}", self.terms.name))
     }
 
-    /// What a token says whose signature, issuer and audience are right.
+    /// Returns the claims of a token, after checking its signature, issuer and audience.
     fn claims(&self, token: &str) -> Result<Map<String, Value>, Disbelief> {
         let terms = &self.terms;
         let header = decode_header(token).map_err(|error| self.wrong(words(&error)))?;
@@ -140,13 +141,13 @@ impl Trusted {
         validation.set_issuer(&[&terms.issuer]);
         validation.set_audience(&terms.audiences);
         validation.set_required_spec_claims(&["iss", "aud"]);
-        // Times are judged by the service's clock.
+        // Times are checked later, with the service's clock.
         (validation.validate_exp, validation.validate_nbf) = (false, false);
         let read = decode::<Map<String, Value>>(token, key, &validation);
         read.map(|read| read.claims).map_err(|error| self.wrong(words(&error)))
     }
 
-    /// Whose claims these are, when they are good, and what the rules give.
+    /// Returns the caller, the validity and the permissions that these claims grant.
     fn judge(&self, claims: &Map<String, Value>) -> Result<Verified, String> {
         let terms = &self.terms;
         if claims.contains_key(CONFIRMATION) {
@@ -175,7 +176,7 @@ impl ClaimGrant {
     }
 }
 
-/// Returns whether a token of this `typ` may be one that grants access.
+/// Returns whether a token of this `typ` may grant access.
 fn is_accepted_type(typ: &str) -> bool {
     const PREFIX: &str = "application/";
     let has_prefix = typ.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
@@ -183,7 +184,7 @@ fn is_accepted_type(typ: &str) -> bool {
     TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// When a token is good. One that never ends is never good.
+/// Returns the validity of a token. A token without an expiry is refused.
 fn validity(claims: &Map<String, Value>) -> Result<Validity, String> {
     let seconds = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -196,7 +197,7 @@ fn validity(claims: &Map<String, Value>) -> Result<Validity, String> {
     Validity::read(from.map(Moment), Some(Moment(until)))
 }
 
-/// As RFC 7519 has times: seconds, maybe with a fraction, which is left out.
+/// Parses a time of RFC 7519: seconds with an optional fraction, which is ignored.
 fn seconds(value: &Value) -> Option<u64> {
     let whole = || {
         let text = value.as_f64().filter(|it| it.is_finite() && *it >= 0.0)?.trunc().to_string();
@@ -205,7 +206,7 @@ fn seconds(value: &Value) -> Option<u64> {
     value.as_u64().or_else(whole)
 }
 
-/// What is wrong with a token, without a word of what is in it.
+/// Describes the error without repeating the content of the token.
 fn words(error: &Error) -> &'static str {
     match error.kind() {
         ErrorKind::InvalidSignature => "its signature is not right",

@@ -1,8 +1,9 @@
-//! One entry after another: what a line says, and how it hangs on the one before it.
+//! The chain of entries: the format of a line, and its link to the previous one.
 //!
-//! A line is a JSON object whose last member is `hash`: SHA-256, in hexadecimal, of the bytes of the line before `,"hash"`. One
-//! of the members in these bytes is `previous`, the hash of the line before. So nothing can be changed, left out, put in or
-//! exchanged without changing all that follows, and whoever has kept the last hash sees that.
+//! A line is a JSON object whose last member is `hash`: SHA-256, in hexadecimal, of the bytes of the line before
+//! `,"hash"`. These bytes contain the member `previous`, the hash of the previous line. So no line can be changed,
+//! removed, inserted or moved without changing all later lines, which is visible to everyone who has kept the last
+//! hash.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -12,25 +13,25 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use sha2::{Digest, Sha256};
 
-/// What stands in the first entry of all as the hash of the one before it.
+/// Value of `previous` in the first entry.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The longest name that is kept of a request, in bytes; a longer one is cut off. Ours: names have 256 characters at most, and
-/// what is longer is refused later.
+/// Maximum length of a recorded name in bytes; a longer one is cut. Ours: names have at most 256 characters, and longer
+/// ones are refused later.
 const NAME_BYTES_MAX: usize = 1_024;
 
-/// What stands between the part of a line that is hashed and its hash.
+/// Text between the hashed part of a line and its hash.
 const HASH: &str = ",\"hash\":\"";
 
-/// What follows the hash.
+/// Text after the hash.
 const END: &str = "\"}";
 
-/// Hexadecimal digits of a hash.
+/// Number of hexadecimal digits of a hash.
 const DIGITS: usize = 64;
 
 macro_rules! names {
     ($( $(#[doc = $doc:literal])+ $field:ident $word:literal; )+) => {
-        /// What a change is about, by name. No payloads.
+        /// Names of the items that a change affects. They contain no payloads.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Names {
             $(
@@ -41,7 +42,7 @@ macro_rules! names {
         }
 
         impl Names {
-            /// Keeps the name of a member of a request, where that is one that is kept.
+            /// Stores the name of a request member, if it is recorded.
             pub fn put(&mut self, member: &str, name: &str) {
                 match member {
                     $( $word => self.$field = Some(short(name)), )+
@@ -49,7 +50,7 @@ macro_rules! names {
                 }
             }
 
-            /// Whether the name of this member is kept.
+            /// Returns whether this member is recorded.
             pub fn has_member(member: &str) -> bool {
                 [$( $word, )+].contains(&member)
             }
@@ -58,33 +59,33 @@ macro_rules! names {
 }
 
 names! {
-    /// Who the caller says he is.
+    /// Identity that the caller claims.
     identity "identity";
-    /// The domain.
+    /// Domain.
     domain "domain";
-    /// The workflow id.
+    /// Workflow id.
     workflow_id "workflowId";
-    /// The run.
+    /// Run id.
     run_id "runId";
-    /// The type of a workflow.
+    /// Workflow type.
     workflow_type "workflowType";
-    /// The type of an activity.
+    /// Activity type.
     activity_type "activityType";
-    /// The decider's name for an activity.
+    /// Decider's name of an activity.
     activity_id "activityId";
-    /// The task list.
+    /// Task list.
     task_list "taskList";
-    /// The schedule.
+    /// Schedule.
     schedule_id "scheduleId";
-    /// The update.
+    /// Update.
     update_id "updateId";
-    /// Over SWF's wire the signal.
+    /// Signal, in SWF requests.
     signal_name "signalName";
-    /// What has no other member: a domain or type that is made, a signal, an update.
+    /// Name without another member: a new domain or type, a signal, an update.
     name "name";
-    /// The version of a type that is made.
+    /// Version of a new type.
     version "version";
-    /// Over SWF's wire the domain that is tagged.
+    /// Tagged domain, in SWF requests.
     resource_arn "resourceArn";
 }
 
@@ -93,64 +94,64 @@ fn short(name: &str) -> String {
     name.get(..end.unwrap_or_default()).unwrap_or_default().to_owned()
 }
 
-/// Somebody is about to change something.
+/// Change that a caller is about to make.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// The name of his credential; absent where nobody is asked for one.
+    /// Name of the caller's credential; absent if callers are not authenticated.
     pub by: Option<CallerName>,
-    /// Where he is.
+    /// Address of the caller.
     pub peer: Option<SocketAddr>,
-    /// The call: method and route, or the operation over SWF's wire.
+    /// Call: method and route, or the SWF operation.
     pub call: String,
-    /// What it is about.
+    /// Items that it affects.
     #[serde(flatten)]
     pub names: Names,
-    /// Names the request, in the access log and in the answer, too.
+    /// Id of the request, also in the access log and the response.
     pub request_id: String,
 }
 
-/// How a change went.
+/// Outcome of a change.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeOutcome {
-    /// The entry that announced it.
+    /// Entry that announced the change.
     pub of: u64,
-    /// The status of its answer; absent where whoever asked did not wait for it.
+    /// Status of the response; absent if the caller did not wait for it.
     pub status: Option<u16>,
-    /// Why it was refused.
+    /// Code of the refusal.
     pub code: Option<String>,
 }
 
-/// What an entry is about.
+/// Content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EntryContent {
-    /// How a change went.
+    /// Outcome of a change.
     Outcome(ChangeOutcome),
-    /// A change that is about to be made.
+    /// Change that is about to be made.
     Change(Box<Change>),
 }
 
-/// An entry.
+/// Entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its number: 1, 2, 3, …
+    /// Sequence number: 1, 2, 3, …
     pub seq: u64,
-    /// When it was written.
+    /// Time when it was written.
     pub at: Timestamp,
-    /// What it is about.
+    /// Content of the entry.
     #[serde(flatten)]
     pub record: EntryContent,
-    /// The hash of the entry before it.
+    /// Hash of the previous entry.
     pub previous: String,
 }
 
-/// Where a chain ends.
+/// End of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChainHead {
-    /// The number of the last entry; 0 of none.
+    /// Number of the last entry; 0 if there is none.
     pub(super) seq: u64,
     pub(super) hash: String,
 }
@@ -160,7 +161,7 @@ impl ChainHead {
         Self { seq: 0, hash: GENESIS.to_owned() }
     }
 
-    /// Adds an entry to this chain: its line to these, and its number.
+    /// Appends an entry to this chain, and its line to `lines`. Returns its number.
     pub(super) fn append(
         &mut self,
         record: EntryContent,
@@ -169,7 +170,7 @@ impl ChainHead {
     ) -> Result<u64, serde_json::Error> {
         let entry = Entry { seq: self.seq + 1, at, record, previous: self.hash.clone() };
         let mut line = serde_json::to_string(&entry)?;
-        // The brace at its end stands behind the hash.
+        // The closing brace comes after the hash.
         line.pop();
         let hash = hash(&line);
         for part in [&line, HASH, &hash, END, "\n"] {
@@ -180,7 +181,7 @@ impl ChainHead {
     }
 }
 
-/// A line, taken apart: the entry, and its hash. Says what is wrong with it by itself.
+/// Parses a line into the entry and its hash, and verifies that they match.
 pub(super) fn read(line: &[u8]) -> Result<(Entry, String), String> {
     let line = std::str::from_utf8(line).map_err(|_| "is not text".to_owned())?;
     let parts = line.strip_suffix(END).and_then(|line| {
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_reads_as_it_was_written_and_has_the_hash_of_the_one_before_it() {
+    fn an_entry_round_trips_with_the_hash_of_the_previous_one() {
         let names = Names { workflow_id: Some("w".to_owned()), ..Names::default() };
         let by = CallerName::new("ops").unwrap();
         let peer = "127.0.0.1:9".parse().ok();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_an_entry_stay_as_they_are() {
+    fn the_bytes_of_an_entry_are_stable() {
         let change =
             Change { by: None, peer: None, call: "c".to_owned(), names: Names::default(), request_id: "r".into() };
         let mut line = Vec::new();
@@ -238,14 +239,14 @@ mod tests {
             .unwrap();
         let hash = "7b8ff05e4ec6275870636bc9e0773567f651104aa4d5e71ff4e9624bb006107e";
         let expected = format!(
-            "{{\"seq\":1,\"at\":\"1970-01-01T00:00:00.000Z\",\"call\":\"c\",\"requestId\":\"r\",\"previous\":\"{GENESIS}\",\
-             \"hash\":\"{hash}\"}}\n"
+            "{{\"seq\":1,\"at\":\"1970-01-01T00:00:00.000Z\",\"call\":\"c\",\"requestId\":\"r\",\
+             \"previous\":\"{GENESIS}\",\"hash\":\"{hash}\"}}\n"
         );
         assert_eq!(String::from_utf8(line).unwrap(), expected);
     }
 
     #[test]
-    fn names_are_kept_by_member_and_cut_off_where_a_character_ends() {
+    fn long_names_are_cut_at_a_character_boundary() {
         let mut names = Names::default();
         names.put("workflowId", &"漢".repeat(400));
         names.put("input", "secret");

@@ -1,4 +1,4 @@
-//! The files of an audit log: their names, their rights, who has their directory, and what is found in it.
+//! Files of an audit log: their names, their modes, the lock of their directory, and repair after a crash.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 
 use store_embedded::private::{self, LockAttempt};
 
-/// A file that has come to this many bytes is followed by another. Ours: some 150,000 entries, which are checked in a second.
+/// Size at which a new file begins, in bytes. Ours: some 150,000 entries, which are verified in a second.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How much of the end of a file is read at once to find where its last line ends. Ours: some lines.
+/// Number of bytes that are read at once to find the end of the last line. Ours: some lines.
 const TAIL_BYTES: usize = 4_096;
 
 const BEGIN: &str = "audit-";
 const END: &str = ".jsonl";
-/// Keeps what a crash left of a line.
+/// Extension of the file that keeps an incomplete line after a crash.
 const TORN: &str = "torn";
 const LOCK: &str = "audit.lock";
-/// What a file system keeps for itself in the directory where it is mounted.
+/// Directory that file systems create at their mount point.
 const MOUNT_POINT: &str = "lost+found";
 
-/// A file, and the number of its first entry.
+/// File with the number of its first entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Named {
     pub(super) first: u64,
     pub(super) path: PathBuf,
 }
 
-/// The file that begins with this entry.
+/// Returns the file that begins with this entry.
 pub(super) fn named(directory: &Path, first: u64) -> Named {
     Named { first, path: directory.join(format!("{BEGIN}{first:020}{END}")) }
 }
@@ -37,7 +37,7 @@ fn first_of(name: &str) -> Option<u64> {
     name.strip_prefix(BEGIN)?.strip_suffix(END)?.parse().ok()
 }
 
-/// The files that are there, in order.
+/// Returns the existing files in order.
 pub(super) fn all(directory: &Path) -> std::io::Result<Vec<Named>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -49,7 +49,7 @@ pub(super) fn all(directory: &Path) -> std::io::Result<Vec<Named>> {
     Ok(found)
 }
 
-/// Makes the directory unless it is there, and closes it and its files to others.
+/// Creates the directory if needed, and restricts it and its files to their owner.
 pub(super) fn close_to_others(directory: &Path) -> Result<(), String> {
     let mut was_open = private::directory(directory, || is_ours(directory)).map_err(|error| error.to_string())?;
     let listed = all(directory).map_err(|error| said(directory, &error))?;
@@ -73,7 +73,7 @@ fn is_ours(directory: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// A directory that is this process's until this is dropped.
+/// Lock of a directory, held by this process until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
@@ -89,7 +89,7 @@ impl Lock {
         }
     }
 
-    /// Whether it is the lock of the directory that is there now.
+    /// Returns whether this is the lock of the current directory at this path.
     pub(super) fn is_of(&self, directory: &Path) -> bool {
         is_at(&self.0, &directory.join(LOCK))
     }
@@ -97,24 +97,24 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file would do, but for a process that is being started just now and still shares it.
+        // Closing the file would unlock it, too, unless a starting child process still shares it.
         let _ = self.0.unlock();
     }
 }
 
-/// Whether a process has the directory.
+/// Returns whether a process holds the lock of the directory.
 pub(super) fn is_in_use(directory: &Path) -> bool {
     let Ok(file) = File::open(directory.join(LOCK)) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// Whether the path still names this file.
+/// Returns whether the path still names this file.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// Opens a file to append to it; one that is made by this is there for good when this returns.
+/// Opens a file for appending. A new file is durable when this returns.
 pub(super) fn append(directory: &Path, path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = private::open(options.append(true).create(true), path)?;
@@ -122,8 +122,8 @@ pub(super) fn append(directory: &Path, path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Takes what follows the last line end off a file, as a crash left it there, and puts it into another beside it. Answers that
-/// one, and how many bytes it were.
+/// Moves an incomplete last line, which a crash has left, into a separate file. Returns that file, and the number of
+/// bytes moved.
 pub(super) fn mend(directory: &Path, path: &Path) -> std::io::Result<Option<(PathBuf, usize)>> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let length = file.metadata()?.len();
@@ -144,7 +144,7 @@ pub(super) fn mend(directory: &Path, path: &Path) -> std::io::Result<Option<(Pat
     Ok(Some((aside, torn.len())))
 }
 
-/// Where the last whole line ends.
+/// Returns the end of the last complete line.
 fn end_of_lines(file: &mut File, length: u64) -> std::io::Result<u64> {
     let mut end = length;
     let mut buffer = [0; TAIL_BYTES];
@@ -162,7 +162,7 @@ fn end_of_lines(file: &mut File, length: u64) -> std::io::Result<u64> {
     Ok(0)
 }
 
-/// What went wrong, and where.
+/// Describes an error with its path.
 pub(super) fn said(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_end_of_whatever_length_is_put_aside_and_lines_stay() {
+    fn an_incomplete_last_line_is_moved_aside() {
         let directory = tempfile::tempdir().unwrap();
         let path = named(directory.path(), 1).path;
         let mut kept = String::new();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_one_process_s_alone_and_its_owner_s() {
+    fn a_directory_is_exclusive_to_one_process_and_its_owner() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("audit");
         close_to_others(&log).unwrap();

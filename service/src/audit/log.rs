@@ -1,5 +1,5 @@
-//! The log as those who change something see it: they announce a change and wait until the entry is durable. A thread of its own
-//! writes what has come, all of it at once; whoever comes meanwhile is written with the next.
+//! Interface of the audit log: callers announce a change and wait until its entry is durable. A separate thread writes
+//! all waiting entries at once; those that arrive meanwhile are written next.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,21 +14,22 @@ use super::chain::{Change, ChangeOutcome};
 use super::writer::{Sync, Writer};
 use engine::Clock;
 
-/// Changes that wait to be written, at most; further ones are refused. Ours: many more than a disk that works lets wait.
+/// Maximum number of changes that wait to be written; further ones are refused. Ours: many more than wait for a working
+/// disk.
 const CHANGES_MAX: usize = 4_096;
 
-/// How long an outcome may wait for the disk where no change comes. Ours.
+/// Maximum time for which an outcome may stay in memory while no change arrives. Ours.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
-/// A span in which one line is written to the log of the service about changes that were refused. Ours.
-const TELL_SPAN: Duration = Duration::from_secs(1);
+/// Period in which refused changes produce one line in the service's log. Ours.
+const LOG_PERIOD: Duration = Duration::from_secs(1);
 
-/// The audit log cannot be written, so that nothing may be changed.
+/// The audit log cannot be written, so nothing may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log cannot be written")]
 pub struct Unwritten;
 
-/// What was counted.
+/// Counters of the audit log.
 #[derive(Debug, Default)]
 pub struct AuditCounts {
     entries: AtomicU64,
@@ -37,29 +38,30 @@ pub struct AuditCounts {
 }
 
 impl AuditCounts {
-    /// Entries that were written.
+    /// Returns the number of written entries.
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// Changes that were refused.
+    /// Returns the number of refused changes.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Times that the disk was asked to keep what was written.
+    /// Returns the number of disk syncs.
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 }
 
-/// Whoever waits for the entry of his change. He is sent the means to tell its outcome: where he is gone, that is told, too.
+/// Waiting change, and the channel for its announcement. If the receiver is gone, the announcement is dropped, which
+/// records a missing outcome.
 type WaitingEntry = (Change, oneshot::Sender<Result<Announced, Unwritten>>);
 
 #[derive(Default)]
 struct Queue {
     changes: Vec<WaitingEntry>,
-    /// Not bounded by itself: there is one for each change that was announced, and a request for each of these.
+    /// Not limited: each belongs to an announced change, and thus to a request in progress.
     outcomes: Vec<ChangeOutcome>,
     flushes: Vec<oneshot::Sender<()>>,
     is_closed: bool,
@@ -71,14 +73,14 @@ impl Queue {
     }
 }
 
-/// What the requests and the thread share.
+/// State that requests and the thread share.
 struct LogShared {
     queue: Mutex<Queue>,
     news: Condvar,
     counts: Arc<AuditCounts>,
-    /// The number of the last entry that is there for readers.
+    /// Number of the last entry that readers may see.
     last: AtomicU64,
-    told: Mutex<Option<Instant>>,
+    last_logged: Mutex<Option<Instant>>,
 }
 
 impl LogShared {
@@ -86,19 +88,19 @@ impl LogShared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts changes that are refused, and says so in the log of the service, once a second at most.
+    /// Counts refused changes, and logs them, at most once per second.
     fn refuse(&self, changes: usize, why: &dyn std::fmt::Display) {
         let failures = self.counts.failures.fetch_add(changes as u64, Ordering::Relaxed) + changes as u64;
         let now = Instant::now();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|told| now.duration_since(told) >= TELL_SPAN) {
-            *told = Some(now);
+        let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_logged.is_none_or(|last| now.duration_since(last) >= LOG_PERIOD) {
+            *last_logged = Some(now);
             tracing::error!(%why, failures, "the audit log cannot be written: what changes something is refused");
         }
     }
 }
 
-/// The audit log of this process.
+/// Audit log of this process.
 pub struct AuditLog {
     directory: PathBuf,
     shared: Arc<LogShared>,
@@ -106,11 +108,11 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the log in a directory, which is made if need be.
+    /// Opens the log in a directory, and creates the directory if needed.
     ///
     /// # Errors
     ///
-    /// When the directory is another process's or cannot be written, or what is in it does not fit.
+    /// If another process uses the directory, it cannot be written, or its content is invalid.
     pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
         Self::open_with(directory, clock, Box::new(std::fs::File::sync_data))
     }
@@ -124,8 +126,8 @@ impl AuditLog {
         });
         let writer = Writer::open(directory.to_owned(), clock, sync)?;
         let last = AtomicU64::new(writer.head().seq);
-        let (queue, news, told) = (Mutex::default(), Condvar::new(), Mutex::default());
-        let shared = Arc::new(LogShared { queue, news, counts, last, told });
+        let (queue, news, last_logged) = (Mutex::default(), Condvar::new(), Mutex::default());
+        let shared = Arc::new(LogShared { queue, news, counts, last, last_logged });
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("audit-log".to_owned());
         let thread = thread.spawn(move || write_all(writer, &of_thread));
@@ -133,17 +135,17 @@ impl AuditLog {
         Ok(Arc::new(Self { directory: directory.to_owned(), shared, thread }))
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What was counted.
+    /// Returns its counters.
     pub fn counts(&self) -> &Arc<AuditCounts> {
         &self.shared.counts
     }
 
-    /// The number of the last entry.
+    /// Returns the number of the last entry.
     pub fn last(&self) -> u64 {
         self.shared.last.load(Ordering::Acquire)
     }
@@ -152,7 +154,7 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// Where it cannot be: then there is none, and the change must not be made.
+    /// If the entry cannot be written. Then it does not exist, and the change must not be made.
     pub async fn announce(&self, change: Change) -> Result<Announced, Unwritten> {
         let (sender, written) = oneshot::channel();
         {
@@ -170,7 +172,7 @@ impl AuditLog {
         written.await.unwrap_or(Err(Unwritten))
     }
 
-    /// Waits until what was told is written and durable, as far as it can be.
+    /// Waits until all outcomes are written and durable, if that is possible.
     pub async fn flush(&self) {
         let (sender, done) = oneshot::channel();
         {
@@ -180,7 +182,7 @@ impl AuditLog {
             }
         }
         self.shared.news.notify_one();
-        // Nobody answers where the thread has ended; then nothing is left to be written.
+        // If the thread has ended, there is no response, and nothing is left to write.
         let _ = done.await;
     }
 }
@@ -196,32 +198,32 @@ impl Drop for AuditLog {
         self.shared.lock().is_closed = true;
         self.shared.news.notify_one();
         if let Some(thread) = self.thread.take() {
-            // Then the directory is free for another.
+            // After this, another process can lock the directory.
             let _ = thread.join();
         }
     }
 }
 
-/// A change that has its entry. Dropped without having been told of, it says that nobody waited for its outcome.
+/// Change with a durable entry. If it is dropped without an outcome, it records that the caller did not wait for one.
 pub struct Announced {
     seq: u64,
     shared: Arc<LogShared>,
-    is_told: bool,
+    has_outcome: bool,
 }
 
 impl Announced {
-    /// The number of its entry.
+    /// Returns the number of its entry.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// Tells how it went: the status of the answer, and why it was refused.
+    /// Records the outcome: the status of the response, and the code of a refusal.
     pub fn tell(mut self, status: u16, code: Option<&str>) {
         self.put(Some(status), code.map(str::to_owned));
     }
 
     fn put(&mut self, status: Option<u16>, code: Option<String>) {
-        self.is_told = true;
+        self.has_outcome = true;
         self.shared.lock().outcomes.push(ChangeOutcome { of: self.seq, status, code });
         self.shared.news.notify_one();
     }
@@ -235,13 +237,13 @@ impl std::fmt::Debug for Announced {
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        if !self.is_told {
+        if !self.has_outcome {
             self.put(None, None);
         }
     }
 }
 
-/// Has nobody wait for a thread that has ended.
+/// Closes the queue when the thread ends, so that no caller waits for it.
 struct Ending<'a>(&'a LogShared);
 
 impl Drop for Ending<'_> {
@@ -250,15 +252,15 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Writes what comes, until the log is closed and nothing is left that can be written.
+/// Writes entries until the log is closed and everything that can be written is.
 fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     let _ending = Ending(shared);
     let mut outcomes = Vec::new();
     let mut is_failing = false;
     loop {
-        let Queue { changes, outcomes: told, flushes, is_closed } =
+        let Queue { changes, outcomes: new_outcomes, flushes, is_closed } =
             take(shared, writer.has_unsynced() || !outcomes.is_empty());
-        outcomes.extend(told);
+        outcomes.extend(new_outcomes);
         let is_idle = changes.is_empty() && outcomes.is_empty();
         let (changes, waiting): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
         let count = changes.len();
@@ -279,14 +281,14 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
         match written {
             Ok(numbers) => {
                 for (seq, waiting) in numbers.into_iter().zip(waiting) {
-                    // Where nobody waits any more, dropping it says so.
-                    drop(waiting.send(Ok(Announced { seq, shared: Arc::clone(shared), is_told: false })));
+                    // If the receiver is gone, dropping the announcement records that.
+                    drop(waiting.send(Ok(Announced { seq, shared: Arc::clone(shared), has_outcome: false })));
                 }
             }
             Err(_) => waiting.into_iter().for_each(|waiting| drop(waiting.send(Err(Unwritten)))),
         }
         for flush in flushes {
-            // Whoever waited may have gone.
+            // The waiting task may be gone.
             let _ = flush.send(());
         }
         if is_closed {
@@ -295,7 +297,7 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     }
 }
 
-/// What has come; waits for it. Comes back without anything where something is left that should be durable by now.
+/// Waits for the queue and takes it. Returns an empty queue if written outcomes must become durable now.
 fn take(shared: &LogShared, has_unsynced: bool) -> Queue {
     let mut queue = shared.lock();
     while queue.is_empty() && !queue.is_closed {

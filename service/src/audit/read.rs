@@ -1,4 +1,4 @@
-//! Reading the log: entries as they stand there, for whoever wants to see or to keep them. Does not check them.
+//! Reads entries of the log without verifying them.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -10,15 +10,16 @@ use serde_json::value::RawValue;
 use super::files::{self, Named};
 use super::verify::{LINE_BYTES_MAX, Misfit};
 
-/// About how large a page may be, in bytes; one entry is always in it. Ours: as large as a request may be.
+/// Approximate maximum size of a page in bytes; it always contains at least one entry. Ours: the maximum size of a
+/// request.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Entries that follow on one another.
+/// Consecutive entries.
 #[derive(Debug)]
 pub struct EntryPage {
-    /// Each as it stands in its file.
+    /// Entries as stored in their files.
     pub entries: Vec<Box<RawValue>>,
-    /// The number of the last one.
+    /// Number of the last entry.
     pub last: u64,
 }
 
@@ -27,12 +28,12 @@ struct Numbered {
     seq: u64,
 }
 
-/// Entries after this one up to that one, at most so many. Where the first of them were taken away it begins with those that
-/// are there.
+/// Returns at most `limit` entries after `after`, up to `last`. If the first of them were removed, the page begins with
+/// the oldest existing one.
 ///
 /// # Errors
 ///
-/// Where the files cannot be read.
+/// If the files cannot be read.
 pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Result<EntryPage, Misfit> {
     let files = files::all(directory).map_err(|error| Misfit::of(directory, error.to_string()))?;
     let from = files.iter().rposition(|file| file.first <= after.saturating_add(1)).unwrap_or(0);
@@ -56,7 +57,7 @@ pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Resu
     Ok(page)
 }
 
-/// The lines of a file.
+/// Lines of a file.
 struct Lines<'a> {
     file: &'a Named,
     reader: BufReader<File>,
@@ -76,11 +77,11 @@ impl<'a> Lines<'a> {
         let mut line = Vec::new();
         let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         read.map_err(|error| self.misfit(&error))?;
-        // One without an end is being written.
+        // A line without an end is still being written.
         Ok((line.pop() == Some(b'\n')).then_some(line))
     }
 
-    /// The next line, and its number.
+    /// Returns the next line and its number.
     fn next(&mut self) -> Result<Option<(u64, String)>, Misfit> {
         let Some(line) = self.line()? else { return Ok(None) };
         let line = String::from_utf8(line).map_err(|error| self.misfit(&error))?;
@@ -88,14 +89,14 @@ impl<'a> Lines<'a> {
         Ok(Some((seq, line)))
     }
 
-    /// Goes to a line that is not behind the entry after this one, and not long before it: in steps that halve what is left.
+    /// Moves to a line at or shortly before the entry after this one, by binary search.
     fn seek(&mut self, after: u64) -> Result<(), Misfit> {
         let end = self.reader.get_ref().metadata().map_err(|error| self.misfit(&error))?.len();
         let (mut low, mut high) = (0, end);
         while high - low > LINE_BYTES_MAX {
             let middle = low + (high - low) / 2;
             self.go_to(middle)?;
-            // From the middle of a line to the next.
+            // Skips the rest of a line.
             self.line()?;
             match self.next()? {
                 Some((seq, _)) if seq <= after => low = middle,
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_found_wherever_they_are_and_pages_are_bounded() {
+    fn entries_are_found_in_all_files_and_pages_are_limited() {
         let directory = tempfile::tempdir().unwrap();
         let mut head = ChainHead::genesis();
         // The second file is much longer than a page.

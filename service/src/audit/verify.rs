@@ -1,4 +1,4 @@
-//! Checking a chain.
+//! Verification of a chain.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -9,31 +9,31 @@ use history::Timestamp;
 use super::chain::{self, ChainHead, Entry, GENESIS};
 use super::files::{self, Named};
 
-/// The longest line. Ours: all names of an entry as long as they may be, each byte of them escaped.
+/// Maximum length of a line. Ours: all names of an entry at maximum length, with every byte escaped.
 pub(super) const LINE_BYTES_MAX: u64 = 128 * 1024;
 
-/// A chain that fits.
+/// Verified chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedChain {
-    /// How many entries there are.
+    /// Number of entries.
     pub entries: u64,
-    /// The number of the first one; 1 unless older files were taken away. 0 where there is none.
+    /// Number of the first entry; 1 unless older files were removed, 0 if there is none.
     pub first: u64,
-    /// When the first was written, and the last.
+    /// Times of the first and the last entry.
     pub times: Option<(Timestamp, Timestamp)>,
-    /// The hash of the last.
+    /// Hash of the last entry.
     pub head: String,
 }
 
-/// The first place where a chain does not fit.
+/// First inconsistency in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {problem}", file.display(), line.map_or_else(String::new, |line| format!(", line {line}")))]
 pub struct Misfit {
-    /// The file, or the directory.
+    /// File, or the directory.
     pub file: PathBuf,
-    /// The line, counted from 1; absent where none of them is at fault.
+    /// Line number, starting at 1; absent if the problem is not in a line.
     pub line: Option<u64>,
-    /// What is wrong.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -47,12 +47,12 @@ impl Misfit {
     }
 }
 
-/// Checks the whole chain in a directory: that every entry is as it was written and follows on the one before it; and that the
-/// entry with the hash `head` is there, if that is given. The log may be written meanwhile.
+/// Verifies the chain in a directory: every entry is unchanged and follows the previous one. If `head` is given, the
+/// entry with this hash must exist. The log may be written meanwhile.
 ///
 /// # Errors
 ///
-/// The first place where that is not so.
+/// The first inconsistency.
 pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Misfit> {
     let files = files::all(directory).map_err(|error| Misfit::of(directory, error.to_string()))?;
     let mut checked = VerifiedChain { entries: 0, first: 0, times: None, head: GENESIS.to_owned() };
@@ -86,13 +86,13 @@ pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Mis
     }
 }
 
-/// How far a file could be gone through.
+/// Result of reading a file.
 pub(super) struct Walked {
-    /// The line that has no end, if its last one has none.
+    /// Line number of an incomplete last line.
     pub(super) torn: Option<u64>,
 }
 
-/// Goes through the entries of a file, which follow on `end`.
+/// Verifies the entries of a file, which follow `end`.
 pub(super) fn walk(
     file: &Named,
     end: &mut Option<ChainHead>,
@@ -138,7 +138,7 @@ pub(super) fn walk(
     }
 }
 
-/// Where the chain in these files ends, of which only the last that has entries is gone through.
+/// Returns the end of the chain in these files. Only the last file with entries is read.
 pub(super) fn head(files: &[Named]) -> Result<ChainHead, Misfit> {
     let Some((last, before)) = files.split_last() else { return Ok(ChainHead::genesis()) };
     let mut end = None;
@@ -148,7 +148,7 @@ pub(super) fn head(files: &[Named]) -> Result<ChainHead, Misfit> {
     }
     match (end, before) {
         (Some(end), _) => Ok(end),
-        // The file was made, and a crash came before its first entry.
+        // The file was created, but a crash preceded its first entry.
         (None, []) if last.first == 1 => Ok(ChainHead::genesis()),
         (None, []) => {
             Err(Misfit::of(&last.path, "has no entry, and the file before it, which it follows on, is not there"))
@@ -170,7 +170,7 @@ mod tests {
     use super::super::chain::{Change, ChangeOutcome, EntryContent, Names};
     use super::*;
 
-    /// A log of three files, with changes and their outcomes.
+    /// Creates a log of three files, with changes and their outcomes.
     fn log() -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         let mut head = ChainHead::genesis();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_fits_says_what_it_has() {
+    fn a_valid_chain_is_summarized() {
         let directory = log();
         let checked = verify(directory.path(), None).unwrap();
         let times = Some((Timestamp::from_millis(1_000), Timestamp::from_millis(17_000)));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_that_is_changed_is_found_in_its_line() {
+    fn every_changed_byte_is_reported_with_its_line() {
         let directory = log();
         let path = files::named(directory.path(), 7).path;
         let good = std::fs::read(&path).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_removed_put_in_or_exchanged_with_another_is_found() {
+    fn removed_inserted_and_swapped_lines_are_found() {
         let directory = log();
         change(directory.path(), 7, |lines| drop(lines.remove(2)));
         misfit(directory.path(), None, 7, Some(3), "is entry 10, expected entry 9");
@@ -249,7 +249,7 @@ mod tests {
         let directory = log();
         change(directory.path(), 7, |lines| lines.swap(1, 2));
         misfit(directory.path(), None, 7, Some(2), "is entry 9, expected entry 8");
-        // One that has a hash of its own, and another's place.
+        // A forged entry with a correct hash, but the wrong predecessor.
         let directory = log();
         let (mut other, mut forged) = (ChainHead { seq: 8, hash: GENESIS.to_owned() }, Vec::new());
         let outcome = EntryContent::Outcome(ChangeOutcome { of: 7, status: None, code: None });
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_removed_from_the_middle_is_found_and_from_the_beginning_is_not_missed() {
+    fn missing_files_are_found_except_at_the_beginning() {
         let directory = log();
         std::fs::remove_file(files::named(directory.path(), 7).path).unwrap();
         misfit(directory.path(), None, 13, None, "begins with entry 13 by its name, expected entry 7");
@@ -271,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_cut_off_is_found_by_the_head_that_was_kept() {
+    fn a_cut_end_is_found_with_a_kept_head() {
         let directory = log();
         let kept = verify(directory.path(), None).unwrap().head;
         change(directory.path(), 13, |lines| drop(lines.pop()));
         let cut = verify(directory.path(), None).unwrap();
         assert_eq!(cut.entries, 17);
         misfit(directory.path(), Some(&kept), 13, None, &format!("no entry has the hash {kept}"));
-        // In the middle of a line it is seen anyway, unless it is being written.
+        // A cut within a line is found even without the head, unless the line is being written.
         let path = files::named(directory.path(), 13).path;
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_empty_follows_on_the_one_before() {
+    fn an_empty_file_continues_the_chain() {
         let directory = log();
         let head_of = |directory: &Path| head(&files::all(directory).unwrap());
         std::fs::write(files::named(directory.path(), 19).path, "").unwrap();

@@ -1,5 +1,5 @@
-//! How entries get into their file: all that came together as one piece, and with one sync. A piece is there whole, or not at
-//! all: what a failed write left is cut off before the next is written.
+//! Writes entries to their file: everything that waits goes in one write, followed by one sync. The remainder of a
+//! failed write is cut off before the next one, so a batch is stored completely or not at all.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,43 +11,43 @@ use super::files::{self, FILE_BYTES_MAX, Lock};
 use super::verify;
 use engine::Clock;
 
-/// Has a file be durable; a seam for tests.
+/// Makes a file durable; replaceable in tests.
 pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;
 
-/// Where a file ends, and the chain with it.
+/// End of a file and of its chain.
 #[derive(Debug, Clone)]
 struct ChainEnd {
     length: u64,
     head: ChainHead,
 }
 
-/// The file that is written to.
+/// File that is being written.
 #[derive(Debug)]
 struct Current {
     file: File,
     path: PathBuf,
 }
 
-/// Writes the files of a log.
+/// Writer of a log's files.
 pub(super) struct Writer {
     directory: PathBuf,
     lock: Lock,
     clock: Arc<dyn Clock>,
     sync: Box<Sync>,
     current: Option<Current>,
-    /// As far as is written.
+    /// Written end.
     written: ChainEnd,
-    /// As far as is durable.
+    /// Durable end.
     synced: ChainEnd,
-    /// What is written and not durable yet. It can be waited for: no change is.
+    /// Outcomes that are written but not durable yet. Outcomes may wait; changes may not.
     unsynced: Vec<ChangeOutcome>,
-    /// Whether what follows `written` has to be cut off.
+    /// True if bytes after `written` must be cut off.
     is_torn: bool,
     file_bytes_max: u64,
 }
 
 impl Writer {
-    /// Takes a directory, mends its last line and finds out where its chain ends.
+    /// Locks a directory, repairs its last line and finds the end of its chain.
     pub(super) fn open(directory: PathBuf, clock: Arc<dyn Clock>, sync: Box<Sync>) -> Result<Self, String> {
         files::close_to_others(&directory)?;
         let lock = Lock::take(&directory)?;
@@ -81,7 +81,7 @@ impl Writer {
         let file_bytes_max = FILE_BYTES_MAX;
         let mut writer =
             Self { directory, lock, clock, sync, current, written, synced, unsynced, is_torn: false, file_bytes_max };
-        // Whoever starts the service is told now that it cannot be written, and not every caller.
+        // Fails at the start of the service if the log cannot be written, instead of at each call.
         writer.ready(&mut Vec::new()).map_err(|error| files::said(&writer.directory, &error))?;
         Ok(writer)
     }
@@ -92,19 +92,19 @@ impl Writer {
         self
     }
 
-    /// Whether there is something that is not durable yet.
+    /// Returns whether some entries are not durable yet.
     pub(super) fn has_unsynced(&self) -> bool {
         !self.unsynced.is_empty()
     }
 
-    /// How far the log is written.
+    /// Returns the written end of the chain.
     pub(super) fn head(&self) -> &ChainHead {
         &self.written.head
     }
 
-    /// Writes entries for these outcomes and changes; where there are changes, what was written is durable when this returns.
-    /// Answers the numbers of the changes. Where it fails nothing of it is there, and the outcomes are left in `ended`, with
-    /// those that were not durable yet.
+    /// Writes entries for these outcomes and changes, and returns the numbers of the changes. If there are changes,
+    /// everything written is durable when this returns. If it fails, nothing of it is stored; `ended` then contains the
+    /// outcomes, including earlier ones that were not durable yet.
     pub(super) fn write(&mut self, ended: &mut Vec<ChangeOutcome>, changes: Vec<Change>) -> std::io::Result<Vec<u64>> {
         self.ready(ended)?;
         let Some(current) = &mut self.current else { return Err(std::io::ErrorKind::NotFound.into()) };
@@ -118,7 +118,7 @@ impl Writer {
         }
         if let Err(error) = current.file.write_all(&lines) {
             self.is_torn = true;
-            // If this fails, too, the next write begins with it.
+            // If cutting fails, too, the next write starts with it.
             let _ = self.cut();
             return Err(error);
         }
@@ -130,11 +130,11 @@ impl Writer {
         Ok(numbers)
     }
 
-    /// Has what is written be durable. Where that fails all of it that was not is cut off.
+    /// Makes the written entries durable. If that fails, all that were not durable are cut off.
     fn sync(&mut self) -> std::io::Result<()> {
         let Some(current) = &self.current else { return Ok(()) };
         if let Err(error) = (self.sync)(&current.file) {
-            // What of it is on the disk is not known, and asking again would not tell.
+            // It is unknown which bytes are on the disk, and another sync would not tell.
             self.written = self.synced.clone();
             self.is_torn = true;
             let _ = self.cut();
@@ -145,7 +145,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Has what is written be durable, if something is not. Where that fails it is put into `outcomes` again.
+    /// Makes the written outcomes durable, if any are not. If that fails, they are returned in `outcomes`.
     pub(super) fn settle(&mut self, outcomes: &mut Vec<ChangeOutcome>) -> std::io::Result<()> {
         if self.unsynced.is_empty() {
             return Ok(());
@@ -153,7 +153,7 @@ impl Writer {
         self.sync().inspect_err(|_| outcomes.append(&mut self.unsynced))
     }
 
-    /// Takes off what a failed write left.
+    /// Cuts off the remainder of a failed write.
     fn cut(&mut self) -> std::io::Result<()> {
         if let Some(current) = self.current.as_ref().filter(|_| self.is_torn) {
             current.file.set_len(self.written.length)?;
@@ -162,14 +162,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Sees to it that there is a file where the next entry belongs.
+    /// Ensures that there is a file for the next entry.
     fn ready(&mut self, outcomes: &mut Vec<ChangeOutcome>) -> std::io::Result<()> {
         self.cut()?;
         let is_there = self.current.as_ref().is_some_and(|current| files::is_at(&current.file, &current.path));
         if is_there && self.written.length < self.file_bytes_max {
             return Ok(());
         }
-        // What the file before has is finished with it.
+        // Completes the previous file before the next one begins.
         self.settle(outcomes)?;
         match self.next_file() {
             Ok(current) => {
@@ -178,7 +178,7 @@ impl Writer {
                 self.synced = self.written.clone();
                 Ok(())
             }
-            // A file that is too long is better than none.
+            // An oversized file is better than none.
             Err(error) if is_there => {
                 tracing::debug!(%error, "the audit log has no new file yet");
                 Ok(())
@@ -189,7 +189,7 @@ impl Writer {
 
     fn next_file(&mut self) -> std::io::Result<Current> {
         if !self.lock.is_of(&self.directory) {
-            // The directory is another one.
+            // The directory was replaced by another one.
             self.lock = Lock::take(&self.directory).map_err(std::io::Error::other)?;
         }
         let path = files::named(&self.directory, self.written.head.seq + 1).path;

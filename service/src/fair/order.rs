@@ -1,36 +1,36 @@
-//! Who is next. Pure: no clock, no lock, no waker. Places are given one by one; where none is free, those who want one wait in
-//! a queue of their domain, and the domains take turns.
+//! Order of waiting requests, as pure logic without clock, lock or waker. Places are granted one by one. If none is
+//! free, requests wait in a queue of their domain, and the domains take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// How many may wait before those who have not begun are refused.
+/// Maximum numbers of waiting requests. Beyond them, requests that have not begun are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) of_domain: usize,
     pub(super) in_all: usize,
 }
 
-/// What came of asking for a place.
+/// Outcome of requesting a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Granting {
     Given,
     Waits,
-    /// As many wait as may.
+    /// The queue is full.
     Refused,
 }
 
-/// Places, and who waits for one.
+/// Places, and the requests that wait for one.
 #[derive(Debug)]
 pub(super) struct Round<T> {
-    /// At once.
+    /// Total number of places.
     places: usize,
     bounds: Bounds,
     taken: usize,
     waiting: usize,
-    /// Of the domains in the round. None is empty.
+    /// Queues of the domains with waiting requests. None is empty.
     queues: HashMap<Arc<str>, VecDeque<T>>,
-    /// Domains of which somebody waits, each once; the first is next.
+    /// Domains with waiting requests, each once; the first one is next.
     turns: VecDeque<Arc<str>>,
 }
 
@@ -39,14 +39,14 @@ impl<T> Round<T> {
         Self { places, bounds, taken: 0, waiting: 0, queues: HashMap::new(), turns: VecDeque::new() }
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Asks for a place, or for the next one in turn. Who `must` have one waits however many do.
+    /// Requests a place, or queues for the next one. A request that `must` have one waits even if the queue is full.
     pub(super) fn ask(&mut self, domain: &Arc<str>, who: T, must: bool) -> Granting {
-        // While a place is free nobody waits.
+        // If a place is free, no request is waiting.
         if self.taken < self.places {
             self.taken += 1;
             return Granting::Given;
@@ -67,7 +67,7 @@ impl<T> Round<T> {
         Granting::Waits
     }
 
-    /// Gives a place back. Whoever this answers has it from now on.
+    /// Releases a place, and returns its next owner.
     pub(super) fn give_back(&mut self) -> Option<T> {
         let Some((domain, mut queue)) = self.turns.pop_front().and_then(|domain| self.queues.remove_entry(&domain))
         else {
@@ -83,7 +83,7 @@ impl<T> Round<T> {
         who
     }
 
-    /// Takes one who waits no longer out of a domain's queue.
+    /// Removes a request that no longer waits from its domain's queue.
     pub(super) fn leave(&mut self, domain: &Arc<str>, is_one: impl Fn(&T) -> bool) {
         let Some(queue) = self.queues.get_mut(domain) else { return };
         let Some(at) = queue.iter().position(is_one) else { return };
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_place_is_free_nobody_waits() {
+    fn a_free_place_is_granted_immediately() {
         let (mut order, [a, b, ..]) = (Round::new(2, BOUNDS), &domains()[..]) else { unreachable!() };
         assert_eq!([order.ask(a, 1, false), order.ask(a, 2, false)], [Granting::Given; 2]);
         assert_eq!(order.ask(b, 3, false), Granting::Waits);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_take_turns_and_each_has_its_own_in_the_order_they_came() {
+    fn domains_take_turns_in_order_of_arrival() {
         let (mut order, [a, b, c, _]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
         order.ask(a, 0, false);
         for (domain, who) in [(a, 1), (a, 2), (a, 3), (b, 4), (b, 5), (c, 6)] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_whose_queue_is_full_leaves_room_for_others_and_what_has_begun_is_never_refused() {
+    fn a_full_queue_affects_only_new_requests_of_its_domain() {
         let (mut order, [a, b, c, _]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
         order.ask(a, 0, false);
         let asked: Vec<_> = (1..=5).map(|who| order.ask(a, who, false)).collect();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_passed_over_and_takes_no_room() {
+    fn a_request_that_leaves_frees_its_slot() {
         let (mut order, [a, b, ..]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
         order.ask(a, 0, false);
         for (domain, who) in [(a, 1), (b, 2), (a, 3)] {
@@ -164,7 +164,7 @@ mod tests {
             must: bool,
         },
         GiveBack,
-        /// The one who has waited as the so-many-th.
+        /// Removes the waiting request with this position.
         Leave(usize),
     }
 
@@ -178,16 +178,16 @@ mod tests {
     }
 
     proptest! {
-        /// Beside a model that has who waits in the order that they came.
+        /// Compares with a model that keeps the waiting requests in order of arrival.
         #[test]
-        fn whoever_asks_and_leaves_no_place_is_lost_and_no_domain_passed_over_twice(
+        fn no_place_is_lost_and_no_domain_is_skipped_twice(
             places in 1..4_usize,
             steps in steps(),
         ) {
             let domains = domains();
             let mut order = Round::new(places, BOUNDS);
             let (mut taken, mut waiting): (usize, Vec<(usize, usize)>) = (0, Vec::new());
-            // How often others got a place since a domain waits or had its last turn.
+            // Number of places that others got since a domain began to wait or had its last turn.
             let mut passed_over: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
             for (who, step) in steps.into_iter().enumerate() {
                 match step {

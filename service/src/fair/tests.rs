@@ -26,12 +26,12 @@ fn one() -> Arc<Places> {
     Places::new(Some(1))
 }
 
-/// Works until this is dropped.
+/// Works until it is dropped.
 struct AtWork(InTurn);
 
 fn at_work(places: &Arc<Places>) -> AtWork {
     let claim = places.claim("at work", true);
-    assert!(claim.claim.begins_to_work().is_ready(), "a place is free");
+    assert!(claim.claim.begin_work().is_ready(), "a place is free");
     AtWork(claim)
 }
 
@@ -41,8 +41,8 @@ impl AtWork {
     }
 }
 
-/// Waits for nothing, and lets others have their turn.
-async fn goes_on_at_once() {
+/// Yields once, so that others have their turn.
+async fn yield_once() {
     let mut has_been_here = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_been_here, true) {
@@ -54,12 +54,12 @@ async fn goes_on_at_once() {
     .await;
 }
 
-/// What comes in a moment, or never.
+/// Fails if the future does not complete.
 async fn soon<T>(it: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), it).await.expect("nothing waits for ever")
 }
 
-/// Waits until so many wait.
+/// Waits until this number of requests wait.
 async fn until_waiting(places: &Places, count: usize) {
     let wait = async {
         while places.waits().now != count {
@@ -70,7 +70,7 @@ async fn until_waiting(places: &Places, count: usize) {
 }
 
 #[test]
-fn there_are_two_places_for_each_processor_unless_told_otherwise() {
+fn each_processor_has_two_places_by_default() {
     let places = Places::new(None);
     let processors = std::thread::available_parallelism().unwrap().get();
     let at_work: Vec<_> = (0..2 * processors).map(|_| at_work(&places)).collect();
@@ -81,7 +81,7 @@ fn there_are_two_places_for_each_processor_unless_told_otherwise() {
 }
 
 #[test]
-fn who_waits_for_something_leaves_the_place_to_others() {
+fn a_waiting_request_releases_its_place() {
     let places = one();
     let (tell, told) = oneshot::channel();
     let held = places.claim("a", false);
@@ -90,7 +90,7 @@ fn who_waits_for_something_leaves_the_place_to_others() {
     let other = places.claim("b", false);
     assert_eq!(other.during(ready(7)).now_or_never(), Some(Ok(7)));
     assert_eq!(places.waits().times, 0, "and nobody waited");
-    // It takes a place anew, which nobody may have meanwhile.
+    // It requests a new place, which no other request may hold meanwhile.
     tell.send(()).unwrap();
     assert!(places.claim("c", false).during(ready(())).now_or_never().is_none());
     assert_eq!(work.now_or_never(), Some(Ok(Ok(()))));
@@ -98,7 +98,7 @@ fn who_waits_for_something_leaves_the_place_to_others() {
 }
 
 #[tokio::test]
-async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() {
+async fn domains_take_turns_and_a_ready_request_queues_again() {
     let places = one();
     let at_work = at_work(&places);
     let did = Arc::new(Mutex::new(Vec::new()));
@@ -109,7 +109,7 @@ async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() 
             let work = async {
                 did.lock().unwrap().push(name);
                 if name == "a1" {
-                    goes_on_at_once().await;
+                    yield_once().await;
                     did.lock().unwrap().push("a1 again");
                 }
             };
@@ -127,7 +127,7 @@ async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() 
 }
 
 #[test]
-fn a_place_is_never_lost_however_a_request_ends() {
+fn a_place_is_released_at_every_end_of_a_request() {
     let places = one();
     let is_free = || places.claim("probe", false).during(ready(())).now_or_never() == Some(Ok(()));
     // While it waits for a place.
@@ -143,7 +143,7 @@ fn a_place_is_never_lost_however_a_request_ends() {
     assert!(!is_free());
     drop(given);
     assert!(is_free());
-    // While it waits for something else, also if that comes later.
+    // While it waits for an event, even if the event happens later.
     let (tell, told) = oneshot::channel::<()>();
     {
         let rests = places.claim("a", false);
@@ -151,7 +151,7 @@ fn a_place_is_never_lost_however_a_request_ends() {
     }
     drop(tell);
     assert!(is_free());
-    // In a panic.
+    // During a panic.
     let panics =
         AssertUnwindSafe(async { places.claim("a", false).during(lazy(|_| -> () { panic!("on purpose") })).await });
     assert!(panics.catch_unwind().now_or_never().unwrap().is_err());
@@ -159,7 +159,7 @@ fn a_place_is_never_lost_however_a_request_ends() {
 }
 
 #[test]
-fn as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is() {
+fn a_full_queue_still_takes_requests_that_have_begun() {
     let places = one();
     let (tell, told) = oneshot::channel::<()>();
     let begun = places.claim("a", false);
@@ -202,7 +202,7 @@ impl Service {
         tokio::spawn(soon(async move { read(answer.await.unwrap()).await }))
     }
 
-    /// Fills the queue of the default domain; until this is dropped.
+    /// Fills the queue of the default domain until the result is dropped.
     fn fill(&self) -> Vec<InTurn> {
         let claims: Vec<_> = (0..WAITING_OF_DOMAIN_MAX).map(|_| self.places.claim("default", false)).collect();
         assert!(claims.iter().all(|claim| claim.during(ready(())).now_or_never().is_none()));
@@ -240,7 +240,7 @@ fn of_domain() -> [Request<Body>; 2] {
 }
 
 #[tokio::test]
-async fn requests_of_either_wire_wait_in_turn_and_the_metrics_tell_how_long() {
+async fn requests_of_both_protocols_wait_and_are_measured() {
     let service = Service::open().await;
     let busy = at_work(&service.places);
     let waiting = of_domain().map(|request| service.ask(request));
@@ -259,7 +259,7 @@ async fn requests_of_either_wire_wait_in_turn_and_the_metrics_tell_how_long() {
 }
 
 #[tokio::test]
-async fn whether_it_lives_and_what_it_measures_is_answered_while_all_others_wait() {
+async fn health_and_metrics_respond_while_other_requests_wait() {
     let service = Service::open().await;
     let busy = at_work(&service.places);
     let full = service.fill();
@@ -270,7 +270,7 @@ async fn whether_it_lives_and_what_it_measures_is_answered_while_all_others_wait
 }
 
 #[tokio::test]
-async fn a_request_for_which_there_is_no_room_to_wait_is_put_off_with_nothing_done() {
+async fn a_full_queue_refuses_a_request_without_effect() {
     let service = Service::open().await;
     let busy = at_work(&service.places);
     let full = service.fill();
@@ -287,7 +287,7 @@ async fn a_request_for_which_there_is_no_room_to_wait_is_put_off_with_nothing_do
 }
 
 #[tokio::test]
-async fn a_poll_leaves_its_place_while_it_waits_and_an_answer_to_a_task_is_never_refused() {
+async fn a_waiting_poll_holds_no_place_and_task_answers_are_admitted() {
     let service = Service::open().await;
     let mut poll = post("/v1/domains/default/task-lists/l/decider/poll", &json!({}));
     poll.headers_mut().insert("prefer", "wait=60".parse().unwrap());
@@ -297,7 +297,7 @@ async fn a_poll_leaves_its_place_while_it_waits_and_an_answer_to_a_task_is_never
     while !metrics().contains(polls) {
         tokio::task::yield_now().await;
     }
-    // There is one place, and the poll does not have it.
+    // There is only one place, and the poll does not hold it.
     let start =
         post("/v1/domains/default/workflows", &json!({ "workflowId": "w", "workflowType": "t", "taskList": "l" }));
     assert_eq!(service.ask(start).await.unwrap().0, 201);

@@ -1,4 +1,4 @@
-//! How long calls take, over REST and over SWF's wire.
+//! Durations of calls, over REST and SWF.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 type ByCall = Family<[(&'static str, LabelValue); 2], Histogram, fn() -> Histogram>;
 
-/// See the module. As many series as there are calls, with three outcomes each.
+/// Durations of calls: one series per call, with three outcomes each.
 #[derive(Debug)]
 pub(crate) struct CallTimes {
     registry: Registry,
@@ -43,7 +43,7 @@ impl CallTimes {
         page.add(&self.registry);
     }
 
-    /// Gives it a first number, for whoever holds other texts against its name.
+    /// Records a sample, so that tests can compare the name of the metric with other texts.
     #[cfg(test)]
     pub(super) fn sample(&self) {
         self.note("GET /healthz", StatusCode::OK, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! What the front adds to the page of metrics.
+//! Metrics that the front adds to those of the engine.
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 use history::Timestamp;

@@ -1,4 +1,4 @@
-//! Whether the store answers, for whoever asks how the service is. Owns how often it is asked.
+//! Health check of the store, with a limited rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use store::{HeadKey, Store};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long an answer holds. Ours: anybody may ask how the service is as often as they like, and reads of a database are billed.
+/// Time for which a result is reused. Ours: callers may check readiness at any rate, and database reads are billed.
 const HOLDS: Duration = Duration::from_secs(5);
 
-/// How long the store may take. Ours: half of the second that whoever asks whether the service is ready waits as a rule
-/// (Kubernetes' `timeoutSeconds`).
+/// Timeout of the check. Ours: half of the second that Kubernetes waits by default for a readiness probe
+/// (`timeoutSeconds`).
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
-/// A record that is never there: a domain without a name is the service's own.
+/// Key that never exists: a domain without a name is reserved for the service.
 const NOTHING: (&str, &str) = ("", "probe");
 
-/// Asks the store whether it is there.
+/// Health check of the store.
 pub(crate) struct StoreProbe {
     store: Arc<dyn Store>,
-    /// When it was asked last, and what was wrong. Whoever asks meanwhile waits for that.
+    /// Time and result of the last check. Concurrent callers wait for it.
     asked: Mutex<Option<(Instant, Option<String>)>>,
 }
 
@@ -29,7 +29,7 @@ impl StoreProbe {
         Self { store, asked: Mutex::default() }
     }
 
-    /// What is wrong with the store; `None` where it answers.
+    /// Returns the error of the store; `None` if it responds.
     pub(crate) async fn trouble(&self) -> Option<String> {
         let mut asked = self.asked.lock().await;
         if let Some((at, trouble)) = &*asked
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_refuses_or_is_silent_is_told_and_is_asked_again_after_a_while() {
+    async fn a_failing_store_is_reported_and_checked_again_later() {
         let (store, refusing) = probe(Chances { not_applied: 1_000, ..Chances::NONE });
         assert!(refusing.trouble().await.is_some());
         store.set_on(false);

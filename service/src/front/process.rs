@@ -1,8 +1,8 @@
-//! What every process tells of itself, under the names that all exporters have for it.
+//! Metrics of the process, under the names that Prometheus exporters share.
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 
-/// The version of this build, and what it was built with.
+/// Writes the version and features of this build, and the readings of the process.
 pub(super) fn write(page: &mut MetricsPage) {
     let features = if cfg!(feature = "dynamodb") { "dynamodb" } else { "" };
     let labels = vec![("version", env!("CARGO_PKG_VERSION").into()), ("features", features.into())];
@@ -15,7 +15,7 @@ pub(super) fn write(page: &mut MetricsPage) {
     }
 }
 
-/// What Linux says of a process.
+/// Process metrics on Linux.
 ///
 /// Source: Prometheus, "Writing client libraries", Process metrics.
 #[cfg(target_os = "linux")]
@@ -26,7 +26,7 @@ mod linux {
 
     type Row = (&'static str, MetricKind, &'static str, f64);
 
-    /// Nothing where `/proc` cannot be read.
+    /// Returns `None` if `/proc` cannot be read.
     #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
     pub(super) fn read() -> Option<[Row; 6]> {
         let process = Process::myself().ok()?;

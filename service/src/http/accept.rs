@@ -1,8 +1,8 @@
-//! What a caller says that it takes.
+//! Content negotiation headers such as `Accept`.
 
 use axum::http::{HeaderMap, HeaderName};
 
-/// Whether a header such as `Accept` names this. A wildcard is no wish for it, and `q=0` says that it is not wanted.
+/// Returns whether a header such as `Accept` names this value. A wildcard does not count, and `q=0` excludes a value.
 pub(crate) fn names(headers: &HeaderMap, header: &HeaderName, wanted: &str) -> bool {
     let accepted = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|entry| {

@@ -1,4 +1,4 @@
-//! What handlers are given, and what they answer.
+//! State and result types of handlers, and JSON responses.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
 use engine::Engine;
 
-/// What every handler is given.
+/// State that every handler receives.
 pub(crate) type AppState = State<Arc<Engine>>;
 
-/// What a handler answers.
+/// Result of a handler.
 pub(crate) type Answer = Result<Response, Refused>;
 
-/// An answer with this body.
+/// Returns a response with this value as its JSON body.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(bytes) => bytes_of_json(status, bytes),
@@ -31,7 +31,7 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     }
 }
 
-/// An answer with a body that is JSON already.
+/// Returns a response whose body is already JSON.
 pub(crate) fn bytes_of_json(status: StatusCode, bytes: impl Into<Body>) -> Response {
     let mut response = Response::new(bytes.into());
     *response.status_mut() = status;

@@ -1,5 +1,5 @@
-//! Middleware that needs only a few facts of the request when the response comes. Unlike axum's `from_fn`, it keeps no room
-//! for the request while the call waits.
+//! Middleware that keeps only a few facts of a request until the response. Unlike axum's `from_fn`, it reserves no
+//! memory for the request while the call waits.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,9 +9,9 @@ use axum::extract::Request;
 use axum::response::Response;
 use tower::{Layer, Service};
 
-/// Middleware with a step before the call and one after it.
+/// Middleware with one step before the call and one after it.
 pub(crate) trait Around: Clone + Send + Sync + 'static {
-    /// Facts that the second step needs.
+    /// Facts about the request that the second step needs.
     type After: Send + Unpin + 'static;
 
     /// Passes the request on, or answers it.
@@ -21,7 +21,7 @@ pub(crate) trait Around: Clone + Send + Sync + 'static {
     fn after(after: Self::After, response: Response) -> Response;
 }
 
-/// The first around the second.
+/// A pair of middleware: the first one is the outer one.
 impl<A: Around, B: Around> Around for (A, B) {
     type After = (A::After, B::After);
 
@@ -38,7 +38,7 @@ impl<A: Around, B: Around> Around for (A, B) {
     }
 }
 
-/// Layer of such middleware.
+/// Layer that applies such middleware to a service.
 #[derive(Debug, Clone)]
 pub(crate) struct With<A>(pub(crate) A);
 
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// Call behind such middleware.
+/// Call that runs behind such middleware.
 pub(crate) enum SurroundedCall<A: Around, F> {
     Waits(F, Option<A::After>),
     Answered(Option<Box<Response>>),
@@ -96,7 +96,7 @@ impl<A: Around, F: Future<Output = Result<Response, Infallible>> + Unpin> Future
             }
             Self::Answered(answer) => answer.take().map(|answer| *answer),
         };
-        // A future that has returned is not polled again.
+        // A future must not be polled again after it has returned.
         answer.map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)))
     }
 }

@@ -1,8 +1,9 @@
-//! What the audit log is told of a request, and when: after it is known who asks and what for, and before anything is changed.
-//! Names; no payload, no secret, no token.
+//! Audit entries of requests. An entry is written after the caller and the target are known, and before anything
+//! changes. It contains names, but no payload, secret or token.
 //!
-//! A call with a body announces itself when that was read and understood (`body.rs`), so that its names are in the entry; one
-//! without does at the gate (`auth.rs`). What is refused before that changes nothing and has no entry.
+//! A call with a body is announced after the body was read and parsed (`body.rs`), so that the entry contains the names
+//! in it. A call without one is announced at the gate (`auth.rs`). A request refused before that changes nothing and
+//! has no entry.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,12 +29,12 @@ use crate::audit::{Announced, AuditLog, Change, Names};
 use crate::openapi::{Operation, OperationInput};
 use engine::Engine;
 
-/// The same routes, where whatever changes something has an entry in this log first.
+/// Returns the same routes; every call that changes something is recorded in this log before it runs.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
     router.layer(With(NamedChange(log)))
 }
 
-/// Gives a request its name, unless the access log has, and the log to whatever is behind.
+/// Gives a request an id, unless the access log has done so, and makes the log available to the calls behind it.
 #[derive(Clone)]
 struct NamedChange(Arc<AuditLog>);
 
@@ -59,7 +60,7 @@ impl Around for NamedChange {
     }
 }
 
-/// What is known of a request for the log, before it is known what it is about.
+/// Facts about a request for the log that are known before its target is.
 #[derive(Clone)]
 pub(crate) struct Audited {
     log: Arc<AuditLog>,
@@ -68,7 +69,7 @@ pub(crate) struct Audited {
 }
 
 impl Audited {
-    /// Of a request, where there is a log.
+    /// Returns the facts of a request, if there is an audit log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         Self::among(request.extensions())
     }
@@ -81,7 +82,7 @@ impl Audited {
         })
     }
 
-    /// A change by way of a task's token, one of several that a request makes.
+    /// Returns a ticket for one of several changes of a request, addressed by a task token.
     pub(crate) fn change_of_task(
         &self,
         engine: &Engine,
@@ -94,7 +95,7 @@ impl Audited {
         self.clone().change(by, call.to_owned(), names)
     }
 
-    /// A change that is about to be made.
+    /// Returns a ticket for a change that is about to be made.
     pub(crate) fn change(self, by: Option<CallerName>, call: String, names: Names) -> Ticket {
         let Self { log, peer, request_id } = self;
         Ticket {
@@ -104,7 +105,7 @@ impl Audited {
     }
 }
 
-/// The log, for a call that makes several changes and announces each by itself.
+/// The audit log, for a call that makes several changes and announces each one separately.
 pub(crate) struct AuditEach(pub(crate) Option<Audited>);
 
 impl<S: Send + Sync> FromRequestParts<S> for AuditEach {
@@ -119,7 +120,7 @@ impl OperationInput for AuditEach {
     fn describe(_: &mut Operation<'_>) {}
 }
 
-/// A member of a body that the audit log records.
+/// Member of a body that the audit log records.
 #[derive(Debug)]
 pub(super) struct NamedMember {
     member: String,
@@ -138,15 +139,15 @@ pub(super) fn named_members(body: &[u8]) -> Vec<NamedMember> {
 
 #[derive(Debug)]
 enum AuditState {
-    /// It has no entry yet.
+    /// Not announced yet.
     Asked(Box<Change>),
-    /// It has an entry, and no outcome.
+    /// Announced, without an outcome.
     Announced(Announced),
-    /// It is over, or it is being announced.
+    /// Completed, or being announced.
     Over,
 }
 
-/// One change's way to the log.
+/// Progress of one change in the log.
 #[derive(Clone)]
 pub(crate) struct Ticket {
     log: Arc<AuditLog>,
@@ -162,12 +163,12 @@ impl Ticket {
         std::mem::replace(&mut *self.lock(), AuditState::Over)
     }
 
-    /// Has the entry be durable. Nothing may be changed where this is refused.
+    /// Makes the entry durable. If this fails, nothing may be changed.
     pub(crate) async fn announce(&self) -> Result<(), Refused> {
         self.announce_with(Vec::new()).await
     }
 
-    /// Announces the change as [`announce`](Self::announce) does, with the names that its body has.
+    /// Announces the change as [`announce`](Self::announce) does, with the names in its body.
     pub(super) async fn announce_with(&self, members: Vec<NamedMember>) -> Result<(), Refused> {
         let AuditState::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
         for NamedMember { member, name } in members {
@@ -178,7 +179,7 @@ impl Ticket {
         Ok(())
     }
 
-    /// Tells how it went, where it was announced.
+    /// Records the outcome of an announced change.
     pub(crate) fn tell(&self, status: StatusCode, code: Option<&str>) {
         if let AuditState::Announced(announced) = self.take() {
             announced.tell(status.as_u16(), code);
@@ -186,28 +187,29 @@ impl Ticket {
     }
 }
 
-/// A call of the REST API, as the gate knows it.
+/// Call of the REST API, as the gate knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) level: Level,
     pub(super) effect: CallEffect,
-    /// Whether its handler takes a body, and announces it.
+    /// True if its handler takes a body and announces the change.
     pub(super) has_body: bool,
 }
 
 impl Route {
-    /// What stands for a path that there is not.
+    /// Placeholder for a path that does not exist.
     pub(crate) const UNKNOWN: Self =
         Self { method: "", path: "nothing", level: Level::Known, effect: CallEffect::Reads, has_body: false };
 
-    /// `OPTIONS` at a path.
+    /// Returns the route of `OPTIONS` at a path.
     pub(super) const fn options(path: &'static str, level: Level) -> Self {
         Self { method: "OPTIONS", path, level, effect: CallEffect::Reads, has_body: false }
     }
 
-    /// The change that a request to this route is about to make, where it may make one and there is a log.
+    /// Returns a ticket for the change that a request to this route makes. `None` if the route changes nothing, or if
+    /// there is no audit log.
     pub(super) fn change<'a>(
         &self,
         engine: &Engine,
@@ -233,7 +235,7 @@ impl Route {
         Some(asked.change(by, format!("{} {}", self.method, self.path), names))
     }
 
-    /// What stands for what varies in the path, as bodies call it.
+    /// Maps a path parameter to the name of the same member in bodies.
     fn member<'a>(&self, param: &'a str) -> &'a str {
         let before = self.path.split('/').zip(self.path.split('/').skip(1));
         let before = before.into_iter().find(|(_, segment)| segment.trim_matches(['{', '}']) == param);
@@ -248,7 +250,7 @@ impl Route {
         }
     }
 
-    /// Does what is asked for, with an entry before and its outcome after.
+    /// Runs the handler, with an audit entry before it and the outcome after it.
     pub(super) fn run<S>(
         self,
         ticket: Option<Ticket>,
@@ -273,7 +275,7 @@ impl Route {
     }
 }
 
-/// What a task's token is of.
+/// Adds the names of the task that a token belongs to.
 pub(crate) fn of_token(engine: &Engine, level: Level, token: &str, names: &mut Names) {
     let found = if level == Level::Decider {
         engine.tasks().decider_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))

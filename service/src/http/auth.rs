@@ -1,4 +1,4 @@
-//! The gate before every call: who asks, and whether they may.
+//! The gate before every call: it authenticates the caller and checks its permissions.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use crate::tls::Peer;
 use engine::shares::{Asking, Throttled, UnderWay};
 use engine::{Engine, Refusal};
 
-/// How a node says who it is.
+/// Authorization scheme of nodes.
 pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
 
-/// What the gate needs to know.
+/// Dependencies of the gate.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(super) front: Front,
@@ -47,7 +47,7 @@ impl Gate {
     }
 }
 
-/// What a path is about.
+/// Subject of a request, from its path.
 struct InPath<'a> {
     engine: &'a Engine,
     params: Result<RawPathParams, RawPathParamsRejection>,
@@ -59,12 +59,13 @@ impl InPath<'_> {
         Ok(params.iter().find(|(found, _)| *found == name).map(|(_, value)| named(value).to_owned()))
     }
 
-    /// All that varies in it, by name.
+    /// Returns all path parameters by name.
     fn names(&self) -> impl Iterator<Item = (&str, &str)> {
         self.params.iter().flat_map(|params| params.iter()).map(|(name, value)| (name, named(value)))
     }
 
-    /// Returns whether a name in it is empty. axum takes an empty segment for one that varies, unless it is the last.
+    /// Returns whether a path parameter is empty. axum matches an empty segment with a parameter, unless it is the last
+    /// one.
     fn has_empty_name(&self) -> bool {
         self.names().any(|(_, name)| name.is_empty())
     }
@@ -94,7 +95,7 @@ impl Subject for InPath<'_> {
     }
 }
 
-/// The gate before each call of a route.
+/// The gate before the calls of one route.
 #[derive(Clone)]
 pub(crate) struct Judged {
     gate: Gate,
@@ -115,7 +116,7 @@ impl<S> Layer<S> for Judged {
     }
 }
 
-/// A handler, which is reached by way of the gate alone.
+/// Handler that is reached only through the gate.
 #[derive(Clone)]
 pub(crate) struct BehindGate<S> {
     judged: Judged,
@@ -136,7 +137,7 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // Boxed: its room is freed before the call waits.
+        // Boxed, so that its memory is freed before the call waits.
         let judging = Box::pin(self.judged.clone().judge(request));
         let handler = self.handler.clone();
         Box::pin(async move {
@@ -148,19 +149,20 @@ where
     }
 }
 
-/// A request that was let in.
-struct LetIn {
+/// Request that has passed the gate.
+struct AdmittedRequest {
     request: Request,
     ticket: Option<Ticket>,
     under_way: Option<UnderWay>,
     in_turn: Option<InTurn>,
-    /// Of whoever had to show something, with what the log has of what is asked for.
+    /// Pass of an authenticated caller, with the log's description of the request.
     pass: Option<(Pass, String)>,
     judged: Judged,
 }
 
-impl LetIn {
-    /// The answer, with boxes for as much as there is: each that waits has room for it.
+impl AdmittedRequest {
+    /// Runs the handler. The future is boxed once for each part that applies, so that a waiting request holds no memory
+    /// for the parts that do not.
     fn begin<S>(self, handler: S) -> BoxFuture<'static, Response>
     where
         S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
@@ -171,7 +173,7 @@ impl LetIn {
         if let Some(under_way) = under_way {
             answer = Box::pin(shares::answer(under_way, answer));
         }
-        // What is about no domain (whether the service lives, its metrics, what nodes say to each other) takes no turns, and waits for nobody.
+        // Calls without a domain (liveness, metrics, calls between nodes) are not scheduled and never wait.
         if let Some(in_turn) = in_turn {
             answer = shares::in_turn(in_turn, answer);
         }
@@ -185,15 +187,15 @@ impl LetIn {
                     }
                     None => hold_body(pass, answer),
                 },
-                None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
+                None => gate.deny(Refused::Revoked, Some(pass.holder().name()), &what),
             }
         })
     }
 }
 
 impl Judged {
-    /// Lets a request pass, or says why not.
-    async fn judge(self, request: Request) -> Result<LetIn, Response> {
+    /// Lets a request pass, or returns the response that refuses it.
+    async fn judge(self, request: Request) -> Result<AdmittedRequest, Response> {
         let Self { gate, route } = self;
         let path = route.path;
         let (mut parts, body) = request.into_parts();
@@ -203,7 +205,7 @@ impl Judged {
         let log = request.extensions().get::<RequestNotes>().cloned();
         let peer = request.extensions().get::<Arc<Peer>>();
         let subject = InPath { engine: gate.front.engine(), params };
-        // A path with an empty name is refused as one that does not exist, and needs as much.
+        // A path with an empty name is refused like a path that does not exist, and requires the same level.
         let is_unknown = subject.has_empty_name();
         let level = if is_unknown { Route::UNKNOWN.level } else { route.level };
         let admitted = gate.admit(level, (request.method(), request.uri(), request.headers()), peer).await;
@@ -232,9 +234,9 @@ impl Judged {
         }
         let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
         drop(subject);
-        let pass = pass.map_err(|(refused, who)| gate.turned_away(refused, who.as_deref(), &what))?;
+        let pass = pass.map_err(|(refused, who)| gate.deny(refused, who.as_deref(), &what))?;
         let mut request = shares::counted(under_way.as_ref(), request);
-        // Few, and about who asks rather than about what is kept here.
+        // Only for these levels: few calls have them, and the calls that need `SignIn` are among them.
         if matches!(level, Level::Known | Level::Operator) {
             let (admitted, from) = (pass.as_ref().map(Pass::admitted), (request.headers(), request.uri()));
             let sign_in = SignIn::new(&gate.credentials, admitted, from, gate.front.has_tls());
@@ -243,12 +245,12 @@ impl Judged {
         let caller = pass.as_ref().map(|pass| Caller::holding(Arc::clone(pass.holder())));
         request.extensions_mut().insert(caller.unwrap_or_else(Caller::anybody));
         let pass = pass.map(|pass| (pass, what));
-        Ok(LetIn { request, ticket, under_way, in_turn, pass, judged: Self { gate, route } })
+        Ok(AdmittedRequest { request, ticket, under_way, in_turn, pass, judged: Self { gate, route } })
     }
 }
 
 impl Refused {
-    /// Whether somebody was not let in.
+    /// Returns the kind of denial, if the refusal denied access.
     fn denied(&self) -> Option<Denied> {
         match self {
             Self::Unauthorized | Self::SessionOver => Some(Denied::Unauthorized),
@@ -279,7 +281,8 @@ impl From<NoEntry> for Refused {
 }
 
 impl Gate {
-    /// Who asks, with nothing where nobody is asked; or why they are not let in, and whose credential it was.
+    /// Authenticates the caller. Returns `None` if callers are not authenticated, and an error with the refusal and the
+    /// name of its credential, if known.
     async fn admit(
         &self,
         level: Level,
@@ -304,7 +307,7 @@ impl Gate {
                     let is_meant = session::must_be_meant(admitted.session(), method, headers);
                     return is_meant.map_err(|refused| (refused, who())).map(|()| Some(admitted));
                 }
-                // Whoever shows a certificate needs no session.
+                // A client with a certificate needs no session.
                 Err(no) if peer.is_none() => return Err((no.into(), None)),
                 Err(_) => {}
             }
@@ -319,7 +322,7 @@ impl Gate {
         })
     }
 
-    /// What lets them do this; or why not, and whose credential it was.
+    /// Returns the pass for this call, or the refusal with the name of the credential.
     fn pass(&self, level: Level, subject: &InPath<'_>, admitted: Principal) -> Result<Pass, (Refused, Option<String>)> {
         let of = |refused| (refused, Some(admitted.holder().name().to_owned()));
         let need = level.need(subject).map_err(of)?;
@@ -330,7 +333,8 @@ impl Gate {
         }
     }
 
-    /// What a request that was let in is worked on with: its domain's turns, where it is about one, and the shares that it goes on.
+    /// Admits a request under its quotas. Returns its slot in the domain's turns, if the request has a domain, and the
+    /// quotas that it uses.
     fn let_in(
         &self,
         pass: Option<&Pass>,
@@ -338,7 +342,7 @@ impl Gate {
         subject: &InPath<'_>,
         path: &str,
     ) -> Result<(Option<InTurn>, Option<UnderWay>), Throttled> {
-        // What is wrong with a token the call itself says.
+        // The call itself reports an invalid token.
         let asked = if pass.is_none() { level.need(subject).ok() } else { None };
         let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());
@@ -347,10 +351,10 @@ impl Gate {
         Ok((domain.map(|domain| self.front.places().claim(domain, is_of_task)), under_way))
     }
 
-    /// Says why somebody is not let in, also to those who look after the service.
-    fn turned_away(&self, refused: Refused, who: Option<&str>, what: &str) -> Response {
+    /// Counts and logs a denial, and returns its response.
+    fn deny(&self, refused: Refused, who: Option<&str>, what: &str) -> Response {
         if let Some(denied) = refused.denied() {
-            // Why a token is not believed is for these alone.
+            // The reason is only logged; the caller does not receive it.
             let what = match &refused {
                 Refused::Token { why } => &format!("{what}: {why}"),
                 _ => what,
@@ -364,7 +368,7 @@ impl Gate {
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Refused;
 
-    /// No call is reached but by way of the gate; if one were, nobody would be anybody.
+    /// Returns the caller that the gate has determined. Without the gate, every request is refused.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         parts.extensions.get::<Self>().cloned().ok_or(Refused::Unauthorized)
     }

@@ -1,4 +1,4 @@
-//! Bodies of requests: read as far as they may go, then as JSON. Everything that is wrong is said.
+//! Request bodies: reads them within limits and parses them as JSON.
 
 mod parsed;
 mod place;
@@ -20,28 +20,30 @@ use super::problem::Refused;
 use crate::budget::{GatheredBytes, Purse};
 use crate::openapi::{Operation, OperationInput};
 
-/// The largest body. Ours: two payloads of 256 KiB with all their names, with room to spare.
+/// Maximum size of a body in bytes. Ours: two payloads of 256 KiB with all their names, and some reserve.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// The largest body of a decider's answer. Ours: a turn may schedule activities with many payloads of up to 256 KiB, and
-/// one commit must fit the smallest store's parts.
+/// Maximum size of a decider's answer in bytes. Ours: a turn may schedule activities with many payloads of up to 256
+/// KiB, and one commit must fit the smallest store's parts.
 pub(crate) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The largest body of a run that is taken over. Ours: as much as a history may have that is, with what stands around its payloads.
+/// Maximum size of an imported run in bytes. Ours: the limit of an imported history, including the JSON around its
+/// payloads.
 pub(crate) const IMPORT_BYTES_MAX: usize = history::limits::IMPORTED_BYTES_MAX;
 
-/// The largest body of a poll. Ours: a few names; it waits in memory for as long as the poll does.
+/// Maximum size of a poll's body in bytes. Ours: it holds only a few names, and stays in memory as long as the poll
+/// waits.
 pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 
-/// Memory that the entries of a body's lists may take, as a multiple of the largest body of its kind. Ours: with the text
-/// itself and what is copied from it, a body takes less than eight times its bytes. A turn with as many decisions as may be
-/// takes a twentieth of it.
+/// Maximum memory for the list elements of a body, as a multiple of the maximum size of its kind. Ours: with the text
+/// itself and everything copied from it, a body takes less than eight times its size. A turn with the maximum number of
+/// decisions takes a twentieth of that.
 const LISTS_PER_BYTE_MAX: usize = 5;
 
-/// How long a body may take to come. Ours: 8 MiB at 2 Mbit/s.
+/// Maximum time for receiving a body. Ours: 8 MiB at 2 Mbit/s.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 
-/// A JSON body of at most `MAX` bytes. No body at all is `{}`.
+/// JSON body of at most `MAX` bytes. An empty body is read as `{}`.
 pub(crate) struct Json<T, const MAX: usize = BODY_BYTES_MAX>(pub(crate) T);
 
 impl<T: JsonSchema, const MAX: usize> OperationInput for Json<T, MAX> {
@@ -85,8 +87,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> Fro
     }
 }
 
-/// Refuses a body in an encoding other than `identity` and those in `plain`, which name bodies as they are, too. The service
-/// decodes nothing: the limits of a body are those of what was sent.
+/// Refuses a body with a content encoding other than `identity` and those in `plain`, which also name unencoded bodies.
+/// The service decodes nothing, so the limits of a body apply to the bytes sent.
 pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result<(), Refused> {
     for value in headers.get_all(CONTENT_ENCODING) {
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -99,7 +101,7 @@ pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result
     Ok(())
 }
 
-/// The last that is done before the handler: where the call changes something and there is an audit log, that has its entry now.
+/// Records the change in the audit log, if there is one. This is the last step before the handler.
 async fn announce(ticket: Option<Ticket>, members: Vec<NamedMember>) -> Result<(), Refused> {
     match ticket {
         Some(ticket) => ticket.announce_with(members).await,
@@ -108,7 +110,7 @@ async fn announce(ticket: Option<Ticket>, members: Vec<NamedMember>) -> Result<(
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
-    // Without this an array would do for an object, its fields by position.
+    // Without this check, serde would accept an array and assign its items to the fields by position.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Refused::BadJson("expected an object, `{...}`".to_owned()));
     }
@@ -120,12 +122,13 @@ fn bad(bytes: &[u8], error: &serde_json::Error) -> Refused {
     Refused::BadJson(if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") })
 }
 
-/// The body, as far as it may go and the budget of bytes in flight has room for it. That is held until the request is answered.
+/// Reads a body of at most `max` bytes. It counts against the budget of bytes in flight until the request is answered.
 pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, Refused> {
-    // Whatever takes bodies is behind `in_flight::account`, or sees to it itself.
+    // Every call that takes bodies is behind `in_flight::account`, or adds the purse itself.
     let purse = request.extensions().get::<Purse>().cloned().ok_or(Refused::Panicked)?;
     let mut body = request.into_body();
-    // Refused at once where the length is known, so that a caller that asks first need not send it.
+    // If the length is known, the body is refused before it is read, so that a client that sends `Expect` need not send
+    // it.
     if body.size_hint().lower() > max as u64 {
         return Err(Refused::BodyTooLarge { max });
     }
@@ -134,7 +137,7 @@ pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, 
         let mut gathered = GatheredBytes::new(purse);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refused::BadJson(format!("the body could not be read: {error}")))?;
-            // Copied rather than kept: a few bytes may come in a large buffer.
+            // Copied, because a few bytes may arrive in a large buffer.
             let Some(bytes) = frame.data_ref() else { continue };
             if bytes.len() > max - gathered.len() {
                 return Err(Refused::BodyTooLarge { max });

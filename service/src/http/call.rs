@@ -1,4 +1,4 @@
-//! One call: what is asked of the router, and what is answered where that cannot be, or where it panics.
+//! One call: passes a request to the router, and answers requests with oversized headers and handlers that panic.
 
 use std::any::Any;
 use std::future::ready;
@@ -18,22 +18,22 @@ use tower::Service;
 use super::drain::DrainedBody;
 use super::problem::Refused;
 
-/// Bytes of the request line and all headers, each line with its end and without needless spaces. Larger ones fail with 431, by
-/// hyper if they do not fit its buffer. Source: Node.js, whose default is 16 KiB (`--max-http-header-size`).
+/// Maximum size of the request line and all headers in bytes, including line ends. Larger ones fail with 431; hyper
+/// sends it if they do not fit its buffer. Source: Node.js, whose default is 16 KiB (`--max-http-header-size`).
 pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
 
-/// What [`STRICT_TRANSPORT_SECURITY`] says: browsers encrypt for a year, whatever a link says. Ours: the year that browsers
-/// themselves ask for at the least. Subdomains are others' and are left alone.
+/// Value of [`STRICT_TRANSPORT_SECURITY`]: browsers use only HTTPS for a year. Ours: the minimum that browsers expect.
+/// It does not include subdomains, which may belong to other services.
 const ENCRYPT_FOR_A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Whether a connection is encrypted, which its answers say to browsers.
+/// Encryption of a connection. Responses over TLS tell browsers to use only HTTPS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encryption {
     Plain,
     Tls,
 }
 
-/// The answer to a call. A handler that panics, which none should, is answered for.
+/// Returns the response to a request. A panic in a handler becomes a 500.
 pub(super) fn answer<B>(mut router: Router, encryption: Encryption, request: Request<B>) -> BoxFuture<'static, Response>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -58,12 +58,12 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
     Refused::Panicked.into_response()
 }
 
-/// The same answer, with the headers that each has.
+/// Adds the headers that every response has.
 pub(super) fn with_own_headers(mut answer: Response, encryption: Encryption) -> Response {
     let headers = answer.headers_mut();
-    // Nothing here is what it does not say that it is.
+    // Prevents browsers from guessing a content type.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Answers hold what their reader alone may see. Files of the console and streams say themselves how they are kept.
+    // Responses contain data for one reader only. Console files and streams set their own caching.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if encryption == Encryption::Tls {
         headers.insert(STRICT_TRANSPORT_SECURITY, ENCRYPT_FOR_A_YEAR);
@@ -71,7 +71,7 @@ pub(super) fn with_own_headers(mut answer: Response, encryption: Encryption) -> 
     answer
 }
 
-/// The bytes of a request's head, each line with its end.
+/// Returns the size of a request's head in bytes, including line ends.
 fn head_bytes<B>(request: &Request<B>) -> usize {
     const LINE_END: usize = "\r\n".len();
     let uri = request.uri();

@@ -1,4 +1,4 @@
-//! One HTTP connection: its requests go to the router, one after the other, until either side ends it.
+//! One HTTP connection: passes its requests to the router, one after the other, until either side closes it.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -24,30 +24,30 @@ use super::socket::{PeerState, Socket};
 use super::through::{Piece, Through, piece_of, through};
 use crate::tls::Peer;
 
-/// A connection that is ready to carry requests.
+/// Connection that is ready for requests.
 pub(super) struct Connection {
     pub(super) http: Arc<http1::Builder>,
     pub(super) router: Router,
     pub(super) remote: PeerAddress,
     pub(super) encryption: Encryption,
-    /// Certificate that the client has shown.
+    /// Certificate that the client presented.
     pub(super) certificate: Option<Arc<Peer>>,
     pub(super) socket: Socket,
     /// True once the service stops.
     pub(super) stopping: watch::Receiver<bool>,
-    /// True while new connections wait because there are as many as allowed.
+    /// True while new connections wait because the maximum is reached.
     pub(super) crowded: watch::Receiver<bool>,
 }
 
-/// Something that happens to a connection.
+/// Event on a connection.
 enum ConnectionEvent {
     Ended(hyper::Result<()>),
-    /// The client does something that hyper does not look at while a call is under way.
+    /// The client closed or reset its side, which hyper does not notice during a call.
     Departed(PeerState),
 }
 
 impl Connection {
-    /// Answers requests until the connection ends. `stream` is the connection's socket, or the encrypted stream on it.
+    /// Answers requests until the connection ends. `stream` is the connection's socket, or the TLS stream over it.
     pub(super) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let Self { http, router, remote, encryption, certificate, socket, mut stopping, mut crowded } = self;
         let under_way = Arc::new(AtomicU32::new(0));
@@ -61,7 +61,7 @@ impl Connection {
         loop {
             let event = poll_fn(|context| {
                 let had_call = has_call();
-                // First, so that a client that has left takes no task.
+                // Checked first, so that a client that has left takes no task.
                 if had_call && let Poll::Ready(state) = socket.poll_departure(context) {
                     return Poll::Ready(ConnectionEvent::Departed(state));
                 }
@@ -96,7 +96,7 @@ impl Connection {
     }
 }
 
-/// Sends the requests of a connection to the router.
+/// Passes the requests of a connection to the router.
 struct Calls {
     router: Router,
     remote: PeerAddress,
@@ -123,7 +123,7 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
     }
 }
 
-/// A call that waits for its response.
+/// Call that waits for its response.
 struct CallResponse {
     answer: BoxFuture<'static, Response>,
     under_way: Option<CallUnderWay>,
@@ -135,7 +135,7 @@ impl Future for CallResponse {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let response = ready!(self.answer.as_mut().poll(context));
         let under_way = self.under_way.take();
-        // A body of unknown length is made while it is sent: the call lasts until its end.
+        // A body of unknown length is produced while it is sent, so the call lasts until its end.
         let is_stream = response.body().size_hint().exact().is_none();
         Poll::Ready(Ok(match under_way.filter(|_| is_stream) {
             Some(under_way) => response.map(|body| through(body, StreamUnderWay { _call: under_way })),
@@ -144,7 +144,7 @@ impl Future for CallResponse {
     }
 }
 
-/// Marks a call as under way until it is dropped.
+/// Counts a call as in progress until it is dropped.
 struct CallUnderWay {
     socket: Socket,
     count: Arc<AtomicU32>,
@@ -165,7 +165,7 @@ impl Drop for CallUnderWay {
     }
 }
 
-/// A streamed body that keeps its call under way.
+/// Streamed body that keeps its call in progress.
 struct StreamUnderWay {
     _call: CallUnderWay,
 }

@@ -1,5 +1,5 @@
-//! The web console: its files, which are part of the binary, and the headers that they are sent with. They hold no data: a
-//! page asks the API for that, with what its reader may do there.
+//! The web console: its embedded files, and their response headers. The files contain no data. Pages load data through
+//! the API, with the permissions of their reader.
 
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -24,10 +24,10 @@ use super::accept;
 use super::routes::Routes;
 use crate::access::{CallEffect, Level};
 
-/// Where the console is; every path below is a view of it.
+/// Root path of the console; every path below it is a view.
 pub(crate) const ROOT: &str = "/console/";
 
-/// Whether the service has its console.
+/// Availability of the web console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Console {
@@ -37,16 +37,16 @@ pub enum Console {
     Off,
 }
 
-/// What a page of the console may load and do: files and calls of this service, and nothing else. No page of another site
-/// shows it in a frame, where clicks could be stolen.
+/// Content security policy of the console: pages load and call only this service. No other site can show them in a
+/// frame and capture clicks.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A file, as it is sent.
+/// Embedded file.
 struct Asset {
     content_type: &'static str,
     plain: Bytes,
     gzipped: Bytes,
-    /// Weak: both forms have it.
+    /// Weak, because both encodings share it.
     etag: HeaderValue,
 }
 
@@ -63,7 +63,7 @@ impl Asset {
     }
 }
 
-/// Writing to memory does not fail; what could not be packed would be sent as it is.
+/// Compresses a file. Writing to memory does not fail; if it did, the file would be served uncompressed.
 fn gzip(bytes: &'static [u8]) -> Bytes {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     let packed = packed.write_all(bytes).and_then(|()| packed.finish());
@@ -76,10 +76,10 @@ macro_rules! dist {
     };
 }
 
-/// The page that shows every view.
+/// The page that renders every view.
 static PAGE: LazyLock<Asset> = LazyLock::new(|| Asset::new("text/html; charset=utf-8", dist!("index.html")));
 
-/// What it loads, by names below the console's root.
+/// Files that the page loads, by their names below the console's root.
 static ASSETS: LazyLock<[(&str, Asset); 5]> = LazyLock::new(|| {
     [
         ("boot.js", Asset::new("text/javascript; charset=utf-8", dist!("boot.js"))),
@@ -90,7 +90,7 @@ static ASSETS: LazyLock<[(&str, Asset); 5]> = LazyLock::new(|| {
     ]
 });
 
-/// The console's routes. Anybody may load it.
+/// Returns the console's routes, which need no credential.
 pub(crate) fn routes() -> Routes {
     let mut routes = Routes::none();
     for path in ["/console", ROOT, "/console/{*view}"] {
@@ -105,7 +105,7 @@ async fn show(uri: Uri, headers: HeaderMap) -> Response {
     let is_known = headers.get_all(IF_NONE_MATCH).iter().any(|known| has(known, &asset.etag));
     let own: [(HeaderName, HeaderValue); 6] = [
         (ETAG, asset.etag.clone()),
-        // Kept, and asked for again each time: a newer binary has a newer console.
+        // Cached, but revalidated on every use, because a newer binary has a newer console.
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (VARY, HeaderValue::from_static("accept-encoding")),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
@@ -124,7 +124,7 @@ async fn show(uri: Uri, headers: HeaderMap) -> Response {
     }
 }
 
-/// Whether a list of entity tags has this one.
+/// Returns whether a list of entity tags contains this one.
 fn has(list: &HeaderValue, etag: &HeaderValue) -> bool {
     let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let (Ok(list), Ok(etag)) = (list.to_str(), etag.to_str()) else { return false };

@@ -1,4 +1,4 @@
-//! Bodies that know whether they were taken: a task whose poller has gone goes back at once.
+//! Bodies that report their delivery, so that the task of a poller that is gone is offered again immediately.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,7 +13,7 @@ use hyper::body::{Frame, SizeHint};
 use super::answer::bytes_of_json;
 use engine::Receipt;
 
-/// Tasks as a body, delivered as the connection takes it piece by piece.
+/// Body of several tasks, delivered piece by piece as the connection takes them.
 struct DeliveredPieces<S>(S);
 
 impl<S: Stream<Item = (Bytes, Vec<Receipt>)> + Unpin> hyper::body::Body for DeliveredPieces<S> {
@@ -32,7 +32,7 @@ impl<S: Stream<Item = (Bytes, Vec<Receipt>)> + Unpin> hyper::body::Body for Deli
     }
 }
 
-/// A task as a body, delivered once the connection takes it.
+/// Body of one task, delivered once the connection takes it.
 struct Delivered {
     bytes: Option<(Bytes, Receipt)>,
 }
@@ -61,13 +61,13 @@ impl hyper::body::Body for Delivered {
     }
 }
 
-/// Answers with a task.
+/// Returns a response with one task.
 pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
     let body = Delivered { bytes: Some((bytes.into(), receipt)) };
     bytes_of_json(StatusCode::OK, Body::new(body))
 }
 
-/// A body of pieces, each with the receipts of the tasks that are in it.
+/// Returns a body of pieces, each with the receipts of its tasks.
 pub(crate) fn tasks(pieces: impl Stream<Item = (Bytes, Vec<Receipt>)> + Send + Unpin + 'static) -> Body {
     Body::new(DeliveredPieces(pieces))
 }

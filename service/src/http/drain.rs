@@ -1,6 +1,6 @@
-//! Bodies that nobody reads to their end: a request that is refused early leaves the rest of its body on the connection. Closing
-//! a connection with unread bytes resets it, and many clients then lose the answer: they send the whole body before they read
-//! anything. The rest is therefore read and thrown away, within bounds, while the answer is on its way.
+//! Draining of unread request bodies. A request that is refused early leaves the rest of its body on the connection.
+//! Closing a connection with unread bytes resets it, and many clients then lose the response, because they send the
+//! whole body before they read. The rest is therefore read and discarded, within limits, while the response is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,19 +10,19 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// Most bytes of a body that are thrown away. Ours: the largest body that any call takes a decider to send, so that a body for the
-/// wrong call is heard out; none of it is kept in memory.
+/// Maximum number of bytes to discard. Ours: the maximum body of any decider's call, so that a body sent to the wrong
+/// call is drained completely. It is not kept in memory.
 const DRAIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// How long the rest of a body may take to come. Ours: as long as a caller sends without a pause; one that reads has seen the
-/// answer by then.
+/// Maximum time to drain a body. Ours: longer than a client pauses while sending; a client that reads has received the
+/// response by then.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// A body whose rest is drained when it is dropped.
+/// Body whose rest is drained when it is dropped.
 pub(super) struct DrainedBody<B: Body<Data = Bytes> + Send + Unpin + 'static> {
-    /// `None` when it has ended.
+    /// `None` after its end.
     body: Option<B>,
-    /// The caller waits for `100 Continue` before it sends the body. Reading would ask for it.
+    /// The client waits for `100 Continue` before it sends the body. Reading would request it.
     is_awaited: bool,
 }
 
@@ -58,14 +58,14 @@ impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Body for DrainedBody<B> {
 impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Drop for DrainedBody<B> {
     fn drop(&mut self) {
         let rest = self.body.take().filter(|body| !self.is_awaited && !body.is_end_stream());
-        // Without a runtime there is no connection either.
+        // Without a runtime there is no connection to drain.
         if let (Some(rest), Ok(runtime)) = (rest, tokio::runtime::Handle::try_current()) {
             runtime.spawn(tokio::time::timeout(DRAIN_WAIT, drain(rest)));
         }
     }
 }
 
-/// Throws the rest of a body away, up to the bound.
+/// Discards the rest of a body, up to the limit.
 async fn drain(mut body: impl Body<Data = Bytes> + Unpin) {
     let mut left = DRAIN_BYTES_MAX;
     while let Some(Ok(frame)) = body.frame().await {

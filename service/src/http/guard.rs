@@ -1,8 +1,9 @@
-//! What comes before every call, whoever asks: what a web page makes a browser send is told from what programs send.
+//! Cross-site protection, applied before authentication: tells requests that a web page caused from requests of
+//! programs.
 //!
-//! A page of another site may have a browser post here without its user's knowing, and a name that its owner points at this
-//! machine makes such a page a neighbor. Browsers say in headers where a request comes from, and no page can change those;
-//! programs do not send them.
+//! A page of another site can make a browser post here without its user's knowledge. With a DNS name that points to
+//! this machine, such a page even has the same origin. Browsers report the origin of a request in headers that pages
+//! cannot change. Programs do not send these headers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,38 +17,38 @@ use axum::response::{IntoResponse, Response};
 use super::around::Around;
 use super::problem::Refused;
 
-/// How a browser says what a page has to do with the host that it asks.
+/// Header with the relation between a page and the requested host.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Headers that browsers send and programs do not.
 const OF_BROWSERS: [HeaderName; 4] =
     [ORIGIN, SITE, HeaderName::from_static("sec-fetch-mode"), HeaderName::from_static("sec-fetch-dest")];
 
-/// Content types that no page can have a browser send to another site without asking first.
+/// Content types that a page cannot send to another site without a preflight request.
 const ASKED_FOR: [&str; 3] = ["application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.1"];
 
-/// Under which names the service is asked.
+/// Host names under which the service accepts requests.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
-    /// None where any will do.
+    /// `None` if every name is accepted.
     known: Option<Vec<String>>,
 }
 
 impl Hosts {
-    /// Any name: whoever gets here is asked for a credential.
+    /// Accepts any name, because every caller needs a credential.
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// This machine's own names and addresses, and these: where nobody is asked who they are, so that a page of a name which
-    /// leads here is no page of ours.
+    /// Accepts the loopback names and addresses, and these names. It is used if callers are not authenticated, so that
+    /// a foreign name that points to this machine is refused.
     pub fn loopback_and(names: Vec<String>) -> Self {
         Self { known: Some(names) }
     }
 
     fn has(&self, host: &str) -> bool {
         let Some(known) = &self.known else { return true };
-        // A name may end with the dot of the root.
+        // A name may end with the dot of the DNS root.
         let host = host.strip_suffix('.').unwrap_or(host);
         let is_name = || host.eq_ignore_ascii_case("localhost") || ends_with_ignoring_case(host, ".localhost");
         let is_loopback = address(host).map_or_else(is_name, |address| address.to_canonical().is_loopback());
@@ -60,7 +61,7 @@ fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
     at.and_then(|at| text.get(at..)).is_some_and(|found| found.eq_ignore_ascii_case(end))
 }
 
-/// Parses an IP address as an authority writes it: brackets stand around IPv6 alone.
+/// Parses the IP address of an authority, in which only IPv6 addresses have brackets.
 fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']')?.parse().ok().map(IpAddr::V6),
@@ -68,8 +69,8 @@ fn address(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// Returns whether an authority is a host, alone or with a port. [`Authority`] itself also takes user information, text
-/// behind a bracket and ports that are no numbers.
+/// Returns whether an authority is a host with an optional port. [`Authority`] also accepts user information, text
+/// after a bracket, and ports that are not numbers.
 fn is_host_and_port(authority: &Authority) -> bool {
     let host = authority.host();
     let Some(rest) = authority.as_str().strip_prefix(host) else { return false };
@@ -78,7 +79,7 @@ fn is_host_and_port(authority: &Authority) -> bool {
     is_host && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
-/// Lets requests go on, or says why not.
+/// Returns the middleware that refuses cross-site requests.
 pub(crate) fn check(hosts: Hosts) -> impl Around {
     HostGuard(Arc::new(hosts))
 }
@@ -129,7 +130,7 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_origin_of(origin, host)) {
         return Err(Refused::CrossSite { from: format!("`{}`", String::from_utf8_lossy(origin.as_bytes())) });
     }
-    // What a form sends has another, and what a page sends without a body has none.
+    // Forms send other content types; requests of pages without a body have none.
     let may_be_a_page_s = OF_BROWSERS.iter().any(|name| headers.contains_key(name));
     if may_be_a_page_s && *method != Method::DELETE {
         let found = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -142,7 +143,7 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     Ok(())
 }
 
-/// Whether nothing says that a page of another site had a browser send this.
+/// Returns whether no header shows that a page of another site caused this request.
 pub(super) fn is_of_own_page(headers: &HeaderMap, uri: &Uri) -> bool {
     let host = headers.get(HOST).and_then(authority);
     let host = host.as_ref().or(uri.authority());
@@ -158,8 +159,8 @@ fn authority(value: &HeaderValue) -> Option<Authority> {
     is_host_and_port(&authority).then_some(authority)
 }
 
-/// Whether a page from there is a page of this host: the same name and the same port, whatever the scheme, as what encrypts
-/// may stand before the service.
+/// Returns whether an origin has this host and port. The scheme may differ, because a proxy in front of the service may
+/// terminate TLS.
 fn is_origin_of(origin: &HeaderValue, host: Option<&Authority>) -> bool {
     let origin: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
     let Some((origin, host)) = origin.zip(host) else { return false };

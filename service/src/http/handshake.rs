@@ -1,4 +1,4 @@
-//! How a connection comes to be encrypted: within a time of its own, or not at all.
+//! TLS handshake of a connection, with a time limit.
 
 use std::io;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use super::socket::Socket;
 use super::stall::Stalling;
 use crate::tls::{Peer, Tls};
 
-/// A connection that is encrypted.
+/// Encrypted connection.
 pub(super) type Encrypted = Box<TlsStream<Stalling<Socket>>>;
 
-/// What came of it.
+/// Outcome of a handshake.
 pub(super) enum Begun {
-    /// A connection that is encrypted, and the certificate that its caller has shown.
+    /// Encrypted connection, with the certificate that the client presented.
     Encrypted(Encrypted, Option<Arc<Peer>>),
-    /// One whose peer speaks something else, HTTP by the look of it.
+    /// The peer sent something else, probably plain HTTP.
     Plain(Stalling<Socket>),
-    /// None.
+    /// The handshake failed or timed out.
     Failed,
 }
 
-/// Has a connection be encrypted.
+/// Performs the handshake of a connection.
 pub(super) async fn shake_hands(socket: &Socket, stream: Stalling<Socket>, tls: &Arc<Tls>, wait: Duration) -> Begun {
     let begun = tokio::time::timeout(wait, begin(socket, stream, tls)).await;
     let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")));

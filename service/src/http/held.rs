@@ -1,4 +1,4 @@
-//! Bodies that come bit by bit, for as long as whoever asked may have them.
+//! Streamed bodies that end when the caller's credential is no longer valid.
 
 use std::task::{Context, Poll};
 
@@ -11,12 +11,12 @@ use hyper::body::Body as _;
 use super::through::{Piece, Through, piece_of, through};
 use crate::access::Pass;
 
-/// The body was cut off.
+/// Error of a body that was cut off.
 #[derive(Debug, thiserror::Error)]
 #[error("the credential of whoever asked was revoked, or has expired")]
 struct CutOff;
 
-/// The body is cut off when its pass is no longer good.
+/// Cuts a body off when its pass is no longer valid.
 struct RevocableBody {
     pass: Pass,
     revoked: BoxFuture<'static, ()>,
@@ -34,7 +34,7 @@ impl Through for RevocableBody {
     }
 }
 
-/// Has the body end when the pass is no longer good. What is there already goes out as it is.
+/// Ends a streamed body when the pass is no longer valid. A body of known length is returned unchanged.
 pub(crate) fn hold_body(pass: Pass, response: Response) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;

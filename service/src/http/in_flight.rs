@@ -1,4 +1,4 @@
-//! Gives each request its part of the budget of bytes in flight, and has its answer hold one until it is written.
+//! Budget of bytes in flight: charges each request, and its response until that is written.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,18 +15,18 @@ use super::through::{Piece, Through, piece_of, through};
 use crate::budget::{Budget, Exhausted, Purse, Share, Who};
 use crate::front::Front;
 
-/// The way of a request whose sender is known, or need not be.
+/// Middleware for requests of known callers, and of calls that need no credential.
 #[derive(Clone)]
 pub(super) struct Accounted(Arc<Budget>);
 
-/// What is held until there is an answer.
+/// Charge of a request, held until its response exists.
 pub(super) struct Held {
     budget: Arc<Budget>,
     purse: Purse,
     changes_nothing: bool,
 }
 
-/// Holds requests and their answers to the budget.
+/// Returns the middleware that charges requests and responses to the budget.
 pub(super) fn account(front: &Front) -> With<impl Around> {
     With(Accounted(Arc::clone(front.budget())))
 }
@@ -35,7 +35,7 @@ impl Around for Accounted {
     type After = Held;
 
     fn before(&self, mut request: Request) -> Result<(Request, Held), Box<Response>> {
-        // Held until there is an answer: what the request was read into lives as long.
+        // The buffers that the request was read into live until there is a response, so they are charged until then.
         let purse = Purse::new(&self.0, Who::Known);
         request.extensions_mut().insert(purse.clone());
         let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -49,16 +49,16 @@ impl Around for Accounted {
     }
 }
 
-/// The same answer, whose bytes hold their share of the budget until they are written or nobody wants them any more.
+/// Charges a response to the budget until its bytes are written or discarded.
 pub(crate) fn hold(budget: &Arc<Budget>, response: Response) -> Result<Response, Exhausted> {
     let share = budget.answer(response.body().size_hint().exact().map_or(0, |bytes| {
-        // What has no room here has none in the budget either.
+        // A size beyond the address space exceeds the budget, too.
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }))?;
     Ok(response.map(|body| if body.is_end_stream() { body } else { through(body, Charged(share)) }))
 }
 
-/// Every piece of the body holds a share.
+/// Charges every piece of a body.
 struct Charged(Share);
 
 impl Through for Charged {
@@ -68,7 +68,7 @@ impl Through for Charged {
             other => return Poll::Ready(other),
         };
         let frame = match frame.into_data() {
-            // A stream for which there is no room ends; its reader goes on from where it was.
+            // A stream that exceeds the budget ends; its reader resumes from its last position.
             Ok(bytes) => self.0.hold(bytes).map(Frame::data).map_err(axum::Error::new),
             Err(frame) => Ok(frame),
         };

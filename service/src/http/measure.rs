@@ -1,4 +1,4 @@
-//! Measures how long each call takes.
+//! Measures the duration of each call.
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, StatusCode};
@@ -8,21 +8,21 @@ use tokio::time::Instant;
 use super::around::Around;
 use crate::front::Front;
 
-/// Stands for whatever is no call: paths that are not there, methods that a path does not take.
+/// Label of requests that match no path or method.
 const NO_CALL: &str = "*";
 
-/// Methods that calls have, and `HEAD`, which goes with `GET`.
+/// Methods of calls, and `HEAD`, which is answered with `GET`.
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-/// What an answer over SWF's wire was asked for.
+/// SWF operation that a response answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SwfOperation(pub(crate) &'static str);
 
-/// Measures each call.
+/// Middleware that measures calls.
 #[derive(Clone)]
 pub(super) struct MeasuredCall(Front);
 
-/// What is known of a call before.
+/// Facts about a call from before it ran.
 pub(super) struct Began {
     front: Front,
     route: Option<MatchedPath>,
@@ -30,7 +30,7 @@ pub(super) struct Began {
     at: Instant,
 }
 
-/// The measure of each call.
+/// Returns the middleware that measures calls.
 pub(crate) fn measure(front: Front) -> impl Around {
     MeasuredCall(front)
 }
@@ -47,7 +47,7 @@ impl Around for MeasuredCall {
     fn after(began: Began, response: Response) -> Response {
         let Began { front, route, method, at } = began;
         let status = response.status();
-        // A method is whatever somebody has sent, and may be refused for something else before it is looked at.
+        // A client can send any method, and the request may be refused before its method is checked.
         let route = route.filter(|_| status != StatusCode::METHOD_NOT_ALLOWED && METHODS.contains(&method.as_str()));
         let call = match (response.extensions().get::<SwfOperation>(), route) {
             (Some(SwfOperation(operation)), _) => (*operation).to_owned(),

@@ -18,7 +18,7 @@ const VERSION_SEGMENT: &str = "v1";
 #[derive(Debug, Default)]
 struct PathMethods {
     names: BTreeSet<&'static str>,
-    /// Whether at least one of its calls needs no credential.
+    /// True if at least one of its calls needs no credential.
     is_open: bool,
 }
 
@@ -140,13 +140,13 @@ fn meant(template: &str, segments: &[&str]) -> Option<NearPath> {
     Some(NearPath { path, replaced })
 }
 
-/// Returns whether two words are the same but for case and a plural.
+/// Returns whether two words differ only in case and a plural.
 fn is_almost(word: &str, found: &str) -> bool {
     let stem = |text: &str| text.strip_suffix(['s', 'S']).unwrap_or(text).to_ascii_lowercase();
     stem(word) == stem(found)
 }
 
-/// Refuses a path with an empty segment in the place of a name.
+/// Refuses a path with an empty segment instead of a name.
 pub(super) fn empty_segment(path: &str) -> Refused {
     let shown = shortened(path);
     Refused::NoSuchPath(format!("there is no path `{shown}`: a name or an id in it is empty (two slashes in a row)"))
@@ -161,7 +161,7 @@ fn allow(names: &[&str]) -> HeaderValue {
     HeaderValue::try_from(names.join(", ")).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// `GET, HEAD and OPTIONS`.
+/// Lists names in words: `GET, HEAD and OPTIONS`.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => "no method".to_owned(),
@@ -170,7 +170,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// A request target is ASCII; a longer one is cut.
+/// Cuts a long text. Request targets are ASCII, so any cut is valid.
 fn shortened(text: &str) -> String {
     match text.get(..SHOWN_BYTES_MAX) {
         Some(begin) if text.len() > SHOWN_BYTES_MAX => format!("{begin}…"),

@@ -1,4 +1,4 @@
-//! Refusals as problem documents (RFC 9457): which status, whether a retry can help, what to do.
+//! Refusals as problem documents (RFC 9457): status, code, whether to retry, and advice.
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -15,114 +15,114 @@ use crate::fair::Crowded;
 use engine::shares::Throttled;
 use engine::{MayBeRecorded, Refusal, RefusalRow, TurnWait};
 
-/// Why a request was refused before it reached the engine, or by it.
+/// Reason for refusing a request, before it reached the engine or by the engine.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// By the engine.
+    /// Refused by the engine.
     #[error(transparent)]
     Engine(#[from] Refusal),
-    /// The body is not what it should be.
+    /// The body is invalid.
     #[error("{0}")]
     BadJson(String),
-    /// The body is larger than it may be.
+    /// The body is too large.
     #[error("the body has more than {max} bytes")]
     BodyTooLarge { max: usize },
-    /// The entries of the body's lists take more memory than they may.
+    /// The elements of the body's lists take too much memory.
     #[error("the entries of the body's lists take more than {max} bytes of memory")]
     ListsTooLarge { max: usize },
-    /// The request line and the headers are larger than they may be.
+    /// The request line and the headers are too large.
     #[error("the request line and the headers have more than {max} bytes")]
     HeadersTooLarge { max: usize },
-    /// Too many bytes of others are in flight.
+    /// Too many bytes of other requests are in flight.
     #[error("too many bytes of requests and answers are in flight")]
     Overloaded {
-        /// Whether nothing can have been done.
+        /// True if the request cannot have changed anything.
         changes_nothing: bool,
     },
-    /// As many requests wait for their turn as may. Nothing was done.
+    /// Too many requests wait for their turn. Nothing was changed.
     #[error("{Crowded}")]
     Crowded,
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     #[error("the body did not come in time")]
     BodyTooSlow,
-    /// The body is not JSON by its own account.
+    /// The content type of the body is not JSON.
     #[error("expected application/json, found `{0}`")]
     ContentType(String),
-    /// The body is encoded, for which the service has no decoder.
+    /// The body is encoded; the service decodes nothing.
     #[error("expected a body without Content-Encoding, found `{0}`")]
     ContentEncoding(String),
-    /// A header is not what it should be.
+    /// A header is invalid.
     #[error("`{header}` {problem}")]
     BadHeader { header: HeaderName, problem: String },
-    /// A query parameter is not what it should be.
+    /// A query parameter is invalid.
     #[error("{0}")]
     BadQuery(String),
-    /// A path segment is not what it should be.
+    /// A path segment is invalid.
     #[error("{0}")]
     BadPath(String),
-    /// There is nothing at this path.
+    /// The path does not exist.
     #[error("{0}")]
     NoSuchPath(String),
-    /// The path takes other methods.
+    /// The path does not take this method.
     #[error("{detail}")]
     Method {
-        /// Methods that the path takes, in words.
+        /// Methods of the path, in words.
         detail: String,
-        /// The same as the header.
+        /// Value of the `Allow` header.
         allow: HeaderValue,
     },
-    /// `If-Match` names something else than what is.
+    /// `If-Match` names another run.
     #[error("`If-Match` names {expected}, which is of another run")]
     Precondition { expected: String },
-    /// No credential, or one that is not known.
+    /// No credential, or an unknown one.
     #[error("no credential, or one that is not known here")]
     Unauthorized,
-    /// The cookie of a session that is over, or was none.
+    /// The session of the cookie has ended or never existed.
     #[error("this session is over")]
     SessionOver,
-    /// Something is to be changed with a cookie alone.
+    /// A change was requested with a cookie but without the CSRF token of its session.
     #[error("the cookie of a session alone changes nothing: `baton-csrf` is absent, or is not this session's")]
     NoCsrfToken,
-    /// A secret or a token that is right, and no longer good.
+    /// The secret or token is correct, but has expired.
     #[error("this {} was good until {since}{}", .what.name(), .what.leeway())]
     Expired { what: CredentialKind, since: Timestamp },
-    /// A secret or a token that is right, and not yet good.
+    /// The secret or token is correct, but not valid yet.
     #[error("this {} is good from {from} on{}", .what.name(), .what.leeway())]
     Early { what: CredentialKind, from: Timestamp },
-    /// A token that is not believed. Why is for the log alone.
+    /// The token is not trusted. The reason is only logged.
     #[error("this token is not one that is believed here")]
     Token { why: String },
-    /// A token that is believed, and may do nothing.
+    /// The token is trusted, but no rule grants it permissions.
     #[error("this token may do nothing here: no rule of its issuer is for what it has in its claims")]
     NoRule,
-    /// A credential that was revoked, or that expired, meanwhile.
+    /// The credential was revoked, or expired, during the call.
     #[error("the credential was revoked, or its secret expired, while this was under way")]
     Revoked,
-    /// The certificate of the connection, beside which nothing was shown, lets nobody in.
+    /// The connection's certificate belongs to no credential, and the request has no other.
     #[error("the certificate of this connection, `{shown}`, lets nobody in: {why}")]
     Certificate { shown: String, why: String },
-    /// A credential that may not do this.
+    /// The credential lacks the permission.
     #[error("this credential may not {what}")]
     Forbidden { what: String },
     /// Too many wrong secrets within a second.
     #[error("a credential that is not known here, after too many others that are not")]
     TooManyGuesses,
-    /// A page of another site had a browser send it.
+    /// A page of another site caused the request.
     #[error("a browser sent this for a page of another site: {from}")]
     CrossSite { from: String },
-    /// It names a host that this service is not.
+    /// The request names an unknown host.
     #[error("`{host}` is no name of this machine that the service knows")]
     Misdirected { host: String },
-    /// The audit log cannot be written, so that nothing may be changed; or it cannot be read.
+    /// The audit log cannot be written, so nothing may be changed; or it cannot be read.
     #[error("the audit log cannot be written or read now; nothing is changed without an entry in it")]
     AuditLogUnavailable,
     /// There is no audit log.
     #[error("this node writes no audit log")]
     NoAuditLog,
-    /// It is not encrypted, and nothing else is answered here.
+    /// The request is not encrypted, but the port requires TLS.
     #[error("this port speaks HTTPS, and this request is plain HTTP")]
     NotEncrypted,
-    /// A handler gave up; a defect.
+    /// A handler panicked, which is a defect.
     #[error("the service made a mistake")]
     Panicked,
 }
@@ -135,7 +135,7 @@ impl CredentialKind {
         }
     }
 
-    /// Whoever issues tokens has a clock of its own.
+    /// Returns the clock tolerance in words. Token issuers have separate clocks.
     fn leeway(self) -> &'static str {
         match self {
             Self::Secret => "",
@@ -145,7 +145,7 @@ impl CredentialKind {
 }
 
 impl From<Exhausted> for Refused {
-    /// Before anything was done.
+    /// Returns a refusal without changes: the budget is exhausted before a request has effects.
     fn from(_: Exhausted) -> Self {
         Self::Overloaded { changes_nothing: true }
     }
@@ -163,7 +163,8 @@ impl From<Fault> for Refused {
     }
 }
 
-/// After how many seconds a start that had no room on the disk may be asked for again. Ours: as often as a client of ours asks at most.
+/// Delay in seconds after which to retry a start that was refused for lack of disk space. Ours: the longest retry delay
+/// of our client.
 const DISK_LOW_WAIT: u64 = 10;
 
 fn fault_members(fault: &Fault) -> Value {
@@ -239,7 +240,7 @@ fn turn_wait(it: &TurnWait) -> Value {
 }
 
 impl Refused {
-    /// What it is for who asked.
+    /// Returns the status, the code and the advice of this refusal.
     pub(crate) fn row(&self) -> RefusalRow {
         const OVERLOADED: RefusalRow = RefusalRow::new(
             503,
@@ -262,7 +263,8 @@ impl Refused {
             Self::Expired { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
                 "expired-secret",
-                "use the newer secret of this credential; who looks after the service makes one with `baton credential new`",
+                "use the newer secret of this credential; who looks after the service makes one with `baton credential \
+                 new`",
             ),
             Self::Expired { what: CredentialKind::Token, .. } => {
                 RefusalRow::new(401, "expired-token", "get another one from its issuer")
@@ -280,8 +282,8 @@ impl Refused {
             Self::Token { .. } => RefusalRow::new(
                 401,
                 "token-refused",
-                "get one from an issuer that the service knows, made for this service and with a time when it ends; the \
-                 service's log says what is wrong with this one",
+                "get one from an issuer that the service knows, made for this service and with a time when it ends; \
+                 the service's log says what is wrong with this one",
             ),
             Self::Revoked => RefusalRow::new(
                 401,
@@ -292,7 +294,8 @@ impl Refused {
             Self::Certificate { .. } => RefusalRow::new(
                 401,
                 "certificate-refused",
-                "show one that a credential names as one of its `certificates`, or send `Authorization: Bearer <secret>`",
+                "show one that a credential names as one of its `certificates`, or send `Authorization: Bearer \
+                 <secret>`",
             ),
             Self::NoRule => RefusalRow::new(
                 403,
@@ -349,19 +352,19 @@ impl Refused {
         }
     }
 
-    /// What else a program may want to know of it.
+    /// Returns additional members for programs.
     fn members(&self) -> Value {
         match self {
             Self::Engine(refusal) => refusal_members(refusal),
             Self::BodyTooLarge { max } | Self::ListsTooLarge { max } | Self::HeadersTooLarge { max } => {
                 json!({ "max": max })
             }
-            // The sentence says it all.
+            // The message is complete.
             _ => json!({}),
         }
     }
 
-    /// After how many seconds asking again may help, where it may.
+    /// Returns the delay in seconds after which a retry may succeed, if it can.
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Engine(Refusal::Unavailable { retry_after, .. }) => {
@@ -378,7 +381,7 @@ impl Refused {
         }
     }
 
-    /// What is said of it.
+    /// Returns the problem document.
     pub(crate) fn problem(&self) -> Problem {
         let row = self.row();
         Problem {

@@ -1,5 +1,5 @@
-//! The line that each request leaves in the access log, and at debug in the service's own log: who sent what, how it went, how long
-//! it took. Names and numbers; no payload, no secret, no token, and of the query only what cannot be one.
+//! Log line of each request, in the access log and, at debug level, in the service's log. It contains names and
+//! numbers, but no payload, secret or token. Of the query, it contains only parameters that cannot hold any of these.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,16 +24,17 @@ use super::through::{Piece, Through, length, piece_of, through};
 use crate::access_log::AccessLog;
 use engine::Engine;
 
-/// Names the request, in the log and in the answer.
+/// Header with the request id, in the log and in the response.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The same over SWF's wire, where the answer has it already.
+/// Header with the request id in SWF responses.
 pub(super) const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
-/// Where the lines of requests in the service's own log come from: `--log info,baton::requests=debug` has them alone.
+/// Target of request lines in the service's log: `--log info,baton::requests=debug` enables only these.
 const REQUESTS: &str = "baton::requests";
 
-/// Parameters of the query that are kept. Not there: `identity`, `reason`, `page`, `tag`, `type`, `workflowId`, `workflowIdPrefix`, and what is not known.
+/// Query parameters that are logged. Omitted are `identity`, `reason`, `page`, `tag`, `type`, `workflowId`,
+/// `workflowIdPrefix`, and unknown parameters.
 const QUERY_KEPT: [&str; 14] = [
     "after",
     "before",
@@ -51,20 +52,20 @@ const QUERY_KEPT: [&str; 14] = [
     "watch",
 ];
 
-/// The longest value of a parameter that is kept. Ours: an instant, or the id of a run.
+/// Maximum length of a logged parameter value. Ours: a timestamp, or the id of a run.
 const QUERY_VALUE_BYTES_MAX: usize = 40;
 
-/// The longest path that is kept. Ours: a domain and a workflow id of the longest names, and what stands between.
+/// Maximum length of a logged path. Ours: a domain and a workflow id of maximum length, and the text around them.
 const PATH_BYTES_MAX: usize = 4_096;
 
-/// The segment that stands for a secret one.
+/// Path parameter that contains a secret.
 const TOKEN: &str = "{token}";
 
-/// Who is at the other end of a connection.
+/// Address of a connection's peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
-/// Names a request in all that is said about it.
+/// Identifier of a request in logs and responses.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
@@ -74,11 +75,11 @@ impl RequestId {
     }
 }
 
-/// Why a request was refused, for the log.
+/// Code of a refusal, for the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(pub(crate) &'static str);
 
-/// Facts about a request that are found on its way, for its line.
+/// Facts about a request that calls add for its log line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestNotes(Arc<Mutex<FoundRoute>>);
 
@@ -94,23 +95,23 @@ impl RequestNotes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who asks, whether he may or not.
+    /// Sets the caller, authorized or not.
     pub(crate) fn by(&self, by: Option<CallerName>) {
         self.lock().by = by;
     }
 
-    /// Over SWF's wire: for what.
+    /// Sets the SWF operation.
     pub(crate) fn operation(&self, operation: &'static str) {
         self.lock().operation = Some(operation);
     }
 
-    /// Of which domain.
+    /// Sets the domain.
     pub(crate) fn domain(&self, domain: &str) {
         self.lock().domain = Some(domain.to_owned());
     }
 }
 
-/// One line.
+/// Line in the log.
 #[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -120,13 +121,13 @@ struct AccessEntry {
     by: Option<CallerName>,
     peer: Option<SocketAddr>,
     method: String,
-    /// Absent where there is no such path.
+    /// Absent if the path does not exist.
     route: Option<String>,
     path: Option<String>,
     query: Option<String>,
     operation: Option<&'static str>,
     domain: Option<String>,
-    /// Absent where whoever asked did not wait for it.
+    /// Absent if the client left before the response.
     status: Option<u16>,
     code: Option<&'static str>,
     bytes_in: u64,
@@ -134,9 +135,10 @@ struct AccessEntry {
     milliseconds: f64,
 }
 
-/// A line under way. It is written when it is dropped: with the last byte of the answer, or when nobody wants that any more.
+/// Log line of a request in progress. It is written on drop: after the last byte of the response, or when the client
+/// has left.
 struct AccessLine {
-    /// `None` if the line is for the service's own log alone.
+    /// `None` if the line goes only to the service's log.
     log: Option<Arc<AccessLog>>,
     entry: AccessEntry,
     noted: RequestNotes,
@@ -164,7 +166,7 @@ impl Drop for AccessLine {
 }
 
 impl AccessEntry {
-    /// Writes the entry to the service's own log, at debug.
+    /// Writes the entry to the service's log, at debug level.
     fn trace(&self) {
         tracing::debug!(
             target: REQUESTS,
@@ -186,8 +188,8 @@ impl AccessEntry {
     }
 }
 
-/// The same routes, with a line for each request: in the access log, if there is one, and in the service's own log, if that takes
-/// lines at debug. If neither does, requests and responses pass unchanged.
+/// Returns the same routes, with a log line for each request: in the access log, if there is one, and in the service's
+/// log, if debug level is enabled. If neither applies, requests and responses pass unchanged.
 pub fn with_request_log(router: Router, engine: &Arc<Engine>, log: Option<Arc<AccessLog>>) -> Router {
     router.layer(With(RecordedCall { engine: Arc::clone(engine), log }))
 }
@@ -255,13 +257,13 @@ impl Around for RecordedCall {
     }
 }
 
-/// In milliseconds, to the microsecond.
+/// Converts to milliseconds, with microsecond precision.
 #[expect(clippy::cast_precision_loss, reason = "nothing takes 2^52 microseconds")]
 fn milliseconds(long: Duration) -> f64 {
     long.as_micros() as f64 / 1_000.0
 }
 
-/// The path, with what a token stands in left out.
+/// Returns the path without the value of a token.
 fn shown_path(route: &str, path: &str) -> String {
     let mut names = route.split('/');
     let segments = path.split('/').map(|segment| match names.next() {
@@ -269,7 +271,7 @@ fn shown_path(route: &str, path: &str) -> String {
         _ => segment,
     });
     let mut shown = segments.collect::<Vec<_>>().join("/");
-    // Of ASCII alone: whatever is not stands there percent-encoded.
+    // The path is ASCII because other characters are percent-encoded, so any cut is valid.
     shown.truncate(PATH_BYTES_MAX);
     shown
 }
@@ -280,7 +282,7 @@ fn domain_of(route: &str, path: &str) -> Option<String> {
     percent_decode_str(segment).decode_utf8().ok().map(|decoded| named(&decoded).to_owned())
 }
 
-/// The parameters that are kept, as they stand there.
+/// Returns the logged query parameters, unchanged.
 fn shown_query(query: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-:._,".contains(&byte);
     let is_kept = |parameter: &&str| {
@@ -290,10 +292,10 @@ fn shown_query(query: &str) -> String {
     query.split('&').filter(is_kept).collect::<Vec<_>>().join("&")
 }
 
-/// The body of a request is counted.
+/// Counts the bytes of a request body.
 struct CountedIn(Arc<AtomicU64>);
 
-/// The body of an answer is counted, for the line that is written at its end.
+/// Counts the bytes of a response body, for the line that is written at its end.
 struct CountedOut(Box<AccessLine>);
 
 impl Through for CountedIn {
@@ -317,13 +319,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_a_request_took_is_told_in_milliseconds_to_the_microsecond() {
-        let told = |nanos| serde_json::to_string(&milliseconds(Duration::from_nanos(nanos))).unwrap();
-        assert_eq!([0, 999, 3_127_999, 60_000_000_000].map(told), ["0.0", "0.0", "3.127", "60000.0"]);
+    fn durations_are_milliseconds_with_three_decimals() {
+        let shown = |nanos| serde_json::to_string(&milliseconds(Duration::from_nanos(nanos))).unwrap();
+        assert_eq!([0, 999, 3_127_999, 60_000_000_000].map(shown), ["0.0", "0.0", "3.127", "60000.0"]);
     }
 
     #[test]
-    fn of_a_path_the_token_is_left_out_and_of_a_query_all_that_may_hold_something() {
+    fn logged_paths_and_queries_contain_no_tokens_or_free_text() {
         for (route, path, shown) in [
             (
                 "/v1/decider-tasks/{token}/complete",

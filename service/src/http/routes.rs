@@ -1,4 +1,4 @@
-//! Routes, each with the level that it needs and with what it does: there is no way in that says nothing of it.
+//! Routes, each with its access level and its effect. No route can be added without them.
 
 use std::future::ready;
 
@@ -20,7 +20,7 @@ struct RouteRow {
     handler: MethodRouter<Front>,
 }
 
-/// Routes under way.
+/// Routes that are being collected.
 pub(crate) struct Routes(Vec<RouteRow>);
 
 impl Routes {
@@ -28,7 +28,8 @@ impl Routes {
         Self(Vec::new())
     }
 
-    /// Adds a call; one whose handler takes a body says so. One for GET answers HEAD, too, and is judged alike.
+    /// Adds a call; `has_body` is true if its handler takes a body. A `GET` call also answers `HEAD`, with the same
+    /// level.
     pub(crate) fn add<H, T>(
         &mut self,
         (method, filter): (&'static str, MethodFilter),
@@ -44,7 +45,7 @@ impl Routes {
         self.0.push(RouteRow { is, handler: on(filter, handler) });
     }
 
-    /// Adds a call between nodes, by POST.
+    /// Adds a call between nodes, with POST.
     pub(crate) fn post<H, T>(mut self, path: &'static str, level: Level, handler: H) -> Self
     where
         H: Handler<T, Front>,
@@ -54,7 +55,7 @@ impl Routes {
         self
     }
 
-    /// The rows of the table.
+    /// Returns the rows of the access table.
     pub(crate) fn rows(&self, wire: Wire) -> Vec<CallAccess> {
         let row = |RouteRow { is, .. }: &RouteRow| {
             let audit::Route { method, path: name, level, effect, .. } = *is;
@@ -63,10 +64,11 @@ impl Routes {
         self.0.iter().map(row).collect()
     }
 
-    /// The router, in which no call is reached but by way of its level, and each is held to the budget of bytes in flight.
+    /// Returns the router. Every call is reached only through its level, and is charged to the budget of bytes in
+    /// flight.
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
-            // As one layer: each is a box that a call has while it waits.
+            // One layer instead of two, because each layer is a box that a waiting call holds.
             let judged = handler.route_layer((account(&gate.front), Judged::new(gate.clone(), is)));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
             router.route(is.path, judged)
@@ -74,8 +76,8 @@ impl Routes {
     }
 }
 
-/// Answers `OPTIONS` at each of these paths with its methods. There are no headers for other sites: no page of another site is
-/// let in by them.
+/// Answers `OPTIONS` at each of these paths with its methods. There are no CORS headers, because no other site is
+/// allowed.
 pub(crate) fn with_options(router: Router<Front>, paths: &Paths, gate: &Gate) -> Router<Front> {
     paths.levels().fold(router, |router, (path, level)| {
         let allow = paths.allow(path);

@@ -1,4 +1,4 @@
-//! Connections: how many, how slow, how large their headers may be; and how they end.
+//! The HTTP server: accepts connections within limits on number, speed and header size, and shuts them down.
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,19 +39,20 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Connections at once; further ones wait to be accepted. While some wait, connections close whose clients have closed their
-    /// sending half.
+    /// Maximum number of connections; further ones wait to be accepted. While some wait, the service closes connections
+    /// whose clients have closed their sending half.
     pub connections_max: usize,
-    /// How long a connection may take until it is encrypted, where it is to be.
+    /// Maximum time for a TLS handshake.
     pub handshake_wait: Duration,
-    /// How long the headers of a request may take to come, and how long a connection may have none under way. Callers
-    /// keep connections for less than this, so that none is closed under a request: ten seconds in `client`.
+    /// Maximum time for receiving the headers of a request, and for which a connection may be idle. Clients must close
+    /// idle connections earlier, so that none is closed during a request: after ten seconds in `client`.
     pub header_wait: Duration,
-    /// Bytes that unfinished requests and handshakes of all connections may take; beyond it the oldest are closed.
+    /// Maximum number of bytes of unfinished requests and handshakes of all connections; beyond it the oldest are
+    /// closed.
     pub unfinished_bytes_max: usize,
-    /// How long a peer may take nothing of what is written to it.
+    /// Maximum time for which a peer may not read anything written to it.
     pub write_wait: Duration,
-    /// How long to wait for requests under way when the service stops.
+    /// Time to wait for requests in progress when the service stops.
     pub shutdown_wait: Duration,
 }
 
@@ -68,53 +69,54 @@ impl Default for ServerLimits {
     }
 }
 
-/// Most headers of a request. Ours; browsers send about 20.
+/// Maximum number of headers of a request. Ours; browsers send about 20.
 const HEADERS_MAX: usize = 64;
 
-/// Bytes of a connection's read buffer, and of its write buffer. Ours: the largest head fits, and so does one a little larger, whose
-/// sender is told why it is refused.
+/// Size of a connection's read buffer, and of its write buffer, in bytes. Ours: slightly larger than the maximum head,
+/// so that a client whose head exceeds the limit by little receives an explanation.
 const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX + 4 * 1024;
 
-/// The wait before a connection is accepted where the one before could not be. Ours: short against any caller's patience.
+/// Delay after a failed accept. Ours: short compared with any client's timeout.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
-/// Connections that may wait to be accepted, where the system lets as many. Ours, as Linux has it: what polls comes back all at once
-/// after a restart.
+/// Maximum number of connections that wait to be accepted, if the system allows it. Ours: the default of Linux; all
+/// pollers reconnect at once after a restart.
 const BACKLOG: u32 = 4_096;
 
 /// Listens on an address.
 ///
 /// # Errors
 ///
-/// The system's.
+/// Fails with the error of the operating system.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // As tokio's own listeners have it: a restart finds the address free.
+    // As in tokio's own listeners, a restart can bind the address immediately.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves a router on a listener.
+/// HTTP server for a router on a listener.
 pub struct Server {
-    /// The listener.
+    /// Listener for connections.
     pub listener: TcpListener,
-    /// What to serve.
+    /// Router that answers requests.
     pub router: Router,
-    /// The limits.
+    /// Limits of connections.
     pub limits: ServerLimits,
-    /// What encrypts; without it nothing does.
+    /// TLS configuration; without it, connections are not encrypted.
     pub tls: Option<Arc<Tls>>,
 }
 
 impl Server {
-    /// Serves until `stop` resolves; then accepts no more, and waits for what is under way.
+    /// Serves until `stop` resolves. It then accepts no more connections, and waits for requests in progress.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         self.run_while(MayAnswer::default(), stop).await;
     }
 
-    /// The same, and nothing is written to any connection once it may not answer any more.
+    /// Serves like [`run_until`](Self::run_until), but writes nothing to any connection once the process may not
+    /// answer.
     pub async fn run_while(self, may_answer: MayAnswer, stop: impl Future<Output = ()>) {
         let Self { listener, router, limits, tls } = self;
         let connections = Arc::new(Semaphore::new(limits.connections_max));
@@ -124,7 +126,7 @@ impl Server {
             .header_read_timeout(limits.header_wait)
             .max_headers(HEADERS_MAX)
             .max_buf_size(BUFFER_BYTES_MAX)
-            // A client that sends nothing more may still read its response.
+            // A client that has closed its sending half may still read its response.
             .half_close(true);
         let http = Arc::new(http);
         let unfinished = UnfinishedBytes::new(limits.unfinished_bytes_max);
@@ -145,7 +147,7 @@ impl Server {
             let (stream, remote) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Most likely too many open files: let some go before the next try. Said once, not at each.
+                    // Probably too many open files: wait until some are closed. Only the first failure is logged.
                     if !std::mem::replace(&mut is_refused, true) {
                         tracing::warn!(%error, "a connection could not be accepted; it is tried again");
                     }
@@ -172,7 +174,8 @@ impl Server {
             accepted.spawn(tls.clone());
         }
         drop(listener);
-        // What has not begun to speak HTTP has nothing under way; what has ends when that is answered.
+        // A connection that has not begun HTTP has no request in progress and closes. Others close when theirs is
+        // answered.
         stopping.send_replace(true);
         tokio::select! {
             () = stopping.closed() => {}
@@ -183,7 +186,7 @@ impl Server {
     }
 }
 
-/// An accepted connection over which nothing has come yet.
+/// Accepted connection without any received bytes.
 struct AcceptedConnection {
     socket: Socket,
     remote: PeerAddress,
@@ -194,7 +197,7 @@ struct AcceptedConnection {
     unfinished: Arc<UnfinishedBytes>,
     stopping: watch::Receiver<bool>,
     crowded: watch::Receiver<bool>,
-    /// Held until the connection is over.
+    /// Held until the connection ends.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -210,7 +213,10 @@ impl AcceptedConnection {
                 Some(tls) => part.count_during(&socket, Box::pin(self.serve_encrypted(stream, tls))).await,
             };
             if served.is_none() {
-                tracing::debug!(peer = %self.remote.0, "connection closed: its request was not complete and others need the room");
+                tracing::debug!(
+                    peer = %self.remote.0,
+                    "connection closed: its request was not complete and others need the room"
+                );
             }
         });
     }

@@ -1,5 +1,5 @@
-//! How a browser shows who has signed in: a cookie that no page can read and that is sent to no other site, and with it, where something
-//! is to be changed, a token that only a page of ours can know.
+//! Session cookies of browsers. No page can read the cookie, and browsers send it to no other site. A change also
+//! requires a CSRF token, which only pages of the console know.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
@@ -13,30 +13,31 @@ use super::problem::Refused;
 use crate::access::{Credentials, Principal, SESSION_AGE_MAX, Session};
 use crate::openapi::{Operation, OperationInput};
 
-/// Where a page shows its token.
+/// Header with the CSRF token.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("baton-csrf");
 
-/// Begins the name of the cookie.
+/// Name of the cookie, without prefix and port.
 const COOKIE_NAME: &str = "baton-session";
 
-/// Begins the name of a cookie that browsers accept from this host alone, encrypted, for all paths: no neighboring subdomain and no
-/// unencrypted answer can put another in its place. Source: RFC 6265bis, section 4.1.3.2.
+/// Name prefix with which browsers accept a cookie only from this host, over TLS, and for all paths. Neither a sibling
+/// subdomain nor an unencrypted response can replace it. Source: RFC 6265bis, section 4.1.3.2.
 const OF_HOST: &str = "__Host-";
 
-/// The names under which the cookie of a session may come, the better one first. Behind a proxy that encrypts, the service
-/// cannot tell from a request without an `Origin` which one its browser was given.
+/// Returns the possible names of the session cookie, the preferred one first. Behind a TLS proxy, the service cannot
+/// tell from a request without an `Origin` which of them the browser received.
 fn cookie_names(headers: &HeaderMap, is_encrypted: bool) -> impl Iterator<Item = String> {
     let name = cookie_name(headers);
     [Some(format!("{OF_HOST}{name}")), (!is_encrypted).then_some(name)].into_iter().flatten()
 }
 
-/// The name of the cookie of the service at this host. Browsers send cookies to all ports of a host.
+/// Returns the cookie name for this host. It contains the port, because browsers send cookies to all ports of a host.
 fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     host.and_then(|host| host.port_u16()).map_or_else(|| COOKIE_NAME.to_owned(), |port| format!("{COOKIE_NAME}-{port}"))
 }
 
-/// What the cookie of a session holds, where a page of ours had it sent. `is_encrypted` says that the service itself encrypts.
+/// Returns the value of the session cookie, if the request is not cross-site. `is_encrypted` is true if the service
+/// itself terminates TLS.
 pub(super) fn cookie(headers: &HeaderMap, uri: &Uri, is_encrypted: bool) -> Option<String> {
     if !is_of_own_page(headers, uri) {
         return None;
@@ -48,7 +49,7 @@ pub(super) fn cookie(headers: &HeaderMap, uri: &Uri, is_encrypted: bool) -> Opti
     })
 }
 
-/// Whether a request may do what it asks for: with a cookie alone nothing is changed, as another site may have had it sent.
+/// Refuses a change that has a session cookie but no matching CSRF token, because another site may have caused it.
 pub(super) fn must_be_meant(session: Option<&Session>, method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
     let Some(session) = session.filter(|_| !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)) else {
         return Ok(());
@@ -57,22 +58,22 @@ pub(super) fn must_be_meant(session: Option<&Session>, method: &Method, headers:
     if is_meant { Ok(()) } else { Err(Refused::NoCsrfToken) }
 }
 
-/// Looks at every byte, wherever they differ, so that the time it takes tells nothing.
+/// Compares in constant time, so that the duration reveals nothing.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
 
-/// The session of which the cookie holds this ends with the answer.
+/// Response extension that ends the session with this cookie value.
 #[derive(Clone)]
 pub(super) struct EndsSession(pub(super) String);
 
-/// Who asks, for calls that are about just that.
+/// Authentication of the caller, for the calls that sign in and out.
 #[derive(Clone)]
 pub(crate) struct SignIn {
-    /// The credentials in force.
+    /// Credentials in force.
     pub(crate) credentials: Credentials,
-    /// What they have shown; `None` where nobody is asked.
+    /// The authenticated principal; `None` if callers are not authenticated.
     pub(crate) admitted: Option<Principal>,
     cookie_name: String,
     cookie: Option<String>,
@@ -86,7 +87,7 @@ impl SignIn {
         (headers, uri): (&HeaderMap, &Uri),
         is_encrypted: bool,
     ) -> Self {
-        // What encrypts may stand before the service.
+        // A proxy in front of the service may terminate TLS.
         let is_https = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
         let is_secure = is_encrypted || headers.get_all(ORIGIN).iter().any(is_https);
         let name = cookie_name(headers);
@@ -99,7 +100,7 @@ impl SignIn {
         }
     }
 
-    /// Has a browser keep this for as long as a session is good; nothing, where it is to forget it.
+    /// Returns the header that sets the cookie for the lifetime of a session, or removes it if there is no secret.
     pub(crate) fn set_cookie(&self, secret: Option<&str>) -> HeaderValue {
         let age = secret.map_or(0, |_| SESSION_AGE_MAX.as_millis() / 1_000);
         let (name, secret) = (&self.cookie_name, secret.unwrap_or_default());
@@ -108,14 +109,14 @@ impl SignIn {
         HeaderValue::try_from(cookie).unwrap_or(HeaderValue::from_static(""))
     }
 
-    /// Has the session of whoever asks end once they have this answer.
+    /// Ends the caller's session after this response.
     pub(crate) fn sign_out(&self, answer: &mut Response) {
         if let Some(secret) = self.cookie.clone().filter(|_| self.session().is_some()) {
             answer.extensions_mut().insert(EndsSession(secret));
         }
     }
 
-    /// The session of whoever asks, if they have signed in.
+    /// Returns the caller's session, if there is one.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.admitted.as_ref()?.session()
     }
@@ -124,7 +125,7 @@ impl SignIn {
 impl<S: Send + Sync> FromRequestParts<S> for SignIn {
     type Rejection = Refused;
 
-    /// The gate says who asks, where the call is one of these.
+    /// Returns the authentication that the gate added for these calls.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         parts.extensions.get::<Self>().cloned().ok_or(Refused::Unauthorized)
     }

@@ -1,4 +1,5 @@
-//! Holds requests to the shares of whoever sends them, has them worked on in turns, and counts the bytes that come and go.
+//! Quotas and turns of requests: admits them under the quotas of their sender, schedules them in turns, and counts
+//! their bytes.
 
 use std::task::{Context, Poll, ready};
 
@@ -13,15 +14,16 @@ use super::through::{Piece, Through, length, piece_of, through};
 use crate::fair::InTurn;
 use engine::shares::UnderWay;
 
-/// The segments of a path that say that a request is about tasks that were handed out, or may be.
+/// Path segments of calls about tasks that were, or may be, handed out.
 const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
 
-/// Whether calls of this path name tasks that were handed out. An exchange that names none says so when its body was read.
+/// Returns whether calls of this path name tasks that were handed out. An exchange that names none reports so after its
+/// body was read.
 pub(super) fn is_of_task(path: &str) -> bool {
     path.split('/').any(|segment| OF_TASKS.contains(&segment))
 }
 
-/// The same request, whose bytes count where somebody wants to know.
+/// Counts the bytes of the request, if a quota needs them.
 pub(super) fn counted(under_way: Option<&UnderWay>, request: Request) -> Request {
     match under_way.filter(|under_way| under_way.counts_bytes()) {
         Some(under_way) => request.map(|body| through(body, CountedBody(under_way.clone()))),
@@ -29,13 +31,13 @@ pub(super) fn counted(under_way: Option<&UnderWay>, request: Request) -> Request
     }
 }
 
-/// Has a request answered that was admitted.
+/// Answers an admitted request.
 pub(super) async fn answer(under_way: UnderWay, work: BoxFuture<'static, Response>) -> Response {
     let response = under_way.during(work).await;
     answer_within(under_way, response)
 }
 
-/// The same answer, whose body is part of the request still: what it waits for and how many bytes it has counts.
+/// Attaches the body to its request, so that its waiting time and its bytes count.
 pub(crate) fn answer_within(under_way: UnderWay, response: Response) -> Response {
     if response.body().size_hint().exact().is_some() && !under_way.counts_bytes() {
         return response;
@@ -43,7 +45,7 @@ pub(crate) fn answer_within(under_way: UnderWay, response: Response) -> Response
     response.map(|body| through(body, CountedBody(under_way)))
 }
 
-/// The body is part of a request.
+/// Body that belongs to a request.
 struct CountedBody(UnderWay);
 
 impl Through for CountedBody {
@@ -54,7 +56,7 @@ impl Through for CountedBody {
     }
 }
 
-/// Has a request answered in its domain's turns.
+/// Answers a request in its domain's turns.
 pub(super) fn in_turn(in_turn: InTurn, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
     Box::pin(async move {
         match in_turn.during(work).await {
@@ -64,7 +66,7 @@ pub(super) fn in_turn(in_turn: InTurn, work: BoxFuture<'static, Response>) -> Bo
     })
 }
 
-/// The same answer, whose body is part of the request still, and comes in turns.
+/// Attaches the body to its request, so that its pieces are produced in turns.
 pub(crate) fn in_turn_within(in_turn: InTurn, response: Response) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;
@@ -72,12 +74,12 @@ pub(crate) fn in_turn_within(in_turn: InTurn, response: Response) -> Response {
     response.map(|body| through(body, Ordered(in_turn)))
 }
 
-/// The body comes in turns.
+/// Body whose pieces are produced in turns.
 struct Ordered(InTurn);
 
 impl Through for Ordered {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
-        // What has begun is not refused.
+        // A response that has begun is not refused.
         let piece = ready!(self.0.poll(context, |context| piece_of(body, context)));
         Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }

@@ -1,8 +1,8 @@
 //! TCP sockets of connections, and the presence of their peers.
 //!
-//! hyper does not look at a peer while a call is under way, so that a client that closes its sending half after the request
-//! still gets its response. A closed sending half is also all that the service sees of a client that is gone. Only calls that
-//! take tasks must know the difference, and they cannot: they treat such a peer as gone ([`PeerPresence::left`]).
+//! During a call, hyper does not notice a peer that closes its sending half, so such a client still receives its
+//! response. But the service cannot distinguish it from a client that is gone. Calls that take tasks must not hand any
+//! to a client that is gone, so they treat both alike ([`PeerPresence::left`]).
 
 use std::convert::Infallible;
 use std::io::Result;
@@ -22,23 +22,23 @@ use tokio::sync::Notify;
 
 use crate::openapi::{Operation, OperationInput};
 
-/// Event of a peer that has closed its sending half, whether or not bytes before it are unread.
+/// Event of a peer that has closed its sending half, even if earlier bytes are unread.
 #[cfg(target_os = "linux")]
 const SENDING_HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]
 const SENDING_HALF_CLOSED: PollFlags = PollFlags::HUP;
 
-/// The other end of a connection, as far as the system knows.
+/// State of a connection's peer, as far as the system knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerState {
     Present,
-    /// The peer sends nothing more. It may still read.
+    /// The peer has closed its sending half. It may still read.
     SendsNoMore,
     /// The connection was reset.
     Reset,
 }
 
-/// A connected TCP socket. Clones share it; all of them belong to the task of one connection.
+/// Connected TCP socket. Clones share it; all of them belong to the task of one connection.
 #[derive(Clone)]
 pub(super) struct Socket(Arc<SharedSocket>);
 
@@ -50,9 +50,9 @@ struct SharedSocket {
 
 struct SocketInner {
     stream: TcpStream,
-    /// Bytes are unread although the runtime does not report them any more: the next read asks the system first.
+    /// There may be unread bytes that the runtime no longer reports: the next read asks the system first.
     has_unreported: bool,
-    /// Bytes read since the last call began or ended: those of an unfinished request or handshake.
+    /// Number of bytes read since the last call began or ended, which belong to an unfinished request or handshake.
     unfinished: usize,
 }
 
@@ -62,22 +62,22 @@ impl Socket {
         Self(Arc::new(SharedSocket { socket, has_left: AtomicBool::new(false), left: Notify::new() }))
     }
 
-    /// The presence of the peer, for the calls of this connection.
+    /// Returns the presence of the peer, for the calls of this connection.
     pub(super) fn presence(&self) -> PeerPresence {
         PeerPresence(Some(self.clone()))
     }
 
-    /// Bytes that were read and belong to no complete request.
+    /// Returns the number of bytes that were read and belong to no complete request.
     pub(super) fn unfinished(&self) -> usize {
         self.inner().unfinished
     }
 
-    /// Starts counting unfinished bytes from zero: a call has begun or ended.
+    /// Resets the count of unfinished bytes, when a call begins or ends.
     pub(super) fn reset_unfinished(&self) {
         self.inner().unfinished = 0;
     }
 
-    /// Waits for the first byte, without reading it; `None` at the end.
+    /// Waits for the first byte without consuming it; `None` at the end of the stream.
     pub(super) async fn peek(&self) -> Result<Option<u8>> {
         let mut first = [0];
         let peeked =
@@ -85,7 +85,7 @@ impl Socket {
         Ok((peeked.await? > 0).then_some(first[0]))
     }
 
-    /// Watches for the peer's departure while hyper does not read. The task is woken for whatever comes next.
+    /// Polls for the peer's departure while hyper does not read. The task wakes for the next event.
     pub(super) fn poll_departure(&self, context: &mut Context<'_>) -> Poll<PeerState> {
         if self.0.has_left.load(Ordering::Relaxed) {
             return Poll::Pending;
@@ -95,13 +95,13 @@ impl Socket {
             if inner.stream.poll_read_ready(context).is_pending() {
                 return Poll::Pending;
             }
-            let state = inner.look();
+            let state = inner.peer_state();
             if state != PeerState::Present {
                 drop(inner);
                 self.note_departure();
                 return Poll::Ready(state);
             }
-            // Bytes of a later request. They stay unread, and no longer hide what follows them.
+            // Bytes of a later request. They stay unread, and no longer hide the events after them.
             inner.has_unreported = true;
             let nothing: Result<()> =
                 inner.stream.try_io(Interest::READABLE, || Err(std::io::ErrorKind::WouldBlock.into()));
@@ -111,7 +111,7 @@ impl Socket {
 
     fn has_left(&self) -> bool {
         if !self.0.has_left.load(Ordering::Relaxed) {
-            if self.inner().look() == PeerState::Present {
+            if self.inner().peer_state() == PeerState::Present {
                 return false;
             }
             self.note_departure();
@@ -131,7 +131,7 @@ impl Socket {
 
 impl SocketInner {
     /// Asks the system for the state of the peer.
-    fn look(&self) -> PeerState {
+    fn peer_state(&self) -> PeerState {
         let mut polled = [PollFd::new(&self.stream, SENDING_HALF_CLOSED)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if poll(&mut polled, Some(&now)).is_err() {
@@ -151,7 +151,7 @@ impl SocketInner {
         if std::mem::take(&mut self.has_unreported) && buffer.remaining() > 0 {
             match rustix::io::read(&self.stream, buffer.initialize_unfilled()) {
                 Ok(bytes) => {
-                    // A full buffer may have left some.
+                    // If the buffer is full, more bytes may be unread.
                     self.has_unreported = bytes == buffer.remaining();
                     buffer.advance(bytes);
                     return Poll::Ready(Ok(()));
@@ -200,12 +200,12 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// Presence of the client that sent a request. Always present for requests that did not come over a socket.
+/// Presence of the client that sent a request. If the request has no socket, the client counts as present.
 #[derive(Clone, Default)]
 pub(crate) struct PeerPresence(Option<Socket>);
 
 impl PeerPresence {
-    /// Whether the client is gone or has closed its sending half, as the system knows at this moment.
+    /// Returns whether the client is gone or has closed its sending half, as the system knows now.
     pub(crate) fn has_left(&self) -> bool {
         self.0.as_ref().is_some_and(Socket::has_left)
     }
@@ -222,7 +222,7 @@ impl PeerPresence {
         }
     }
 
-    /// Takes tasks for the client. A client that has left takes none: the tasks go back to their list.
+    /// Takes tasks for the client. If the client has left, the tasks return to their list.
     pub(crate) async fn take<T: Default, E>(
         &self,
         tasks: impl Future<Output = std::result::Result<T, E>>,

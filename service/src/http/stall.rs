@@ -1,4 +1,4 @@
-//! Writes to a peer: they fail if the peer reads nothing for too long, or if this process may not answer any more.
+//! Writes to a peer, which fail if the peer reads nothing for too long, or if this process may no longer answer.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Whether this process may still answer. One whose lease on the store is over may not: another may have taken over since, and
-/// what was recorded here may be lost.
+/// Permission of this process to answer. It ends with the lease on the store: another process may have taken over, and
+/// changes recorded here may be lost.
 #[derive(Clone, Default)]
 pub struct MayAnswer(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl MayAnswer {
-    /// For as long as this says so. It is asked before each write.
+    /// Permits answers while the function returns true. It is called before each write.
     pub fn while_so(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(may)))
     }
@@ -28,7 +28,7 @@ impl MayAnswer {
     }
 }
 
-/// A stream whose writes fail once its peer has taken nothing for `wait`.
+/// Stream whose writes fail once its peer has read nothing for `wait`.
 pub(super) struct Stalling<S> {
     stream: S,
     wait: Duration,

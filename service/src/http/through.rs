@@ -1,4 +1,4 @@
-//! Bodies that hand on the pieces of another body, with something done for each of them.
+//! Bodies that wrap another body and process each of its pieces.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,27 +7,27 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, SizeHint};
 
-/// A piece of a body; none at its end.
+/// Piece of a body; `None` at its end.
 pub(super) type Piece = Option<Result<Frame<Bytes>, axum::Error>>;
 
-/// What is done for the pieces of a body.
+/// Processing of a body's pieces.
 pub(super) trait Through: Send + Unpin + 'static {
-    /// The next piece.
+    /// Returns the next piece.
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece>;
 }
 
-/// How many bytes of a body are in a piece.
+/// Returns the number of data bytes in a piece.
 pub(super) fn length(piece: &Piece) -> u64 {
     let data = piece.as_ref().and_then(|piece| piece.as_ref().ok()).and_then(Frame::data_ref);
     data.map_or(0, |bytes| bytes.len() as u64)
 }
 
-/// The next piece of a body, with nothing done for it.
+/// Returns the next piece of a body, unprocessed.
 pub(super) fn piece_of(body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
     Pin::new(body).poll_frame(context)
 }
 
-/// The same body, with something done for its pieces.
+/// Wraps a body with this processing.
 pub(super) fn through(body: Body, what: impl Through) -> Body {
     Body::new(Done { body, what })
 }

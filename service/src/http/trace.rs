@@ -1,11 +1,11 @@
-//! The trace that a request belongs to, by its headers.
+//! Trace context of a request, from its headers.
 //!
-//! Source: W3C Trace Context. What is malformed is ignored and not refused: a trace is about the request, and no part of it.
+//! Source: W3C Trace Context. A malformed context is ignored, because it must not make the request fail.
 
 use axum::http::HeaderMap;
 use history::TraceContext;
 
-/// See the module. More than one `traceparent` says nothing; more than one `tracestate` are parts of one.
+/// Returns the trace context. Several `traceparent` headers are invalid; several `tracestate` headers are joined.
 pub(crate) fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut given = headers.get_all("traceparent").iter();
     let (traceparent, None) = (given.next()?, given.next()) else { return None };
@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_taken_from_its_headers_and_what_is_malformed_is_ignored() {
+    fn a_malformed_trace_header_is_ignored() {
         let plain = TraceContext::from(GIVEN.parse::<history::Traceparent>().unwrap());
         let with = |state: &str| Some(TraceContext { tracestate: Some(state.to_owned()), ..plain.clone() });
         assert_eq!(read(&[("traceparent", GIVEN)]), Some(plain.clone()));

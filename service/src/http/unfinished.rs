@@ -1,5 +1,5 @@
-//! Memory of unfinished requests and handshakes: bytes that were read before the service can know the caller. Together they have
-//! one bound. If it is reached, the connection whose unfinished bytes are oldest is closed.
+//! Memory of unfinished requests and handshakes: bytes that were read before the caller can be known. They share one
+//! limit. If it is exceeded, the connection with the oldest unfinished bytes is closed.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -12,11 +12,11 @@ use futures_util::task::AtomicWaker;
 
 use super::socket::Socket;
 
-/// Bytes that unfinished requests and handshakes of all connections may take. Ours: 2,048 of the largest heads, and ten
-/// thousand clients that begin their TLS handshakes at once, at some 2 KiB each.
+/// Maximum number of bytes of unfinished requests and handshakes of all connections. Ours: 2,048 heads of maximum size,
+/// or ten thousand simultaneous TLS handshakes of some 2 KiB each.
 pub(super) const UNFINISHED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// All unfinished bytes of a server.
+/// Unfinished bytes of a server.
 pub(super) struct UnfinishedBytes {
     max: usize,
     state: Mutex<UnfinishedTable>,
@@ -36,7 +36,7 @@ struct UnfinishedConnection {
     close: Arc<CloseSignal>,
 }
 
-/// Tells a connection that it must close.
+/// Signal to a connection that it must close.
 #[derive(Default)]
 struct CloseSignal {
     is_sent: AtomicBool,
@@ -72,7 +72,7 @@ impl UnfinishedTable {
         }
     }
 
-    /// Closes the oldest connections until at most `max` bytes are left.
+    /// Closes the oldest connections until at most `max` bytes remain.
     fn make_room(&mut self, max: usize) {
         while self.total > max
             && let Some((_, oldest)) = self.connections.pop_first()
@@ -91,7 +91,7 @@ impl UnfinishedTable {
     }
 }
 
-/// The part of one connection in the unfinished bytes of its server.
+/// Unfinished bytes of one connection.
 pub(super) struct UnfinishedPart {
     all: Arc<UnfinishedBytes>,
     close: Arc<CloseSignal>,
@@ -105,8 +105,8 @@ impl UnfinishedPart {
         Self { all: Arc::clone(all), close: Arc::default(), number: None, bytes: 0 }
     }
 
-    /// Does the work of a connection and keeps count of its unfinished bytes. Returns `None` as soon as the connection must
-    /// close so that others have room.
+    /// Runs the work of a connection and counts its unfinished bytes. Returns `None` as soon as the connection must
+    /// close to free memory.
     pub(super) async fn count_during<W: Future>(&mut self, socket: &Socket, work: W) -> Option<W::Output> {
         let mut work = pin!(work);
         poll_fn(|context| {

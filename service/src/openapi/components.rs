@@ -1,30 +1,30 @@
-//! The named schemas of the document, in a form that generators of clients read: those of requests and of answers side by side,
-//! enumerations as such, and unions whose variants have names, told apart by a discriminator.
+//! Named schemas of the document, in a form that client generators understand: request and response schemas in one map,
+//! plain enumerations, and unions of named variants with a discriminator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-/// Where the document has its schemas.
+/// Path of the schemas in the document.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Where schemas of answers are until they are beside those of requests.
+/// Path of response schemas until they are merged with those of requests.
 const ANSWERS: &str = "#/components/answers/";
 
-/// What tells the variants of a union apart.
+/// Discriminator of unions.
 const TAG: &str = "type";
 
-/// What ends the name of a schema of answers whose name requests have for another one.
+/// Suffix of a response schema that differs from the request schema of the same name.
 const OF_ANSWERS: &str = "Output";
 
-/// Has a schema say in the plainest way what it says: no `true`, and one list of words for an enumeration.
+/// Simplifies a schema: no `true`, and one list of words for an enumeration.
 pub(crate) fn plain(schema: &mut Schema) {
     if schema.as_bool() == Some(true) {
         *schema = Schema::from(Map::new());
     }
     let Some(members) = schema.as_object_mut() else { return };
-    // Says the same as nothing.
+    // `true` is the default.
     if members.get("additionalProperties") == Some(&Value::Bool(true)) {
         members.remove("additionalProperties");
     }
@@ -41,7 +41,7 @@ pub(crate) fn plain(schema: &mut Schema) {
     members.insert("description".to_owned(), description.into());
 }
 
-/// The words of an enumeration, and what each means.
+/// Returns the words of an enumeration, and their descriptions.
 fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
     let (mut words, mut meanings) = (Vec::new(), Vec::new());
     for variant in variants {
@@ -58,8 +58,7 @@ fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
     Some((words, meanings.join("\n")))
 }
 
-/// Puts the schemas of requests and answers into one map, has the parts of the document that use them refer to it, and drops
-/// what nobody refers to.
+/// Merges request and response schemas into one map, updates the references in `users`, and drops unused schemas.
 pub(crate) fn combine<const N: usize>(
     requests: Map<String, Value>,
     answers: Map<String, Value>,
@@ -92,7 +91,7 @@ pub(crate) fn combine<const N: usize>(
     schemas
 }
 
-/// Names that stand for something else in requests than in answers, by themselves or by what they refer to.
+/// Returns the names whose request and response schemas differ, directly or through references.
 fn differing(requests: &Map<String, Value>, answers: &Map<String, Value>) -> BTreeSet<String> {
     let beside = |reference: &str| reference.strip_prefix(ANSWERS).map(|name| format!("{SCHEMAS}{name}"));
     let mut differing = BTreeSet::new();
@@ -118,7 +117,7 @@ fn differing(requests: &Map<String, Value>, answers: &Map<String, Value>) -> BTr
     }
 }
 
-/// Gives each variant of a union a schema of its own, whole, named after the variant and the union.
+/// Gives each variant of a union a complete schema, named after the variant and the union.
 fn name_variants(schemas: &mut Map<String, Value>) {
     let unions: Vec<(String, Vec<(String, Value)>)> =
         schemas.iter().filter_map(|(name, schema)| Some((name.clone(), variants(schema)?))).collect();
@@ -143,13 +142,13 @@ fn name_variants(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// The variants of a union of objects that are told apart by their tag.
+/// Returns the variants of a union of objects with a discriminator, by tag.
 fn variants(schema: &Value) -> Option<Vec<(String, Value)>> {
     let tag = |variant: &Value| Some(variant.pointer(&format!("/properties/{TAG}/const"))?.as_str()?.to_owned());
     schema.get("oneOf")?.as_array()?.iter().map(|variant| Some((tag(variant)?, variant.clone()))).collect()
 }
 
-/// Adds what an object says to what another one does; its description comes before that one's.
+/// Adds the members of `more` to an object. Its description comes first.
 fn merge(into: &mut Value, more: &Value) {
     let (Some(into), Some(more)) = (into.as_object_mut(), more.as_object()) else { return };
     for (member, value) in more {
@@ -168,7 +167,7 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-/// Has every reference that `to` answers for lead there.
+/// Replaces every reference for which `to` returns another one.
 fn redirect(value: &mut Value, to: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::Object(members) => {
@@ -184,7 +183,7 @@ fn redirect(value: &mut Value, to: &impl Fn(&str) -> Option<String>) {
     }
 }
 
-/// The names of the schemas that a value refers to.
+/// Returns the names of all referenced schemas.
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! What somebody who operates a run does to one of its activities by hand.
+//! Manual operations on an activity of a run.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,10 +11,10 @@ use super::workflows::{RunQuery, run_ref, tell};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json};
 
-/// What each of these calls takes beside its body: the activity that the path and the query name, and who asks.
+/// Inputs of these calls besides the body.
 type OnActivity = (AppState, Path<3>, Params<RunQuery>, IdempotencyKey, Caller);
 
-/// Has it done.
+/// Submits the command.
 async fn act(on: OnActivity, act: ActivityCommand, by_hand: ByHand) -> Answer {
     let (State(engine), Path([domain, id, activity_id]), Params(query), key, caller) = on;
     let verb = match &act {

@@ -1,4 +1,4 @@
-//! The call that reads the audit log.
+//! Reads the audit log.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::http::{Answer, Refused, json};
 use crate::openapi::{Operation, OperationInput};
 use engine::Refusal;
 
-/// Entries of a page unless asked otherwise. Ours: a screen or two.
+/// Default number of entries on a page. Ours: a screen or two.
 const PAGE_DEFAULT: usize = 100;
 
-/// Most entries of a page. Ours: some hundred kilobytes.
+/// Maximum number of entries on a page. Ours: some hundred kilobytes.
 const PAGE_MAX: usize = 1_000;
 
-/// The log of this process.
+/// Audit log of this process.
 pub(super) struct Log(Arc<AuditLog>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Log {
@@ -49,7 +49,7 @@ pub(super) struct AuditListParams {
     limit: Option<usize>,
 }
 
-/// A page of entries, as they stand in the files.
+/// Page of entries, as stored in the files.
 #[skip_serializing_none]
 #[derive(Serialize)]
 struct ListedEntries {
@@ -58,7 +58,7 @@ struct ListedEntries {
     last: u64,
 }
 
-/// Reads the files on a thread of its own: neither the log's writer nor other requests wait for it.
+/// Reads the files on a blocking thread, so that neither the log's writer nor other requests wait.
 pub(super) async fn list(Params(query): Params<AuditListParams>, Log(log): Log) -> Answer {
     let limit = query.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {

@@ -1,4 +1,5 @@
-//! Every call of the API, once: its route, its handler, and what the handler's signature does not say of it.
+//! The table of all calls: the route of each one, its handler, and the documentation that the handler's signature does
+//! not contain.
 
 mod by_hand;
 mod codes;

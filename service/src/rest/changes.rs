@@ -1,4 +1,4 @@
-//! Streams that say that something in a domain, or in any of them, has changed, for pages that show it.
+//! Event streams that report changes in one or all domains, for pages that show them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,25 +17,25 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState};
 use engine::DomainWatch;
 
-/// How far apart messages are at least, so that one stands for many changes. Ours: pages read something anew for each.
+/// Minimum time between messages, so that one reports many changes. Ours: pages reload data for each message.
 const MESSAGES_APART: Duration = Duration::from_secs(1);
 
-/// What comes first, so that whoever asks knows that changes are told from now on.
+/// First message, which confirms that changes are reported from now on.
 const BEGINS: Bytes = Bytes::from_static(b": from now on\n\n");
 
 const CHANGED: Bytes = Bytes::from_static(b"event: changed\ndata: {}\n\n");
 
-enum Told {
-    Nothing,
-    ThatItBegins,
-    AChange,
+enum StreamProgress {
+    New,
+    Begun,
+    Changed,
 }
 
-/// Domains that one stream follows at most. Ours: each is looked at when one of them has news.
+/// Maximum number of domains of one stream. Ours: each is polled when one of them changes.
 const DOMAINS_MAX: usize = 100;
 
 pub(super) async fn follow(State(engine): AppState, Path([domain]): Path<1>, _: NoQuery) -> Answer {
-    Ok(told(vec![engine.views().watch_domain(&domain).await?]))
+    Ok(change_stream(vec![engine.views().watch_domain(&domain).await?]))
 }
 
 pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Caller) -> Answer {
@@ -44,22 +44,22 @@ pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Call
     for domain in domains.take(DOMAINS_MAX) {
         watching.push(engine.views().watch_domain(&domain.name).await?);
     }
-    // Whoever reads server-sent events asks again when they end, but after this.
-    Ok(if watching.is_empty() { StatusCode::NO_CONTENT.into_response() } else { told(watching) })
+    // Readers of server-sent events reconnect when a stream ends, but not after this status.
+    Ok(if watching.is_empty() { StatusCode::NO_CONTENT.into_response() } else { change_stream(watching) })
 }
 
-/// A message for news of any of them; ends when the service stops.
-fn told(watching: Vec<DomainWatch>) -> Response {
-    let messages = stream::unfold((watching, Told::Nothing), |(mut watching, told)| async move {
-        match told {
-            Told::Nothing => return Some((Ok::<_, Infallible>(BEGINS), (watching, Told::ThatItBegins))),
-            Told::ThatItBegins => {}
-            // The only timer there is: while nothing happens there is none.
-            Told::AChange => tokio::time::sleep(MESSAGES_APART).await,
+/// Sends a message for each change in any of the domains, until the service stops.
+fn change_stream(watching: Vec<DomainWatch>) -> Response {
+    let messages = stream::unfold((watching, StreamProgress::New), |(mut watching, progress)| async move {
+        match progress {
+            StreamProgress::New => return Some((Ok::<_, Infallible>(BEGINS), (watching, StreamProgress::Begun))),
+            StreamProgress::Begun => {}
+            // A timer runs only after a change.
+            StreamProgress::Changed => tokio::time::sleep(MESSAGES_APART).await,
         }
         let news = watching.iter_mut().map(|domain| Box::pin(domain.changed()));
-        let (goes_on, ..) = future::select_all(news).await;
-        goes_on.then_some((Ok(CHANGED), (watching, Told::AChange)))
+        let (continues, ..) = future::select_all(news).await;
+        continues.then_some((Ok(CHANGED), (watching, StreamProgress::Changed)))
     });
     let mut response = Response::new(Body::from_stream(messages));
     let headers = response.headers_mut();

@@ -54,12 +54,12 @@ pub(super) async fn late_runs(
 }
 
 fn late_deadlines(late: &LateRun) -> Vec<body::LateDeadline> {
-    let told = late.deadlines.iter().map(|it| {
+    let deadlines = late.deadlines.iter().map(|it| {
         let body::Deadline { at, what, scheduled_event_id, name } =
             deadline(&late.run, UpcomingChange { at: it.at, what: it.what });
         body::LateDeadline { what, scheduled_event_id, name, at, repaired_at: it.repaired_at }
     });
-    told.collect()
+    deadlines.collect()
 }
 
 pub(super) async fn repair_deadlines(on: OnRun, Json(by_hand): Json<body::ByHand>) -> Answer {

@@ -1,4 +1,4 @@
-//! A run as it stands: the description that callers read.
+//! Descriptions of runs.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -147,7 +147,7 @@ pub(super) fn deadline(run: &Run, coming: UpcomingChange) -> body::Deadline {
     body::Deadline { at: coming.at, what: what.to_owned(), scheduled_event_id, name }
 }
 
-/// A description for who may not see payloads.
+/// Removes payloads from a description.
 fn redact_payloads(body: &mut body::Described) {
     body.details_line = None;
     if let Some(failing) = &mut body.failing {
@@ -158,7 +158,8 @@ fn redact_payloads(body: &mut body::Described) {
     }
 }
 
-/// Which activities were scheduled again after they had succeeded. The name of the newest is in the history alone.
+/// Returns the activities that were scheduled again after they had succeeded. The name of the newest is only in the
+/// history.
 async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::RepeatedActivities>, Refused> {
     let Some(Repeated { times, scheduled_event_id: event_id }) = run.successes.repeated() else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
@@ -170,8 +171,9 @@ async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<bod
     Ok(Some(body::RepeatedActivities { times, event_id, activity_id }))
 }
 
-/// The reason of a closed run, read from its last event: rows of lists may be older than the reasons in them, and only those of
-/// the newest run of a workflow id are at hand. A run whose last event cannot be read is described without it.
+/// Reads the close reason of a run from its last event: rows of lists may predate the reasons in them, and only those
+/// of the newest run of a workflow id are available. If the last event cannot be read, the description omits the
+/// reason.
 async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseReason, Refused> {
     if run.is_open() {
         return Ok(CloseReason::default());
@@ -186,7 +188,7 @@ async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseRe
     Ok(CloseReason::find(&events).unwrap_or_default())
 }
 
-/// How deciders fail at a run, where they do. Why they do is in its history alone.
+/// Returns the failures of a run's deciders. The reason is only in the history.
 async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::FailingTurns>, Refused> {
     let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };

@@ -1,5 +1,6 @@
-//! The `OpenAPI` document, from the code. `calls.rs` writes each call down once, for the router and for the document. What the service
-//! answers is recorded in `openapi.json.gz`, which a test holds to what is made here: the program has no code for schemas then.
+//! The `OpenAPI` document, generated from the code. `calls.rs` lists each call once, for the router and for the
+//! document. The service returns the copy in `openapi.json.gz`, so that the binary needs no code for schemas. A test
+//! compares it with the generated document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -22,7 +23,7 @@ use crate::openapi::{Operation, OperationHandler, combine, header, parameter, pl
 
 type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
-/// One thing that a call may answer.
+/// Possible response of a call.
 struct CallReply {
     status: u16,
     what: &'static str,
@@ -30,7 +31,8 @@ struct CallReply {
     headers: Vec<(&'static str, &'static str)>,
 }
 
-/// What the signature of a handler does not say of a call. Without schemas, unless it is for the document (`DOC`).
+/// Documentation of a call that the signature of its handler does not contain. It has schemas only for the document
+/// (`DOC`).
 pub(crate) struct Doc<const DOC: bool> {
     id: &'static str,
     summary: &'static str,
@@ -39,7 +41,7 @@ pub(crate) struct Doc<const DOC: bool> {
 }
 
 impl<const DOC: bool> Doc<DOC> {
-    /// A call's name for programs, and what it does.
+    /// Returns the documentation of a call with this operation id and summary.
     pub(crate) fn of(id: &'static str, summary: &'static str) -> Self {
         Self { id, summary, replies: Vec::new(), refusals: Vec::new() }
     }
@@ -49,7 +51,7 @@ impl<const DOC: bool> Doc<DOC> {
         self
     }
 
-    /// The last answer may be a `T` of this media type.
+    /// Adds a `T` with this media type to the last response.
     fn or<T: JsonSchema>(mut self, kind: &'static str) -> Self {
         if DOC && let Some(reply) = self.replies.last_mut() {
             reply.content.push((kind, |schemas| schemas.subschema_for::<T>()));
@@ -57,27 +59,27 @@ impl<const DOC: bool> Doc<DOC> {
         self
     }
 
-    /// It may answer with a `T`.
+    /// Adds a JSON response.
     pub(crate) fn answers<T: JsonSchema>(self, status: u16, what: &'static str) -> Self {
         self.reply(status, what).or::<T>("application/json")
     }
 
-    /// It may answer with a text.
+    /// Adds a text response.
     pub(crate) fn answers_text(self, kind: &'static str, what: &'static str) -> Self {
         self.reply(200, what).or::<String>(kind)
     }
 
-    /// It may answer without a body.
+    /// Adds a response without a body.
     pub(crate) fn answers_nothing(self, status: u16, what: &'static str) -> Self {
         self.reply(status, what)
     }
 
-    /// The last answer may have this form as well.
+    /// Adds a text form to the last response.
     pub(crate) fn or_text(self, kind: &'static str) -> Self {
         self.or::<String>(kind)
     }
 
-    /// The last answer carries this header.
+    /// Adds a header to the last response.
     pub(crate) fn with_header(mut self, name: &'static str, what: &'static str) -> Self {
         if let Some(reply) = self.replies.last_mut() {
             reply.headers.push((name, what));
@@ -85,14 +87,14 @@ impl<const DOC: bool> Doc<DOC> {
         self
     }
 
-    /// It may be refused with a problem that has one of these codes, beside those that every call may be refused with.
+    /// Adds error codes to those that every call shares.
     pub(crate) fn refuses(mut self, status: u16, codes: &'static [&'static str]) -> Self {
         self.refusals.push((status, codes));
         self
     }
 }
 
-/// The media type of problems (RFC 9457).
+/// Media type of problem documents (RFC 9457).
 const PROBLEM: &str = "application/problem+json";
 
 struct CallRow<const DOC: bool> {
@@ -103,7 +105,7 @@ struct CallRow<const DOC: bool> {
     doc: Doc<DOC>,
 }
 
-/// The calls of the API: their routes, or (`DOC`) what the document says of them.
+/// Calls of the API: their routes, or (`DOC`) their documentation.
 pub(crate) struct CallTable<const DOC: bool> {
     routes: Routes,
     calls: Vec<CallRow<DOC>>,
@@ -139,7 +141,7 @@ impl<const DOC: bool> CallTable<DOC> {
         Self { routes: Routes::none(), calls: Vec::new() }
     }
 
-    /// A call that reads.
+    /// Adds a call that reads.
     pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc<DOC>) -> Self
     where
         H: Handler<T, Front> + OperationHandler<D>,
@@ -176,7 +178,7 @@ impl CallTable<false> {
 }
 
 impl CallTable<true> {
-    /// The document.
+    /// Generates the document.
     pub(crate) fn document(&self) -> Value {
         let settings = |place: &str| {
             let settings = SchemaSettings::draft2020_12().with(|it| {
@@ -211,14 +213,14 @@ impl CallTable<true> {
                 "schemas": schemas,
                 "responses": responses,
                 "securitySchemes": {
-                    "secret": { "type": "http", "scheme": "bearer", "description": "Where the service knows credentials." },
+                    "secret": { "type": "http", "scheme": "bearer", "description": SECRET_DESCRIPTION },
                 },
             },
         })
     }
 }
 
-/// The document as it is answered: compact JSON.
+/// Returns the recorded document as compact JSON.
 pub fn recorded_document() -> Bytes {
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         let (mut recorded, mut text) = (GzDecoder::new(include_bytes!("openapi.json.gz").as_slice()), Vec::new());
@@ -228,12 +230,15 @@ pub fn recorded_document() -> Bytes {
     DOCUMENT.clone()
 }
 
-/// What holds for every call.
-const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any JSON \
-    value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; in answers, \
-    pass over those that you do not know.";
+/// Description of the security scheme.
+const SECRET_DESCRIPTION: &str = "Where the service knows credentials.";
 
-/// What calls are about, in which a program sees them side by side.
+/// Introduction of the document.
+const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any \
+    JSON value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; \
+    in answers, pass over those that you do not know.";
+
+/// Groups of calls in the document.
 const TAGS: [(&str, &str); 6] = [
     ("domains", "Domains, in which all names are."),
     ("types", "Registered types of workflows and activities."),
@@ -243,7 +248,7 @@ const TAGS: [(&str, &str); 6] = [
     ("service", "The process itself."),
 ];
 
-/// What the calls of a path are about.
+/// Returns the group of a path.
 fn tag(path: &str) -> &'static str {
     let mut segments = path.split('/').skip(1);
     match (segments.next(), segments.next(), segments.nth(1)) {
@@ -258,7 +263,7 @@ fn tag(path: &str) -> &'static str {
     }
 }
 
-/// What every call below `/v1` may be refused with.
+/// Error codes of all calls below `/v1`.
 const REFUSALS: [(u16, &[&str]); 8] = [
     (400, &["bad-header", "bad-path", "bad-query"]),
     (
@@ -283,18 +288,18 @@ const REFUSALS: [(u16, &[&str]); 8] = [
     (503, &["outcome-unknown", "overloaded", "stopping", "unavailable"]),
 ];
 
-/// What every call may be refused with, whatever it is.
+/// Error codes of all calls.
 const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header", "not-encrypted"]), (421, &["misdirected"])];
 
-/// What a call that changes something may be refused with, whether or not it has a body.
+/// Error codes of calls that write, with or without a body.
 const REFUSALS_OF_WRITES: [(u16, &[&str]); 2] = [(415, &["unsupported-media-type"]), (507, &["disk-full"])];
 
-/// What a call that the audit log has an entry of may be refused with, and the name of this among the problems that calls share.
+/// Error codes of calls with an audit entry, and the name of the 503 in the shared responses.
 const REFUSALS_OF_CHANGES: [(u16, &[&str]); 1] =
     [(503, &["audit-log-unavailable", "outcome-unknown", "overloaded", "stopping", "unavailable"])];
 const CHANGE_UNAVAILABLE: &str = "ChangeUnavailable";
 
-/// What a call with a body may be refused with, too.
+/// Error codes of calls with a body.
 const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
     (400, &["bad-json", "invalid-field"]),
     (408, &["body-too-slow"]),
@@ -302,14 +307,14 @@ const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
     (415, &["unsupported-media-type"]),
 ];
 
-/// Requests refuse fields that they do not know, also in types that pass over them elsewhere.
+/// Refuses unknown fields in requests, also in types that ignore them elsewhere.
 fn refuse_unknown_fields(schema: &mut Schema) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), false.into());
     }
 }
 
-/// What stands for what varies in a path.
+/// Returns the description of a path parameter.
 fn segment(name: &str) -> &'static str {
     match name {
         "domain" => "The domain.",
@@ -323,7 +328,7 @@ fn segment(name: &str) -> &'static str {
     }
 }
 
-/// The problems that a call may answer, by their status.
+/// Returns the problem responses of a call, by status.
 fn problems(call: &CallRow<true>, has_body: bool) -> Map<String, Value> {
     let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
     let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &REFUSALS_EVERYWHERE };
@@ -351,16 +356,16 @@ fn problems(call: &CallRow<true>, has_body: bool) -> Map<String, Value> {
     codes.into_iter().map(response).collect()
 }
 
-/// Problems that many calls share, by their status's name.
+/// Returns problem responses that many calls share, by name of their status.
 fn shared_problems() -> Map<String, Value> {
-    // Where a status is in both, calls with a body have a larger set of codes, of their own.
+    // If a status is in both lists, calls with a body use a separate, larger set of codes.
     let refusals = REFUSALS_OF_BODIES.iter().chain(&REFUSALS);
     let named = refusals.map(|refusal| (shared_name(refusal.0), refusal));
     let named = named.chain(REFUSALS_OF_CHANGES.iter().map(|refusal| (CHANGE_UNAVAILABLE.to_owned(), refusal)));
     named.map(|(name, (status, codes))| (name, problem(*status, &codes.iter().copied().collect()))).collect()
 }
 
-/// `404` is `NotFound`.
+/// Returns the name of a shared response, such as `NotFound` for 404.
 fn shared_name(status: u16) -> String {
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     reason.unwrap_or_default().replace(' ', "")

@@ -1,4 +1,4 @@
-//! Domains.
+//! Handlers for domains.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -1,5 +1,5 @@
-//! Exchanges: many answers to tasks of one list in one request, each judged by itself, and as many tasks as there is room for, as they
-//! come.
+//! Exchanges: one request with several answers to tasks of one list, each accepted or refused separately, and with
+//! slots for new tasks, which are returned as they arrive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,23 +29,23 @@ use crate::openapi::{Operation, OperationInput};
 use engine::shares::Asking;
 use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
 
-/// How long the receipt of a single answer may wait for the task that comes next, to go with it. Ours: a program that does one task at a time
-/// has that within a millisecond, where others are as quick; and nothing waits for the receipt meanwhile. One that does several at a time has
-/// other slots that come first, and may hold back its next answers until it has the receipt.
+/// Time for which a single receipt waits for the next task, to be sent with it. Ours: a client that does one task at a
+/// time gets the next one within a millisecond if others are as quick, and does not need the receipt before. A client
+/// with several tasks may hold back its next answers until it has the receipt, so it does not wait.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// How long slots stand by for answers that are being recorded. Ours: many times what that takes, and little of any task's time. Where a store
-/// is slower than that, the tasks that have come go to others: here they would wait for the receipts.
+/// Time for which slots wait while answers are recorded. Ours: many times the usual duration, and short compared with
+/// any task. If the store is slower, waiting tasks go to other pollers, because here they would wait for the receipts.
 const STAND_BY: Duration = Duration::from_millis(500);
 
-/// The media type of what comes line by line.
+/// Media type of responses in lines.
 const LINES: &str = "application/x-ndjson";
 
-/// How a caller wants to be answered.
+/// Preferences for the response.
 pub(super) struct HowToAnswer {
-    /// How long to wait for tasks, where that is said.
+    /// Time to wait for tasks, if given.
     wait: Option<Duration>,
-    /// Line by line, as things come.
+    /// True if each result is sent as a line once it is available.
     lines: bool,
 }
 
@@ -63,26 +63,27 @@ impl OperationInput for HowToAnswer {
         PreferWait::describe(call);
         call.header(
             "Accept",
-            "`application/x-ndjson`: a line with the receipts as soon as the answers are durable, and one each time that tasks come, \
-             until each slot has its own or the wait is over. Otherwise all comes at once, with the first tasks.",
+            "`application/x-ndjson`: a line with the receipts as soon as the answers are durable, and one each time \
+             that tasks come, until each slot has its own or the wait is over. Otherwise all comes at once, with the \
+             first tasks.",
         );
     }
 }
 
-/// Who exchanges what on which list.
+/// Context of an exchange.
 struct Exchange {
     engine: Arc<Engine>,
     caller: Caller,
     domain: String,
     list: String,
     audit: AuditEach,
-    /// As the audit log has it.
+    /// Name of the call in the audit log.
     call: &'static str,
     level: Level,
 }
 
 impl Exchange {
-    /// An exchange without answers is a poll, and goes on its caller's shares like any other.
+    /// Applies the caller's quotas to an exchange without answers, which is a poll.
     fn must_have_share(&self, answers: usize) -> Result<(), Refused> {
         if answers > EXCHANGE_ANSWERS_MAX {
             let problem = format!("has {answers} answers, at most {EXCHANGE_ANSWERS_MAX} are allowed");
@@ -100,7 +101,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The slots that are to be filled. They wait already while answers are recorded.
+    /// Returns the slots to fill. They already wait while answers are recorded.
     async fn slots(&self, (room, slots): (u32, Vec<u32>), poll: &Poll, has_answers: bool) -> Result<Slots, Refused> {
         let problem = match usize::try_from(room) {
             Ok(0..=SLOTS_MAX) if room == 0 || slots.is_empty() => None,
@@ -114,7 +115,7 @@ impl Exchange {
         let (of, is_decider) = ((self.domain.as_str(), self.list.as_str()), self.level == Level::Decider);
         let tasks = self.engine.tasks();
         let mut slots = match tasks.slots(is_decider, of, poll, slots).await {
-            // Answers are recorded all the same.
+            // The answers are recorded even if the poll exceeds a quota.
             Err(Refusal::QuotaExceeded(_)) if has_answers => tasks.slots(is_decider, of, poll, Vec::new()).await?,
             slots => slots?,
         };
@@ -124,7 +125,7 @@ impl Exchange {
         Ok(slots)
     }
 
-    /// All receipts.
+    /// Waits for all receipts.
     async fn receipts<F: Future<Output = AnswerReceipt>>(mut all: JoinAll<F>, slots: &mut Slots) -> Vec<AnswerReceipt> {
         if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut all).await {
             return receipts;
@@ -133,7 +134,7 @@ impl Exchange {
         all.await
     }
 
-    /// Has one answer recorded, with its entry in the audit log before.
+    /// Records one answer, after its entry in the audit log.
     async fn receipt(
         &self,
         token: &str,
@@ -161,7 +162,7 @@ impl Exchange {
         AnswerReceipt { problem, warnings }
     }
 
-    /// What a token says of itself must be what the path says: that is what the caller may do.
+    /// Refuses a token of another list, because the caller's permission covers only the list in the path.
     fn must_be_of_list(&self, domain: &str, list: &str) -> Result<(), Refused> {
         if domain == self.domain && list == self.list {
             return Ok(());
@@ -220,7 +221,7 @@ fn must_be_one(of: &str) -> Refused {
     Fault::Invalid { field: "answers".to_owned(), problem }.into()
 }
 
-/// What an exchange takes beside its body: the list that the path names, and who asks.
+/// Inputs of an exchange besides the body.
 type OnExchange = (AppState, Path<2>, NoQuery, HowToAnswer, Caller, PeerPresence);
 
 pub(super) async fn turns(
@@ -277,13 +278,13 @@ pub(super) async fn activities(
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
 
-/// What comes into slots.
+/// Tasks that arrive in slots.
 struct TasksOf {
     engine: Arc<Engine>,
     slots: Slots,
     is_decider: bool,
     peer: PeerPresence,
-    /// Whose they are, until something comes: with nothing they are told where else tasks wait.
+    /// Caller and domain, until a task arrives: an empty result reports other lists with waiting tasks.
     waits: Option<(Caller, String)>,
 }
 
@@ -294,7 +295,8 @@ impl TasksOf {
         Self { engine, slots, is_decider: level == Level::Decider, peer, waits }
     }
 
-    /// The next that come, as JSON with these receipts, and what says that they were delivered; nothing where nothing more comes.
+    /// Returns the next tasks as JSON with these receipts, and the delivery receipts of the tasks. `None` if no more
+    /// tasks follow.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         if self.is_decider {
             let found = self.peer.take(self.engine.tasks().next_turns(&mut self.slots)).await;
@@ -305,7 +307,8 @@ impl TasksOf {
         }
     }
 
-    /// The first that come, with all that are on their way by then: the only ones of an exchange that is answered at once.
+    /// Returns the first tasks together with all that arrive at the same time. They are the only ones of an exchange
+    /// with a single response.
     async fn only(&mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
         let receipts = Some(receipts);
         let rendered = if self.is_decider {
@@ -320,7 +323,7 @@ impl TasksOf {
         rendered.unwrap_or_default()
     }
 
-    /// There is no need to say where else tasks wait if more tasks follow.
+    /// Omits the report on other lists if more tasks follow.
     fn forget_other_lists(&mut self) {
         if !self.slots.are_filled() {
             self.waits = None;
@@ -333,7 +336,7 @@ impl TasksOf {
         found: Result<Vec<(u32, Delivery<T>)>, Refusal>,
         body: impl Fn(T) -> B,
     ) -> Option<(Vec<u8>, Vec<Receipt>)> {
-        // The answers were recorded; only the poll came to nothing, as any poll may.
+        // The answers were recorded; only the poll failed.
         let found = found.unwrap_or_else(|refusal| {
             tracing::debug!(%refusal, "no further tasks");
             Vec::new()
@@ -363,7 +366,7 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
     let mut piece = has_answers.then(|| (line(bytes_of(&first)), Vec::new()));
     let mut next = next_line(tasks);
     if may_linger {
-        // What comes next may be there in a moment, and then goes with it in one write.
+        // If the next task arrives immediately, it is sent in the same write.
         match tokio::time::timeout(LINGER, &mut next).await {
             Ok(None) => next = Box::pin(std::future::ready(None)),
             Ok(Some(((bytes, delivered), tasks))) => {
@@ -382,16 +385,16 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(LINES));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // What stands between is to pass on each line when it comes. Source: nginx, `proxy_buffering`.
+    // Proxies must pass on each line immediately. Source: nginx, `proxy_buffering`.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
 
-/// How an answer with tasks ends.
+/// End of a response with tasks.
 const END_OF_TASKS: &[u8] = b"]}";
 
-/// One answer in pieces: the first, and the tasks that had no room beside its own. They are read as the connection takes
-/// them, so that the whole is never in memory.
+/// Returns one response in pieces: the first one, and the tasks that did not fit in it. They are read as the connection
+/// takes them, so the whole response is never in memory.
 fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static, Piece> {
     let pieces = stream::unfold((Some(first), tasks, false), |(first, mut tasks, has_tasks)| async move {
         let (mut bytes, delivered) = match first {
@@ -413,10 +416,11 @@ fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static,
     Box::pin(pieces)
 }
 
-/// How an answer begins that has tasks alone.
+/// Beginning of a response with tasks only.
 const START_OF_TASKS: &[u8] = br#"{"tasks":["#;
 
-/// What comes next, as a line; `None` at the end. Not to be dropped while more is wanted: what it has taken would go back.
+/// Returns the next tasks as a line; `None` at the end. Dropping the future returns the tasks that it has taken to
+/// their list.
 fn next_line(mut tasks: TasksOf) -> BoxFuture<'static, Option<(Piece, TasksOf)>> {
     Box::pin(async move {
         let (bytes, delivered) = tasks.next(None).await?;
@@ -424,10 +428,10 @@ fn next_line(mut tasks: TasksOf) -> BoxFuture<'static, Option<(Piece, TasksOf)>>
     })
 }
 
-/// A piece of what is answered, with what says that its tasks were delivered.
+/// Piece of a response, with the delivery receipts of its tasks.
 type Piece = (Bytes, Vec<Receipt>);
 
-/// One line: what breaks lines in a payload, between its tokens, becomes a space.
+/// Returns one line. Line breaks between the tokens of a payload become spaces.
 fn line(mut bytes: Vec<u8>) -> Bytes {
     let mut at = 0;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'\n', b'\r', rest)) {

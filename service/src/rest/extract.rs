@@ -1,4 +1,4 @@
-//! Reading requests: headers, queries, paths. Everything that is wrong is said.
+//! Extractors for headers, queries and paths. They report every error.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use uuid::Uuid;
 use crate::http::{AppState, Refused, named, other_segments, trace_of};
 use crate::openapi::{Operation, OperationInput};
 
-/// The longest wait that a request may ask for. Source: SWF's 60 seconds.
+/// Maximum wait of a request. Source: SWF's 60 seconds.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The longest `Idempotency-Key`, in characters. Ours.
+/// Maximum length of an `Idempotency-Key` in characters. Ours.
 const KEY_CHARS_MAX: usize = 255;
 
-/// The segments of the path that vary, decoded, by position.
+/// Decoded path parameters by position.
 pub(super) struct Path<const N: usize>(pub(super) [String; N]);
 
 impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
@@ -38,14 +38,14 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
 }
 
 impl<const N: usize> OperationInput for Path<N> {
-    /// The document takes them from the path.
+    /// The document describes path parameters itself.
     fn describe(_: &mut Operation<'_>) {}
 }
 
-/// What a call takes that is about what its path names in a domain, such as a type or a schedule.
+/// Inputs of a call for a named item of a domain, such as a type or a schedule.
 pub(super) type OnNamed = (AppState, Path<2>, NoQuery);
 
-/// A query string. Unknown parameters are refused by the type.
+/// Query string. Its type refuses unknown parameters.
 pub(super) struct Params<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -62,7 +62,7 @@ impl<T: JsonSchema> OperationInput for Params<T> {
     }
 }
 
-/// No query string: a parameter is a mistake of the caller's.
+/// Empty query string. Any parameter is refused.
 pub(super) struct NoQuery;
 
 impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
@@ -86,7 +86,7 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     query.map(|query| query.0).map_err(|error| Refused::BadQuery(error.to_string()))
 }
 
-/// `Prefer: wait=N`, in seconds; at most a minute.
+/// Parses `Prefer: wait=N`, in seconds; at most a minute.
 fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     let bad =
         |problem: &str| Refused::BadHeader { header: HeaderName::from_static("prefer"), problem: problem.to_owned() };
@@ -106,7 +106,8 @@ fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     Ok(None)
 }
 
-/// `Prefer: wait=N`. A request that waits keeps no headers, and not the buffer that they came in.
+/// Value of `Prefer: wait=N`. Extracted as a value, so that a waiting request keeps neither its headers nor their
+/// buffer.
 pub(super) struct PreferWait(pub(super) Option<Duration>);
 
 impl<S: Send + Sync> FromRequestParts<S> for PreferWait {
@@ -114,7 +115,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PreferWait {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         let wait = wait(&parts.headers)?;
-        // A caller that asks for headers only is answered at once: waiting would hold its connection for nothing.
+        // `HEAD` is answered immediately, because waiting would only occupy the connection.
         Ok(Self(if parts.method == Method::HEAD { wait.map(|_| Duration::ZERO) } else { wait }))
     }
 }
@@ -129,7 +130,7 @@ impl OperationInput for PreferWait {
     }
 }
 
-/// Says which wait was taken (RFC 7240), as it may be less than the one that was asked for.
+/// Adds the applied wait (RFC 7240), which may be shorter than the requested one.
 pub(super) fn with_wait_applied(mut response: Response, wait: Option<Duration>) -> Response {
     let applied = wait.and_then(|wait| HeaderValue::try_from(format!("wait={}", wait.as_secs_f64())).ok());
     if let Some(applied) = applied {
@@ -138,28 +139,28 @@ pub(super) fn with_wait_applied(mut response: Response, wait: Option<Duration>) 
     response
 }
 
-/// A number of seconds as a wait of at most a minute.
+/// Converts a number of seconds to a wait of at most a minute.
 fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
     let seconds = seconds.filter(|seconds| *seconds >= 0.0)?;
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(WAIT_MAX).min(WAIT_MAX))
 }
 
-/// `Idempotency-Key`.
+/// Value of `Idempotency-Key`.
 pub(super) struct IdempotencyKey(Option<HeaderValue>);
 
 impl IdempotencyKey {
-    /// As it was given.
+    /// Returns the key as sent.
     pub(super) fn text(&self) -> Option<String> {
         self.0.as_ref().and_then(|value| value.to_str().ok()).map(str::to_owned)
     }
 
-    /// Hashed together with what is asked, so that one key may be used for a start and for a signal.
+    /// Returns the key hashed together with the operation, so that one key can be used for a start and for a signal.
     pub(super) fn of(&self, operation: &str) -> Option<RequestKey> {
         Some(request_key(operation, self.0.as_ref()?.as_bytes()))
     }
 }
 
-/// A caller's name for what is asked, hashed together with what it is.
+/// Hashes a client's key together with the operation.
 pub(super) fn request_key(operation: &str, key: &[u8]) -> RequestKey {
     let digest = Sha256::new().chain_update(operation).chain_update([0]).chain_update(key).finalize();
     let first = digest.first_chunk::<8>().copied().unwrap_or_default();
@@ -193,7 +194,7 @@ impl OperationInput for IdempotencyKey {
     }
 }
 
-/// `traceparent` and `tracestate`: the trace that the caller is in.
+/// Trace context of the caller, from `traceparent` and `tracestate`.
 pub(super) struct TraceHeaders(pub(super) Option<TraceContext>);
 
 impl<S: Send + Sync> FromRequestParts<S> for TraceHeaders {
@@ -211,7 +212,7 @@ impl OperationInput for TraceHeaders {
     }
 }
 
-/// An entity tag: a run and its version, and for the answer to a query what tells its result from others.
+/// Entity tag: a run and its version, and for a query result also a hash of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntityTag {
     pub(super) run_id: Uuid,
@@ -237,7 +238,7 @@ impl EntityTag {
         let (version, hash) = rest.split_once('-').map_or((rest, None), |(version, hash)| (version, Some(hash)));
         let hash = hash.map(|hash| u64::from_str_radix(hash, 16)).transpose().ok()?;
         let tag = Self { run_id: run_id.parse().ok()?, version: version.parse().ok()?, hash };
-        // One way to write each.
+        // Each tag has exactly one spelling.
         (tag.to_string().get(1..=text.len()) == Some(text)).then_some(tag)
     }
 
@@ -245,20 +246,20 @@ impl EntityTag {
         Self { run_id: run.started.run_id, version: run.version, hash: None }
     }
 
-    /// Whether it names this version of this run, with whatever result.
+    /// Returns whether it names this version of this run, with any result.
     pub(super) fn names(self, tag: Self) -> bool {
         (self.run_id, self.version) == (tag.run_id, tag.version)
     }
 }
 
-/// There is nothing else than what the caller has seen.
+/// Returns a 304: the caller has the current version.
 pub(super) fn not_modified(tag: EntityTag) -> Response {
     let mut response = Response::new(axum::body::Body::empty());
     *response.status_mut() = axum::http::StatusCode::NOT_MODIFIED;
     with_etag(response, tag)
 }
 
-/// Adds the entity tag of a run as it is.
+/// Adds the entity tag of a run.
 pub(super) fn with_etag(mut response: Response, tag: EntityTag) -> Response {
     if let Ok(value) = HeaderValue::try_from(tag.to_string()) {
         response.headers_mut().insert(axum::http::header::ETAG, value);
@@ -266,7 +267,7 @@ pub(super) fn with_etag(mut response: Response, tag: EntityTag) -> Response {
     response
 }
 
-/// `If-Match`: the run and the version that it names.
+/// Value of `If-Match`: a run and its version.
 pub(super) struct IfMatch(pub(super) Option<EntityTag>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
@@ -288,7 +289,7 @@ impl OperationInput for IfMatch {
     }
 }
 
-/// `If-None-Match`: what the caller has seen.
+/// Value of `If-None-Match`: the version that the caller has.
 pub(super) struct IfNoneMatch(pub(super) Option<EntityTag>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfNoneMatch {
@@ -305,13 +306,13 @@ impl OperationInput for IfNoneMatch {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "If-None-Match",
-            "An entity tag of the run: the call waits until there is something else than what it names, and answers 304 when \
-             there is nothing else in time.",
+            "An entity tag of the run: the call waits until there is something else than what it names, and answers \
+             304 when there is nothing else in time.",
         );
     }
 }
 
-/// On their way through proxies tags may become weak; where equal content is good enough they name the same.
+/// Removes the weak prefix that proxies may add. `If-None-Match` compares weakly.
 fn strong(value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
     value.strip_prefix(b"W/").unwrap_or(value)

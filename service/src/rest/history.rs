@@ -24,11 +24,11 @@ use crate::http::{Answer, AppState, Refused, json};
 use crate::openapi::{Operation, OperationInput};
 use engine::{EventRange, HistoryPage, PAGE_BYTES_MAX, RunRef};
 
-/// Events on a page where the request does not say, and at most.
+/// Default and maximum number of events on a page.
 const EVENTS_DEFAULT: usize = 1_000;
 const EVENTS_MAX: usize = 10_000;
 
-/// What a stream reads at once: what one slow reader costs in memory.
+/// Range that a stream reads at once, which bounds the memory of a slow reader.
 const STREAM_PAGE: EventRange = EventRange {
     after: 0,
     before: None,
@@ -39,10 +39,10 @@ const STREAM_PAGE: EventRange = EventRange {
     names_activities: true,
 };
 
-/// Beyond every event id, with room to count on.
+/// Greater than every event id, with a margin against overflow.
 const EVENT_ID_BEYOND: u64 = u64::MAX / 2;
 
-/// How often a stream without news says that it is alive.
+/// Interval of comments in an idle stream, which show that it is alive.
 const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 macro_rules! page_of_events {
@@ -79,7 +79,7 @@ macro_rules! page_of_events {
     };
 }
 
-// Two of them because a query that takes parts of another would take unknown parameters, too.
+// Two separate types, because `serde(flatten)` would accept unknown parameters.
 page_of_events! {
     /// Which events of a run.
     HistoryParams {
@@ -140,11 +140,11 @@ pub(super) async fn read_turn(
     Ok(json(StatusCode::OK, &render(page)))
 }
 
-/// Whether the events are wanted as a stream, and from where on.
+/// Requested form of the events.
 pub(super) enum Streamed {
-    /// No, as a page.
+    /// A page.
     No,
-    /// Yes, after the last one that was seen, where the caller has seen one.
+    /// A stream, after the last event that the caller has received, if any.
     Yes { last: Option<u64> },
 }
 
@@ -175,10 +175,10 @@ impl OperationInput for Streamed {
     }
 }
 
-/// The media type of streams.
+/// Media type of event streams.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// One event a message, until the run closes or the service stops.
+/// Streams one event per message, until the run closes or the service stops.
 async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> Answer {
     struct StreamReader {
         front: Front,
@@ -188,10 +188,10 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
         closed: bool,
     }
     engine::shares::watch().map_err(engine::Refusal::from)?;
-    // The first look answers whether there is such a run at all.
+    // The first read fails if the run does not exist.
     let run = front.engine().views().describe(&at).await?.run;
     if !run.is_open() && after >= run.last_event_id {
-        // An `EventSource` connects again after every stream, also after one that has ended, until it is answered with 204.
+        // An `EventSource` reconnects after every stream, even a complete one, until it receives a 204.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let at = RunRef { run_id: Some(run.started.run_id), ..at };
@@ -223,7 +223,7 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
                     text.extend_from_slice(
                         format!("id: {}\nevent: {}\ndata: ", event.id, event.kind.name()).as_bytes(),
                     );
-                    // An event that was read has a JSON form; payloads hold no line breaks that JSON would not allow.
+                    // An event that was read has a JSON form. Line breaks in it are only between JSON tokens.
                     let json = serde_json::to_string(event).unwrap_or_default().replace(['\r', '\n'], " ");
                     text.extend_from_slice(json.as_bytes());
                     text.extend_from_slice(b"\n\n");

@@ -1,5 +1,5 @@
-//! What `GET /` shows: to people the console, or what this is and what to do next where that is left out; to programs where the
-//! description of the API is.
+//! Response of `GET /`: browsers get the console, or a page with first steps if there is no console. Programs get the
+//! location of the API description.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use crate::http::{CONSOLE_ROOT, Console, names_accepted};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the service is, where its caller does not say.
+/// Address of the service if the request contains none.
 const ADDRESS: &str = "127.0.0.1:7420";
 
 const STYLE: &str = "\
@@ -28,7 +28,7 @@ pre { padding: .8rem 1rem; overflow-x: auto; border: 1px solid #8886; border-rad
 code, pre { font: 14px/1.5 ui-monospace, monospace }\
 ";
 
-/// Nothing but the page's own style.
+/// Content security policy that permits only the page's style.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -38,7 +38,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 });
 
 pub(super) fn show(console: Console, headers: &HeaderMap) -> Response {
-    // Browsers name it; `*/*`, as curl says, is no wish for it.
+    // Browsers name `text/html`; the `*/*` of curl does not count.
     let (content_type, body) = match (names_accepted(headers, &ACCEPT, "text/html"), console) {
         (true, Console::On) => return to_console(),
         (true, Console::Off) => ("text/html; charset=utf-8", page(&address(headers))),
@@ -64,10 +64,10 @@ fn to_console() -> Response {
     (StatusCode::FOUND, headers).into_response()
 }
 
-/// Where the caller has found the service.
+/// Returns the address at which the caller reached the service.
 fn address(headers: &HeaderMap) -> String {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    // It goes into commands that people copy: nothing but the letters of an address.
+    // People copy the address into commands, so only characters of an address are allowed.
     let is_address = |host: &&str| {
         !host.is_empty()
             && host

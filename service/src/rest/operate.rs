@@ -1,4 +1,4 @@
-//! What somebody who operates a run does to it as a whole: delete, pause, resume, reset.
+//! Manual operations on a run: delete, pause, resume, reset.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! The process itself: whether it is well, what it counts, and what it answers.
+//! Handlers about the process: health, metrics, and the API description.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use engine::{ClockMove, ClockStanding, Doubt, Engine, Refusal};
 use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json, json};
 
-/// How far the archive may be behind before it is told. Ours: ten times what a lost machine may lose.
+/// Maximum lag of the archive before a warning. Ours: ten times the amount that may be lost with a machine.
 const SHIP_LAG_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn healthy() -> &'static str {
@@ -24,7 +24,7 @@ pub(super) async fn ready(State(engine): AppState, State(front): State<Front>) -
     if engine.is_stopping() {
         return Err(Refusal::Stopping.into());
     }
-    // It takes work, whatever else is said.
+    // The service is ready even with warnings.
     let warnings = warnings(&engine, &front).await;
     Ok(json(StatusCode::OK, &Readiness { ready: true, warnings }))
 }
@@ -54,7 +54,8 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let why = ship.error.map_or_else(String::new, |error| format!(": {error}"));
         let detail =
             format!("what was acknowledged in the last {:.0} s is not in the archive{why}", ship.lag.as_secs_f64());
-        let advice = "look at the disk and the mount, or the bucket, of --ship-to; the service goes on meanwhile, and ships by itself later";
+        let advice = "look at the disk and the mount, or the bucket, of --ship-to; the service goes on meanwhile, and \
+            ships by itself later";
         warnings.push(warning("archive-behind", detail, advice));
     }
     if let Some(Doubt { found, newest, .. }) = engine.guard().doubt() {
@@ -71,7 +72,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     warnings
 }
 
-/// A clock that moved, clocks of nodes that are apart, and nodes with other time-zone tables.
+/// Returns warnings about a clock that moved, differing clocks of nodes, and differing time-zone tables.
 fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
     let mut warnings = Vec::new();
     let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();
@@ -91,7 +92,8 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
             "the clock{node} {how} {by}, from {from} to {to} ({} such jumps are not confirmed): deadlines may be wrong",
             moves.len()
         );
-        let advice = "correct the clock (NTP), and see `baton clock show` for what was armed meanwhile; where the clock is right: `baton clock confirm`";
+        let advice = "correct the clock (NTP), and see `baton clock show` for what was armed meanwhile; where the \
+            clock is right: `baton clock confirm`";
         warnings.push(warning("clock-moved", detail, advice));
     }
     for (node, by) in engine.nodes().clocks_apart() {
@@ -110,7 +112,7 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
 pub(super) async fn metrics(State(front): State<Front>) -> Answer {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     front.engine().count_runs().await;
-    // Not on a worker, which others wait for.
+    // Rendering runs on a blocking thread, so that it does not delay requests.
     let rendered = tokio::task::spawn_blocking(move || front.render_metrics()).await;
     let rendered = rendered.map_err(|_| Refusal::Stopping)?;
     Ok(([(CONTENT_TYPE, content_type)], rendered).into_response())

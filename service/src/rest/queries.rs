@@ -1,4 +1,4 @@
-//! Queries: asking, and watching for a different answer.
+//! Queries, and watching for a changed result.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::{QueryReply, QueryRequest, Refusal, SeenVersion};
 
-/// How long a query waits that does not say. Ours: two tasks that only ask.
+/// Default wait of a query. Ours: two query-only tasks.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// What a query with `If-None-Match` waits for.
@@ -56,7 +56,7 @@ pub(super) async fn query(
     let ask = QueryRequest { name, input: query.input, seen };
     let answered = engine.request_reply().query(&run_ref(&domain, &id, params.run_id), ask, patience).await;
     let answered = answered.map_err(|refusal| match refusal {
-        // What a decider says for people may be of payloads.
+        // The message of a decider may contain parts of payloads.
         Refusal::QueryFailed { name, reason, message } => {
             Refusal::QueryFailed { name, reason, message: message.filter(|_| caller.sees_payloads(&domain)) }
         }
@@ -68,7 +68,7 @@ pub(super) async fn query(
             with_etag(json(StatusCode::OK, &answer), EntityTag { run_id, version, hash: Some(hash) })
         }
         QueryReply::Unchanged { run_id, version, hash } => {
-            // Watched for any news, the tag is of what was seen.
+            // When any change is watched, the tag is the caller's own.
             not_modified(EntityTag { run_id, version, hash: hash.or(tag.and_then(|tag| tag.hash)) })
         }
     };

@@ -1,4 +1,4 @@
-//! Schedules: create, list, show, change, forget, pause, resume, trigger, backfill, next times.
+//! Schedules: create, list, show, change, delete, pause, resume, trigger, backfill, next times.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{ScheduleRow, ScheduleView};
 
-/// Schedules on a page, and next times, where the request does not say and at most.
+/// Default and maximum numbers of schedules on a page, and of next times.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
 const NEXT_DEFAULT: usize = 10;

@@ -1,4 +1,4 @@
-//! The service's own secret.
+//! Rotation of the service's own secret.
 
 use axum::extract::State;
 use axum::http::StatusCode;

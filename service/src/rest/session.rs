@@ -1,4 +1,4 @@
-//! Who asks and what they may do; signing in and out; who else may do what, and which nodes there are.
+//! The caller and its permissions, sign-in and sign-out, the credentials, and the nodes.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -27,7 +27,7 @@ fn rendered(levels: HolderLevels) -> body::CredentialLevels {
     }
 }
 
-/// Nobody is asked, and everybody may do everything.
+/// Permissions of a caller if callers are not authenticated.
 fn anybody() -> body::CredentialLevels {
     let all = HolderLevels { operator: true, metrics: true, ..HolderLevels::default() };
     body::CredentialLevels { name: None, ..rendered(all) }

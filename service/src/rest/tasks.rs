@@ -1,4 +1,4 @@
-//! Task lists: polls, and answers to tasks, with the next task in the same round trip where that is asked for.
+//! Polls of task lists, and answers to tasks.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -38,7 +38,7 @@ pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
     }
 }
 
-/// As JSON, which each body has.
+/// Serializes a body, which always has a JSON form.
 pub(super) fn bytes_of(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
@@ -53,7 +53,7 @@ fn asked_update(asked: history::ProposedUpdate) -> body::TaskUpdate {
     body::TaskUpdate { id: update_id, name, input, identity }
 }
 
-/// What a decider says to updates, taken apart.
+/// Converts a decider's answers to updates.
 pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>, Refused> {
     let answer = |(index, result): (usize, body::UpdateResult)| {
         result.answer().ok_or_else(|| {
@@ -65,7 +65,7 @@ pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<Upd
     results.into_iter().enumerate().map(answer).collect()
 }
 
-/// What a decider says to a query, taken apart.
+/// Converts a decider's answer to a query.
 pub(super) fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {
@@ -101,11 +101,11 @@ pub(super) fn activity_body(task: ActivityTask) -> body::ActivityTask {
     }
 }
 
-/// Everything but what a name may hold as it is in a header.
+/// Escapes all characters of a name that are not allowed in the header.
 const NAME_ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// Names the lists of the domain on which tasks wait and nobody polls: whoever polls in vain may have meant one of them.
+/// Header that names lists of the domain with waiting tasks and without pollers. The poller may have meant one of them.
 pub(super) const UNPOLLED: &str = "baton-unpolled";
 
 fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
@@ -118,7 +118,7 @@ fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
     response
 }
 
-/// What whoever polled in vain is told.
+/// Returns the value of this header for an empty poll.
 pub(super) fn unpolled_by(engine: &Engine, domain: &str, caller: &Caller) -> Option<String> {
     let unpolled = if caller.may_look(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
     let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
@@ -131,7 +131,7 @@ fn unpolled_item(list: &Unpolled) -> String {
     format!("{name};{side};since={}", list.since)
 }
 
-/// Whether a decider wants the whole history with each task.
+/// Returns whether a decider wants the whole history with each task.
 pub(super) fn is_full(history: Option<body::TaskHistory>) -> bool {
     match history.unwrap_or_default() {
         body::TaskHistory::Window => false,
@@ -139,7 +139,7 @@ pub(super) fn is_full(history: Option<body::TaskHistory>) -> bool {
     }
 }
 
-/// Warnings as the answer has them.
+/// Converts warnings for the response.
 pub(super) fn warnings(found: Vec<Warning>) -> Vec<body::Warning> {
     let render = |warning: Warning| {
         let (code, detail, advice) = (warning.code().to_owned(), warning.to_string(), warning.advice().to_owned());
@@ -149,7 +149,7 @@ pub(super) fn warnings(found: Vec<Warning>) -> Vec<body::Warning> {
     found.into_iter().map(render).collect()
 }
 
-/// What a poll takes beside its body: the list that the path names, how long it waits, and who asks.
+/// Inputs of a poll besides the body.
 type OnPoll = (AppState, Path<2>, NoQuery, PreferWait, Caller, PeerPresence);
 
 pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
@@ -185,7 +185,7 @@ pub(super) async fn poll_activity(on: OnPoll, Json(poll): Json<body::PollActivit
     Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
 }
 
-/// What an answer to a task takes beside its body: the task that the path names, and who answers.
+/// Inputs of an answer to a task besides the body.
 type OnTask = (AppState, Path<1>, NoQuery, Caller);
 
 async fn answer_turn(

@@ -1,4 +1,4 @@
-//! Registered types of workflows and activities.
+//! Registered workflow and activity types.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use super::extract::{NoQuery, OnNamed, Params, Path};
 use crate::http::{Answer, AppState, Json, json};
 use engine::{TypeKind, TypeRecord, split_type_name};
 
-/// Types on a page where the request does not say, and at most.
+/// Default and maximum number of types on a page.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
 

@@ -1,4 +1,4 @@
-//! Updates: asking a run's decider to take one, and fetching an answer that was lost.
+//! Updates of runs, and retrieval of lost update results.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{UpdateProgress, UpdateRequest};
 
-/// How long an update waits that does not say. Ours: a turn that is under way, one that was lost, and its own.
+/// Default wait of an update. Ours: the current turn, a lost turn, and the turn of the update.
 const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
@@ -47,7 +47,7 @@ pub(super) async fn update(
             }
             let use_existing = start.conflict_policy.or(Some(ConflictPolicy::UseExisting));
             let start = body::StartWorkflow { conflict_policy: use_existing, ..*start };
-            // Whoever asks again with the same id must not start it a second time.
+            // A retry with the same id must not start a second run.
             let key = update_id.as_ref().map(|update_id| request_key("update-with-start", update_id.as_bytes()));
             let start = engine.commands().start_of(&domain, start, key).await?;
             Some(Box::new(Start { by: caller.by(), trace, ..start }))

@@ -1,4 +1,4 @@
-//! Workflows: start, list, count, result, signal, cancel, terminate.
+//! Runs: start, list, count, result, signal, cancel, terminate.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::{Engine, RunRef};
 
-/// Runs on a page where the request does not say, and at most.
+/// Default and maximum number of runs on a page.
 pub(super) const LIST_DEFAULT: usize = 100;
 pub(super) const LIST_MAX: usize = 1_000;
 
-/// Runs that are looked at before a count is cut short, whether they match or not. Ours: a seventh of a second of work on one machine,
-/// and some 1,250 read units over DynamoDB.
+/// Maximum number of runs that a count examines, matching or not. Ours: a seventh of a second of work on one machine,
+/// and some 1,250 read units on DynamoDB.
 const COUNT_LOOKS_AT_MAX: u64 = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
-/// The run that an entity tag names, which must be the newest of its workflow; without a tag the run that was asked for.
+/// Returns the run of an entity tag, which must be the newest of its workflow id; without a tag, the requested run.
 pub(super) async fn matching(engine: &Engine, at: RunRef, tag: Option<EntityTag>) -> Result<RunRef, Refused> {
     let Some(tag) = tag else { return Ok(at) };
     let newest = RunRef { run_id: None, ..at };
@@ -70,7 +70,7 @@ pub(super) async fn start(
         let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
         match Box::pin(engine.views().closing_event(&at, patience)).await {
             Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
-            // The start is recorded, and that is what was asked for first.
+            // The start is recorded, and the response must report that.
             Err(refusal) => tracing::debug!(%refusal, "the end of a run could not be waited for"),
         }
     }
@@ -202,19 +202,19 @@ pub(super) async fn list(
 fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
     let row = listed.row;
     let (reason, details) = row.why.map(|why| (why.reason, why.details)).unwrap_or_default();
-    let stands = |standing: RunCondition| *row.status == *standing.word();
+    let has_condition = |condition: RunCondition| *row.status == *condition.word();
     body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
-        // What is flagged is open.
+        // Flagged runs are open.
         status: Status::from_word(&row.status).unwrap_or_default(),
-        stuck: stands(RunCondition::Stuck),
-        blocked: stands(RunCondition::Blocked),
-        paused: stands(RunCondition::Paused),
-        failing: stands(RunCondition::Failing),
-        retrying: stands(RunCondition::Retrying),
-        repeating: stands(RunCondition::Repeating),
+        stuck: has_condition(RunCondition::Stuck),
+        blocked: has_condition(RunCondition::Blocked),
+        paused: has_condition(RunCondition::Paused),
+        failing: has_condition(RunCondition::Failing),
+        retrying: has_condition(RunCondition::Retrying),
+        repeating: has_condition(RunCondition::Repeating),
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
@@ -230,7 +230,7 @@ pub(super) async fn count(State(engine): AppState, Path([domain]): Path<1>, Para
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))
 }
 
-/// What a call takes that waits for something of a run: which, how long, what the caller has seen, and who asks.
+/// Inputs of a call that waits for a change of a run.
 pub(super) type Awaited = (AppState, Path<2>, Params<RunQuery>, PreferWait, IfNoneMatch, Caller);
 
 pub(super) async fn result(on: Awaited) -> Answer {
@@ -274,8 +274,8 @@ pub(super) async fn tell(
     command: Command,
     status: StatusCode,
 ) -> Answer {
-    let told = engine.commands().tell_of(&at, command, author).await?;
-    Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
+    let recorded = engine.commands().tell_of(&at, command, author).await?;
+    Ok(json(status, &body::Recorded { event_id: recorded.event_id, run_id: recorded.run_id }))
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
@@ -297,10 +297,10 @@ pub(super) async fn signal(
     tell(&engine, author, at, command, StatusCode::ACCEPTED).await
 }
 
-/// What a call takes beside its body that tells a run something: the run that the path and the query name, and who asks.
+/// Inputs of a call that sends something to a run, besides the body.
 pub(super) type OnRun = (AppState, Path<2>, Params<RunQuery>, IdempotencyKey, Caller);
 
-/// Tells it that.
+/// Sends the command to the run.
 pub(super) async fn tell_on(
     on: OnRun,
     verb: &str,

@@ -1,5 +1,5 @@
-//! Who may ask for which operation: whose request it is, and what it is about. What each operation needs stands in
-//! `operations.rs`. Where there are no credentials nobody is asked.
+//! Authentication and authorization of operations. `operations.rs` lists the level of each one. Without credentials,
+//! callers are not authenticated.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::access::{Credentials, Holder, Need, NoEntry, Principal, Subject};
 use crate::tls::Peer;
 use engine::Engine;
 
-/// Who a request says that it comes from, by its headers.
+/// Claimed identity of a request, from its headers.
 pub(super) struct Claim<'a> {
     admitted: Principal,
-    /// What must still be held against the body: the signature, and the secret that it is made with.
+    /// Signature that must still be verified with the body, and its secret.
     signature: Option<(Signature<'a>, String)>,
 }
 
-/// What the headers say of whoever sent a request: by its signature, or as everywhere else by a secret or a certificate.
+/// Reads the claimed identity: a signature, or a secret or certificate as in the other protocols.
 ///
 /// # Errors
 ///
-/// For whatever of a signature can be told to be wrong without the body: nothing more is read then.
+/// For a signature that is wrong regardless of the body, which is then not read.
 pub(super) fn claim<'a>(
     credentials: &Credentials,
     engine: &Engine,
@@ -47,7 +47,7 @@ pub(super) fn claim<'a>(
 impl From<NoEntry> for SwfFault {
     fn from(no: NoEntry) -> Self {
         match no {
-            // Tokens of issuers and cookies are not taken here.
+            // Tokens of issuers and session cookies are not accepted here.
             NoEntry::Unknown | NoEntry::SessionOver | NoEntry::Token { .. } | NoEntry::NoRule { .. } => unrecognized(),
             NoEntry::Expired { since, .. } => {
                 let message =
@@ -77,7 +77,7 @@ fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap
     Ok(Claim { admitted, signature: Some((signature, secret)) })
 }
 
-/// What is said to one of too many who guess. Who sends nothing at all guesses nothing.
+/// Replaces the fault if there were too many failed signatures. Requests without credentials are not counted.
 fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> SwfFault {
     if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
         SwfFault::new(FaultKind::TooManyGuesses, "Rate exceeded")
@@ -87,16 +87,16 @@ fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> Sw
 }
 
 impl Claim<'_> {
-    /// Whether it needs no body to be believed.
+    /// Returns whether the identity is proven without the body.
     pub(super) fn is_proven(&self) -> bool {
         self.signature.is_none()
     }
 
-    /// Whose request it is, with this body.
+    /// Verifies the signature with this body, and returns the caller.
     ///
     /// # Errors
     ///
-    /// For a signature that is of another request, or made with another secret; and for a key that is not good at this time.
+    /// For a signature of another request or with another secret, and for a key that is not valid at this time.
     pub(super) fn prove(
         self,
         credentials: &Credentials,
@@ -118,7 +118,7 @@ fn text(input: &Map<String, Value>, name: &str) -> String {
     input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What a request is about, by the members that its operation has.
+/// Subject of a request, from the members of its operation.
 struct RequestSubject<'a> {
     engine: &'a Engine,
     input: &'a Map<String, Value>,
@@ -142,7 +142,7 @@ impl RequestSubject<'_> {
 impl Subject for RequestSubject<'_> {
     type Refusal = SwfFault;
 
-    /// Operations on domains name theirs in other ways.
+    /// Operations on domains name them in other members.
     fn domain(&self) -> Result<String, SwfFault> {
         if self.has("domain") {
             Ok(self.text("domain"))
@@ -153,7 +153,7 @@ impl Subject for RequestSubject<'_> {
         }
     }
 
-    /// A page of a turn is of the list that the turn was taken from, whatever list the request names.
+    /// A further page of a turn belongs to the list of that turn, even if the request names another list.
     fn of_decider(&self) -> Result<(String, String), SwfFault> {
         let page_token = self.text("nextPageToken");
         let token = if self.has("taskToken") {
@@ -175,16 +175,17 @@ impl Subject for RequestSubject<'_> {
     }
 }
 
-/// What a request needs. `input` has been reduced to the operation's shape: its members alone say what the request is about.
+/// Returns the permission that a request needs. `input` has been reduced to the operation's shape, so only members of
+/// the operation determine the subject.
 ///
 /// # Errors
 ///
-/// What is wrong with the token or the resource that the request names.
+/// For an invalid token or resource in the request.
 pub(super) fn need(operation: Operation, engine: &Engine, input: &Map<String, Value>) -> Result<Need, SwfFault> {
     operation.level().need(&RequestSubject { engine, input })
 }
 
-/// What the holder needs, and has.
+/// Checks that the holder has this permission, and returns it.
 ///
 /// # Errors
 ///

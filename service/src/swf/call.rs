@@ -1,4 +1,4 @@
-//! What every operation is given, and what it answers.
+//! Inputs and results of operations.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::front::Front;
 use crate::http::PeerPresence;
 use engine::Engine;
 
-/// The account in the names of resources. Ours: there are no accounts, and this is what documentation and mocks use.
+/// Account in the names of resources. Ours: there are no accounts; documentation and mocks use this one.
 pub(super) const ACCOUNT: &str = "123456789012";
 
-/// What every operation is given.
+/// Context of an operation.
 pub(super) struct SwfCall {
     pub(super) engine: Arc<Engine>,
-    /// What answers may take of this process's memory.
+    /// Memory budget of responses.
     pub(super) budget: Arc<Budget>,
-    /// Who asks.
+    /// Authenticated caller.
     pub(super) caller: Caller,
-    /// The region that the caller believes to be in.
+    /// Region that the caller assumes.
     pub(super) region: String,
-    /// The trace that the caller is in.
+    /// Trace context of the caller.
     pub(super) trace: Option<TraceContext>,
     /// Presence of the client.
     pub(super) peer: PeerPresence,
@@ -47,22 +47,22 @@ impl SwfCall {
     }
 }
 
-/// What an operation answers: a body, or with `None` nothing at all, not even `{}`.
+/// Result of an operation: a response with a body, or `None` for an empty response, without even `{}`.
 pub(super) type Answer = Result<Option<Response>, SwfFault>;
 
-/// A request as a type, after it was held against its fields.
+/// Converts a checked request to a type.
 pub(super) fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, SwfFault> {
     serde_json::from_value(Value::Object(input))
         .map_err(|error| SwfFault::new(FaultKind::Serialization, error.to_string()))
 }
 
-/// An answer with a body.
+/// Returns a response with this value as its JSON body.
 pub(super) fn body(body: &impl Serialize) -> Answer {
     let bytes = serde_json::to_vec(body).map_err(|error| SwfFault::new(FaultKind::Internal, error.to_string()))?;
     Ok(Some(json(bytes)))
 }
 
-/// An answer with a body that is JSON already.
+/// Returns a response whose body is already JSON.
 pub(super) fn json(bytes: impl Into<Body>) -> Response {
     let mut response = Response::new(bytes.into());
     response.headers_mut().insert(CONTENT_TYPE, JSON);

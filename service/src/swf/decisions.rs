@@ -1,4 +1,4 @@
-//! Decisions, from SWF's wire to those of the rules.
+//! Converts decisions of the SWF protocol to decisions of the rules.
 //!
 //! Source: SWF's API reference.
 
@@ -17,7 +17,7 @@ use super::shape::{FUNCTION_SECONDS_MAX, is_attributes_of};
 use super::types::TypeRef;
 use super::words::{self, List};
 
-/// The attributes of every decision; each has some of them.
+/// Attributes of all decisions; each decision has some of them.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct DecisionAttributes {
@@ -51,7 +51,7 @@ struct DecisionAttributes {
     name: String,
 }
 
-/// A text as a payload: a JSON string, empty or not.
+/// Converts a text to a payload: a JSON string, empty or not.
 pub(super) fn payload(text: Option<String>) -> Result<Option<Payload>, SwfFault> {
     let payload = text.map(|text| Payload::of(&text)).transpose();
     payload.map_err(|error| SwfFault::new(FaultKind::Serialization, error.to_string()))
@@ -68,7 +68,7 @@ impl DecisionAttributes {
         }
     }
 
-    /// `workflow_type` is that of the run that decides.
+    /// Converts the attributes to a decision. `workflow_type` is the type of the deciding run.
     fn decision(self, kind: &str, workflow_type: Option<&str>) -> Result<Decision, SwfFault> {
         let swf = self.settings();
         let full = |kind: Option<TypeRef>| kind.map(|kind| kind.full()).unwrap_or_default();
@@ -162,27 +162,27 @@ impl DecisionAttributes {
                 }
                 .into()
             }
-            // Held against the list of those that there are before.
+            // The type was checked against the list of known types before.
             other => return Err(SwfFault::new(FaultKind::Internal, format!("no decision {other}"))),
         })
     }
 }
 
-/// The type of a decision.
+/// Returns the type of a decision.
 pub(super) fn kind_of(decision: &Map<String, Value>) -> &str {
     decision.get("decisionType").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether any of them needs the type of the run that decides.
+/// Returns whether any decision needs the type of the deciding run.
 pub(super) fn needs_own_type(decisions: &[Map<String, Value>]) -> bool {
     decisions.iter().any(|decision| kind_of(decision) == "ContinueAsNewWorkflowExecution")
 }
 
-/// Decisions that were held against their fields.
+/// Converts checked decisions.
 ///
 /// # Errors
 ///
-/// For a closing decision that is not the last. Nothing of such a batch is applied.
+/// For a closing decision that is not the last. No decision of such a batch is applied.
 pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&str>) -> Result<Vec<Decision>, SwfFault> {
     let mut read = Vec::with_capacity(decisions.len());
     for mut decision in decisions {

@@ -29,7 +29,7 @@ struct DomainTag {
 }
 
 fn tags_of(tags: Vec<DomainTag>) -> Result<BTreeMap<String, String>, SwfFault> {
-    // A longer list was cut when the request was read, even if its entries name the same keys.
+    // Longer lists were cut when the request was read, even if their entries have the same keys.
     if tags.len() > DOMAIN_TAGS_MAX {
         return Err(too_many_tags(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX }));
     }
@@ -41,15 +41,15 @@ struct NamedDomain {
     name: String,
 }
 
-/// A day, in milliseconds.
+/// A day in milliseconds.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// `NONE` and `0` keep nothing beyond the close.
+/// Parses a retention. `NONE` and `0` keep nothing after the close.
 fn retention(days: &str) -> Duration {
     days.parse().map_or(Duration::ZERO, Duration::from_days)
 }
 
-/// In days, rounded up.
+/// Formats a retention in days, rounded up.
 fn days(retention: Duration) -> String {
     match retention {
         Duration::ZERO => "NONE".to_owned(),
@@ -92,7 +92,7 @@ fn info(call: &SwfCall, domain: &Domain) -> Value {
 
 pub(super) async fn describe(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedDomain { name } = take(input)?;
-    // One that is known may be old.
+    // The cached domain may be outdated.
     call.engine.registry().domains().await?;
     let domain = call.engine.registry().domain(&name).await?;
     body(&json!({
@@ -141,7 +141,7 @@ struct Tagging {
     tag_keys: Vec<String>,
 }
 
-/// The domain that is meant; regions and accounts do not tell domains apart here.
+/// Returns the domain of a resource name. Regions and accounts are ignored.
 pub(super) fn domain_of(arn: &str) -> Result<&str, SwfFault> {
     let mut parts = arn.splitn(6, ':');
     let is_swf = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some("swf");

@@ -1,5 +1,5 @@
-//! Events, as SWF's wire has them: the same ids, the same facts, other words. Owns the mapping of the two vocabularies in
-//! this direction; a fact that SWF has no word for is a marker named `baton.…`, so that ids stay dense.
+//! Events in the SWF protocol: the same ids and facts in SWF's vocabulary. A fact for which SWF has no event becomes a
+//! marker named `baton.…`, so that ids stay consecutive.
 //!
 //! Source: SWF's API reference.
 
@@ -24,7 +24,7 @@ use attributes::{Words, decided};
 
 pub(super) use attributes::{Related, execution, text};
 
-/// The ActivityScheduled of an event of an activity: it says whether that is a Lambda task.
+/// Returns the ActivityScheduled of an activity's event, which shows whether it is a Lambda task.
 pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
     match kind {
         EventKind::ActivityStarted(it) => Some(it.scheduled_event_id),
@@ -35,7 +35,7 @@ pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
     }
 }
 
-/// The events that these must be told with. Activities are looked at where the run can have Lambda tasks.
+/// Returns the ids of earlier events that these need. Activities are included only if the run can have Lambda tasks.
 pub(super) fn wanted(events: &[Event], has_lambda: bool) -> BTreeSet<EventId> {
     let ids = events.iter().filter_map(|event| match &event.kind {
         kind if has_lambda && activity_of(kind).is_some() => activity_of(kind),
@@ -53,21 +53,21 @@ pub(super) fn wanted(events: &[Event], has_lambda: bool) -> BTreeSet<EventId> {
     ids.collect()
 }
 
-/// An event in the words of the wire.
+/// Renders an event for SWF.
 pub(super) fn event(event: &Event, related: &Related) -> Value {
     let (name, attributes) = lambda::words_of(&event.kind, related).unwrap_or_else(|| words_of(&event.kind, related));
     let mut first = name.chars();
     let member = first.next().map(|c| c.to_ascii_lowercase()).into_iter().chain(first).collect::<String>();
-    let mut told = json!({
+    let mut rendered = json!({
         "eventId": event.id,
         "eventType": name,
         "eventTimestamp": instant(event.timestamp),
     });
-    set(&mut told, &format!("{member}EventAttributes"), Some(attributes.0));
-    told
+    set(&mut rendered, &format!("{member}EventAttributes"), Some(attributes.0));
+    rendered
 }
 
-/// The words for an event of any other kind.
+/// Returns the name and attributes of an event that is not of a Lambda task.
 fn words_of(kind: &EventKind, related: &Related) -> Words {
     match kind {
         EventKind::WorkflowStarted(it) => runs::started(it),
@@ -116,7 +116,7 @@ fn words_of(kind: &EventKind, related: &Related) -> Words {
         EventKind::ExternalCancelScheduled(it) => externals::cancel_scheduled(it),
         EventKind::ExternalCancelDelivered(it) => externals::cancel_delivered(it),
         EventKind::ExternalCancelFailed(it) => externals::cancel_failed(it, related),
-        // SWF has no words for these.
+        // SWF has no events for these.
         EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
         | EventKind::UpdateFailed(_)

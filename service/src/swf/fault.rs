@@ -1,4 +1,4 @@
-//! Faults as the real service words them. Holds no rule: what is refused, and why, comes from elsewhere.
+//! Faults in the wording of the real service. The reasons come from other modules.
 //!
 //! Source: SWF's API reference.
 
@@ -16,12 +16,12 @@ use crate::http::{Code, Refused};
 use engine::shares::{LimitKind, Throttled};
 use engine::{Refusal, TokenKind};
 
-/// The content type of every answer with a body.
+/// Content type of all responses with a body.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
 
 macro_rules! kinds {
     ($( $name:ident $status:ident $kind:literal; )+) => {
-        /// The kinds of faults.
+        /// Kinds of faults.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum FaultKind { $( $name, )+ }
 
@@ -66,12 +66,12 @@ kinds! {
     Internal INTERNAL_SERVER_ERROR "com.amazon.coral.service#InternalFailure";
 }
 
-/// Why a request was refused.
+/// Reason for refusing a request.
 #[derive(Debug)]
 pub(super) struct SwfFault {
     kind: FaultKind,
     message: String,
-    /// Where asking again helps: after so many seconds.
+    /// Delay in seconds after which a retry may succeed, if it can.
     wait: u64,
 }
 
@@ -94,7 +94,7 @@ impl SwfFault {
         self.kind.status()
     }
 
-    /// Its name without what stands before it.
+    /// Returns the name of the fault without its prefix.
     pub(super) fn code(&self) -> &'static str {
         let kind = self.kind.kind();
         kind.rsplit('#').next().unwrap_or(kind)
@@ -105,12 +105,12 @@ impl SwfFault {
         &self.message
     }
 
-    /// Whether it is the service that has no room or cannot write now, whatever was asked for.
+    /// Returns whether the service is overloaded or cannot write, regardless of the request.
     pub(super) fn is_overload(&self) -> bool {
         matches!(self.kind, FaultKind::Unavailable | FaultKind::Throttling)
     }
 
-    /// Too many bytes of others are in flight.
+    /// Returns the fault for too many bytes in flight.
     pub(super) fn overloaded() -> Self {
         Self::new(
             FaultKind::Unavailable,
@@ -118,12 +118,12 @@ impl SwfFault {
         )
     }
 
-    /// As many requests wait for their turn as may.
+    /// Returns the fault for too many waiting requests.
     pub(super) fn crowded() -> Self {
         Self::new(FaultKind::Unavailable, "As many requests wait for their turn as may; ask again after a moment")
     }
 
-    /// The credential was revoked while the request was under way.
+    /// Returns the fault for a credential that was revoked during the request.
     pub(super) fn revoked() -> Self {
         let what = "The security token included in the request is invalid: it was revoked meanwhile.";
         Self::new(FaultKind::UnrecognizedClient, what)
@@ -146,7 +146,7 @@ impl SwfFault {
         response
     }
 
-    /// Whether somebody was not let in.
+    /// Returns the kind of denial, if the fault denied access.
     pub(super) fn denied(&self) -> Option<Denied> {
         match self.kind {
             FaultKind::OperationNotPermitted => Some(Denied::Forbidden),
@@ -162,7 +162,7 @@ impl SwfFault {
 }
 
 impl From<Refusal> for SwfFault {
-    /// What has a message of its own is taken care of where it is known.
+    /// Refusals with specific messages are handled by the operations.
     fn from(refusal: Refusal) -> Self {
         if let Some(message) = fields::of_request(&refusal) {
             return Self::new(FaultKind::Validation, message);
@@ -189,11 +189,11 @@ impl From<Refusal> for SwfFault {
                             RespondActivityTaskFailed or RespondActivityTaskCanceled";
                 return Self::new(FaultKind::Validation, text);
             }
-            // Nobody can ask a run anything on this wire, nor be asked; nor delete a domain.
+            // These refusals cannot occur in this protocol, which has no queries or updates and deletes no domains.
             other => match other.row().status {
                 404 => FaultKind::UnknownResource,
                 500 => FaultKind::Internal,
-                // AWS has no word for a disk; programs ask again after this one.
+                // AWS has no fault for a full disk; programs retry after this one.
                 503 | 507 => FaultKind::Unavailable,
                 _ => FaultKind::Validation,
             },
@@ -203,7 +203,7 @@ impl From<Refusal> for SwfFault {
 }
 
 impl From<&Throttled> for SwfFault {
-    /// Rates are AWS's to throttle; of what there can be only so many it says that the limit is reached.
+    /// Exceeded rates become AWS throttling; exceeded counts become AWS limits.
     fn from(throttled: &Throttled) -> Self {
         let kind = match throttled.kind {
             LimitKind::Requests | LimitKind::Bytes | LimitKind::Watchers => FaultKind::Throttling,

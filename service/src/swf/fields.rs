@@ -1,13 +1,13 @@
-//! The fields of this wire by the names that the rules have for them, so that a fault names what the program sent.
+//! Maps field names of the rules to those of the SWF protocol, so that faults name the members that the program sent.
 
 use history::Fault;
 
 use engine::Refusal;
 
-/// A decision's type, of each decision that was sent, in order.
+/// Types of the decisions in a request, in order.
 pub(super) type DecisionKinds = Vec<String>;
 
-/// The message for a refusal of a decider's answer, in the words of the wire. `None` if it is not about a field.
+/// Returns the SWF message for a refused decider's answer. `None` if the refusal is not about a field.
 pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<String> {
     invalid(refusal, |field| {
         let (index, rest) = field.strip_prefix("decisions[")?.split_once(']')?;
@@ -25,12 +25,12 @@ pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<String> {
     })
 }
 
-/// The message for a refusal of any other request, in the words of the wire. `None` if it is not about a field.
+/// Returns the SWF message for any other refused request. `None` if the refusal is not about a field.
 pub(super) fn of_request(refusal: &Refusal) -> Option<String> {
     invalid(refusal, |_| None)
 }
 
-/// The same for a signal.
+/// Returns the SWF message for a refused signal. `None` if the refusal is not about a field.
 pub(super) fn of_signal(refusal: &Refusal) -> Option<String> {
     invalid(refusal, |field| (field == "name").then(|| "signalName".to_owned()))
 }
@@ -59,7 +59,7 @@ fn of_decision(kind: &str, field: &str) -> String {
     }
 }
 
-/// Fields that are called the same wherever they stand.
+/// Maps fields that have the same name everywhere.
 fn of_any(field: &str) -> String {
     if let Some(index) = field.strip_prefix("tags[").and_then(|rest| rest.strip_suffix(']')) {
         let number = index.parse::<usize>().map_or(0, |index| index + 1);

@@ -1,4 +1,4 @@
-//! The operations, once: what each needs of a credential, what it does, and the fields of its request.
+//! The table of operations: level, effect and request fields of each one.
 //!
 //! Source: SWF's API reference.
 
@@ -19,7 +19,7 @@ const fn text(min: usize, max: usize, form: Form) -> Shape {
     Shape::Text { min, max, form }
 }
 
-/// Most characters of an input, a result, details, a control, an execution context.
+/// Maximum length in characters of inputs, results, details, controls and execution contexts.
 const DATA_MAX: usize = 32_768;
 
 const NAME: Shape = text(1, 256, Form::Any);
@@ -36,10 +36,11 @@ const LIMITED_DATA: Shape = text(0, 2_048, Form::Any);
 const ARN: Shape = text(1, 1_600, Form::Any);
 const RUN_ID: Shape = text(1, 64, Form::Any);
 const RUN_ID_OPTIONAL: Shape = text(0, 64, Form::Any);
-/// Ours are longer than the real service's 2,048 characters where all names are as long as they may be: a turn's has its token
-/// in it.
+/// Token of a page. Ours can exceed the real service's 2,048 characters if all names have the maximum length, because
+/// the token of a turn's page contains its task token.
 const PAGE_TOKEN: Shape = text(0, TOKEN_CHARS_MAX + 256, Form::Any);
-/// Likewise, where the real service has 1,024.
+/// Token of a task. It contains names of the task, so ours can exceed the real service's 1,024 characters if they have
+/// the maximum length.
 const TASK_TOKEN: Shape = text(1, TOKEN_CHARS_MAX, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
 const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);
@@ -54,7 +55,7 @@ const REGISTRATION: Shape = Shape::Word(&["REGISTERED", "DEPRECATED"]);
 const CHILD_POLICY: Shape = Shape::Word(&["TERMINATE", "REQUEST_CANCEL", "ABANDON"]);
 const CLOSE_STATUS: Shape =
     Shape::Word(&["COMPLETED", "FAILED", "CANCELED", "TERMINATED", "CONTINUED_AS_NEW", "TIMED_OUT"]);
-/// In the order in which the real service tells them.
+/// Types of decisions, in the order in which the real service lists them.
 const DECISION_TYPE: Shape = Shape::Word(&[
     "CompleteWorkflowExecution",
     "StartTimer",
@@ -71,7 +72,7 @@ const DECISION_TYPE: Shape = Shape::Word(&[
     "CancelWorkflowExecution",
 ]);
 
-/// `! name: SHAPE` must be there, `? name: SHAPE` may.
+/// Builds a list of fields: `! name: SHAPE` is required, `? name: SHAPE` is optional.
 macro_rules! fields {
     ($( $mark:tt $name:ident : $shape:expr ),* $(,)?) => {
         &[$( Field { name: stringify!($name), is_required: is_required!($mark), shape: &$shape }, )*]
@@ -104,63 +105,86 @@ const DECISIONS: Shape = Shape::List { of: &Shape::Decision(DECISION), max: usiz
 
 const DECISION: &[Field] = fields![
     ! decisionType: DECISION_TYPE,
-    ? scheduleActivityTaskDecisionAttributes: Shape::Group(fields![! activityType: TYPE, ! activityId: NEW_NAME, ? control: DATA, ? input: DATA, ? scheduleToCloseTimeout: SECONDS_OR_NONE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? scheduleToStartTimeout: SECONDS_OR_NONE, ? startToCloseTimeout: SECONDS_OR_NONE, ? heartbeatTimeout: SECONDS_OR_NONE]),
+    ? scheduleActivityTaskDecisionAttributes: Shape::Group(fields![
+        ! activityType: TYPE, ! activityId: NEW_NAME, ? control: DATA, ? input: DATA,
+        ? scheduleToCloseTimeout: SECONDS_OR_NONE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY,
+        ? scheduleToStartTimeout: SECONDS_OR_NONE, ? startToCloseTimeout: SECONDS_OR_NONE,
+        ? heartbeatTimeout: SECONDS_OR_NONE,
+    ]),
     ? requestCancelActivityTaskDecisionAttributes: Shape::Group(fields![! activityId: NAME]),
     ? completeWorkflowExecutionDecisionAttributes: Shape::Group(fields![? result: DATA]),
     ? failWorkflowExecutionDecisionAttributes: Shape::Group(fields![? reason: SHORT, ? details: DATA]),
     ? cancelWorkflowExecutionDecisionAttributes: Shape::Group(fields![? details: DATA]),
-    ? continueAsNewWorkflowExecutionDecisionAttributes: Shape::Group(fields![? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? workflowTypeVersion: VERSION, ? lambdaRole: ARN]),
+    ? continueAsNewWorkflowExecutionDecisionAttributes: Shape::Group(fields![
+        ? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY,
+        ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS,
+        ? workflowTypeVersion: VERSION, ? lambdaRole: ARN,
+    ]),
     ? recordMarkerDecisionAttributes: Shape::Group(fields![! markerName: NAME, ? details: DATA]),
-    ? startTimerDecisionAttributes: Shape::Group(fields![! timerId: NEW_NAME, ? control: DATA, ! startToFireTimeout: SECONDS]),
+    ? startTimerDecisionAttributes: Shape::Group(fields![
+        ! timerId: NEW_NAME, ? control: DATA, ! startToFireTimeout: SECONDS,
+    ]),
     ? cancelTimerDecisionAttributes: Shape::Group(fields![! timerId: NAME]),
-    ? signalExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA, ? control: DATA]),
-    ? requestCancelExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ? control: DATA]),
-    ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![! workflowType: TYPE, ! workflowId: WORKFLOW_ID, ? control: DATA, ? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? lambdaRole: ARN]),
-    ? scheduleLambdaFunctionDecisionAttributes: Shape::Group(fields![! id: NAME, ! name: FUNCTION_NAME, ? control: DATA, ? input: DATA, ? startToCloseTimeout: FUNCTION_SECONDS]),
+    ? signalExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![
+        ? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA, ? control: DATA,
+    ]),
+    ? requestCancelExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![
+        ? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ? control: DATA,
+    ]),
+    ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![
+        ! workflowType: TYPE, ! workflowId: WORKFLOW_ID, ? control: DATA, ? input: DATA,
+        ? executionStartToCloseTimeout: RUN_SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY,
+        ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS,
+        ? lambdaRole: ARN,
+    ]),
+    ? scheduleLambdaFunctionDecisionAttributes: Shape::Group(fields![
+        ! id: NAME, ! name: FUNCTION_NAME, ? control: DATA, ? input: DATA, ? startToCloseTimeout: FUNCTION_SECONDS,
+    ]),
 ];
 
 macro_rules! operations {
     ($( $name:ident $level:ident $effect:ident [$( $field:tt )*]; )+) => {
-        /// What can be asked for.
+        /// Operations of the SWF protocol.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Operation { $( $name, )+ }
 
         impl Operation {
-            /// Every operation.
+            /// All operations.
             const ALL: &'static [Self] = &[$( Self::$name, )+];
 
-            /// Its name.
+            /// Returns its name.
             pub(super) fn name(self) -> &'static str {
                 match self { $( Self::$name => stringify!($name), )+ }
             }
 
-            /// The level that it needs.
+            /// Returns the level that it needs.
             pub(super) fn level(self) -> Level {
                 match self { $( Self::$name => Level::$level, )+ }
             }
 
-            /// What it does.
+            /// Returns its effect.
             pub(super) fn effect(self) -> CallEffect {
                 match self { $( Self::$name => CallEffect::$effect, )+ }
             }
 
-            /// The operation with this name.
+            /// Returns the operation with this name.
             pub(super) fn named(name: &str) -> Option<Self> {
                 match name { $( stringify!($name) => Some(Self::$name), )+ _ => None }
             }
 
-            /// The largest request. A poll waits for long with its own in memory.
+            /// Returns the maximum size of its request. That of a poll is small, because it stays in memory while the
+            /// poll waits.
             pub(super) fn body_bytes_max(self) -> usize {
                 let is_poll = matches!(self, Self::PollForActivityTask | Self::PollForDecisionTask);
                 if is_poll { POLL_BYTES_MAX } else { BODY_BYTES_MAX }
             }
 
-            /// Whether it names a task that was handed out.
+            /// Returns whether it names a task that was handed out.
             pub(super) fn is_of_task(self) -> bool {
                 self.fields().iter().any(|field| field.name == "taskToken")
             }
 
-            /// The fields of its request.
+            /// Returns the fields of its request.
             pub(super) fn fields(self) -> &'static [Field] {
                 match self { $( Self::$name => fields![$( $field )*], )+ }
             }
@@ -169,8 +193,13 @@ macro_rules! operations {
 }
 
 operations! {
-    CountClosedWorkflowExecutions Reader Reads [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? closeStatusFilter: BY_STATUS];
-    CountOpenWorkflowExecutions Reader Reads [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? executionFilter: BY_ID];
+    CountClosedWorkflowExecutions Reader Reads [
+        ! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID,
+        ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? closeStatusFilter: BY_STATUS,
+    ];
+    CountOpenWorkflowExecutions Reader Reads [
+        ! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? executionFilter: BY_ID,
+    ];
     CountPendingActivityTasks Reader Reads [! domain: NAME, ! taskList: TASK_LIST];
     CountPendingDecisionTasks Reader Reads [! domain: NAME, ! taskList: TASK_LIST];
     DeleteActivityType DomainOperator Changes [! domain: NAME, ! activityType: TYPE];
@@ -182,35 +211,84 @@ operations! {
     DescribeDomain Related Reads [! name: NAME];
     DescribeWorkflowExecution Reader Reads [! execution: EXECUTION, ! domain: NAME];
     DescribeWorkflowType Related Reads [! domain: NAME, ! workflowType: TYPE];
-    GetWorkflowExecutionHistory Reader Reads [! execution: EXECUTION, ! domain: NAME, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListActivityTypes Related Reads [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListClosedWorkflowExecutions Reader Reads [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? closeStatusFilter: BY_STATUS, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListDomains Known Reads [? nextPageToken: PAGE_TOKEN, ! registrationStatus: REGISTRATION, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListOpenWorkflowExecutions Reader Reads [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? executionFilter: BY_ID];
+    GetWorkflowExecutionHistory Reader Reads [
+        ! execution: EXECUTION, ! domain: NAME, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE,
+        ? reverseOrder: TRUTH,
+    ];
+    ListActivityTypes Related Reads [
+        ! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN,
+        ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH,
+    ];
+    ListClosedWorkflowExecutions Reader Reads [
+        ! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID,
+        ? closeStatusFilter: BY_STATUS, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN,
+        ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH,
+    ];
+    ListDomains Known Reads [
+        ? nextPageToken: PAGE_TOKEN, ! registrationStatus: REGISTRATION, ? maximumPageSize: PAGE_SIZE,
+        ? reverseOrder: TRUTH,
+    ];
+    ListOpenWorkflowExecutions Reader Reads [
+        ! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG,
+        ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? executionFilter: BY_ID,
+    ];
     ListTagsForResource Related Reads [! resourceArn: ARN];
-    ListWorkflowTypes Related Reads [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListWorkflowTypes Related Reads [
+        ! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN,
+        ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH,
+    ];
     PollForActivityTask Runner Takes [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT];
-    PollForDecisionTask Decider Takes [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? startAtPreviousStartedEvent: TRUTH];
+    PollForDecisionTask Decider Takes [
+        ! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT, ? nextPageToken: PAGE_TOKEN,
+        ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? startAtPreviousStartedEvent: TRUTH,
+    ];
     RecordActivityTaskHeartbeat Runner Takes [! taskToken: TASK_TOKEN, ? details: LIMITED_DATA];
-    RegisterActivityType DomainOperator Changes [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
-    RegisterDomain Operator Changes [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
-    RegisterWorkflowType DomainOperator Changes [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: RUN_SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
-    RequestCancelWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID];
+    RegisterActivityType DomainOperator Changes [
+        ! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION,
+        ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE,
+        ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY,
+        ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE,
+    ];
+    RegisterDomain Operator Changes [
+        ! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS,
+        ? tags: RESOURCE_TAGS,
+    ];
+    RegisterWorkflowType DomainOperator Changes [
+        ! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION,
+        ? defaultTaskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: RUN_SECONDS,
+        ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY,
+        ? defaultLambdaRole: ARN,
+    ];
+    RequestCancelWorkflowExecution Application Changes [
+        ? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID,
+    ];
     RespondActivityTaskCanceled Runner Changes [! taskToken: TASK_TOKEN, ? details: DATA];
     RespondActivityTaskCompleted Runner Changes [! taskToken: TASK_TOKEN, ? result: DATA];
     RespondActivityTaskFailed Runner Changes [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
-    RespondDecisionTaskCompleted Decider Changes [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
-    SignalWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA];
-    StartWorkflowExecution Application Changes [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
+    RespondDecisionTaskCompleted Decider Changes [
+        ! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST,
+        ? taskListScheduleToStartTimeout: SECONDS_OR_NONE,
+    ];
+    SignalWorkflowExecution Application Changes [
+        ? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA,
+    ];
+    StartWorkflowExecution Application Changes [
+        ! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST,
+        ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? tagList: TAGS,
+        ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN,
+    ];
     TagResource DomainOperator Changes [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
-    TerminateWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
+    TerminateWorkflowExecution Application Changes [
+        ? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA,
+        ? childPolicy: CHILD_POLICY,
+    ];
     UndeprecateActivityType DomainOperator Changes [! domain: NAME, ! activityType: TYPE];
     UndeprecateDomain DomainOperator Changes [! name: NAME];
     UndeprecateWorkflowType DomainOperator Changes [! domain: NAME, ! workflowType: TYPE];
     UntagResource DomainOperator Changes [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
 }
 
-/// The rows of the table of calls.
+/// Returns the rows of the access table.
 pub(crate) fn rows() -> Vec<CallAccess> {
     let row = |operation: &Operation| CallAccess {
         wire: Wire::Swf,
@@ -222,10 +300,11 @@ pub(crate) fn rows() -> Vec<CallAccess> {
     Operation::ALL.iter().map(row).collect()
 }
 
-/// An operation under way. Each is as large as it is itself: a poll that waits has no room for all the others.
+/// Future of an operation. Boxed separately for each one, so that a waiting poll is not as large as the largest
+/// operation.
 pub(super) type Performing = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// Does what is asked for.
+/// Runs an operation.
 pub(super) fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>) -> Performing {
     match operation {
         Operation::RegisterDomain => Box::pin(domains::register(call, input)),

@@ -1,6 +1,5 @@
-//! Pages: what a request says about them, and the tokens that lead from one to the next. A token says of which list it is,
-//! when it was given and where the next page begins, and is sealed with what the list is of; it confers no right and is not
-//! secret.
+//! Paging of requests, and page tokens. A token contains its list, its time of issue and the start of the next page. It
+//! is sealed together with the list's scope. It grants no permission and is not secret.
 
 use std::fmt::Display;
 
@@ -14,16 +13,16 @@ use super::fault::{FaultKind, SwfFault};
 use super::words::set;
 use engine::Engine;
 
-/// Entries on a page where the request says nothing or 0. Source: SWF's API reference.
+/// Number of entries on a page if the request has none or 0. Source: SWF's API reference.
 pub(super) const PAGE_DEFAULT: usize = 1_000;
 
-/// What the seals of this wire's tokens begin with: no list over REST begins like this.
+/// Prefix of the seals of SWF tokens. No list of the REST API has it.
 const WIRE: &str = "swf";
 
-/// How long a token leads on. Source: SWF's API model, which says 24 hours; older ones said 60 seconds.
+/// Lifetime of a token. Source: 24 hours in the current API model of SWF; older models had 60 seconds.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a request says about pages.
+/// Paging members of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Paging {
@@ -32,13 +31,13 @@ pub(super) struct Paging {
     pub(super) reverse_order: Option<bool>,
 }
 
-/// A page.
+/// Page of a list.
 pub(super) struct Paged<T> {
     pub(super) rows: Vec<T>,
     pub(super) next: Option<String>,
 }
 
-/// Which list a token is of. None leads on in another one.
+/// List that a token belongs to. A token is not valid for any other list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     Domains,
@@ -63,19 +62,18 @@ impl PageKind {
         }
     }
 
-    /// A token: the list's letter, the instant and the place, and the seal of these and of what the list is of, with a dot
-    /// between them.
+    /// Returns a token: the list's letter, the time, the place, and a seal of these and the scope, separated by dots.
     pub(super) fn token(self, engine: &Engine, scope: &[&str], place: impl Display) -> String {
         let said = format!("{}.{:x}.{place}", self.letter(), engine.clock().now().as_millis());
         let seal = engine.page_seal(&sealed(&said, scope));
         format!("{said}.{seal}")
     }
 
-    /// The place that a token of this list leads to.
+    /// Returns the place of a token of this list.
     ///
     /// # Errors
     ///
-    /// For one that is none of this list's, for one that this service did not give, and for one that is too old.
+    /// For a token of another list, for one that this service did not issue, and for an expired one.
     pub(super) fn place<'a>(self, engine: &Engine, scope: &[&str], token: &'a str) -> Result<&'a str, SwfFault> {
         let (said, seal) = token.rsplit_once('.').ok_or_else(invalid_token)?;
         if !engine.is_page_seal(&sealed(said, scope), seal) {
@@ -98,25 +96,25 @@ impl PageKind {
     }
 }
 
-/// What a seal is of.
+/// Returns the parts that a seal covers.
 fn sealed<'a>(said: &'a str, scope: &[&'a str]) -> Vec<&'a [u8]> {
     [WIRE, said].iter().chain(scope).map(|part| part.as_bytes()).collect()
 }
 
 impl Paging {
-    /// How many entries a page has.
+    /// Returns the number of entries of a page.
     pub(super) fn size(&self) -> usize {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be from 0 to 1,000")]
         let size = self.maximum_page_size.unwrap_or_default() as usize;
         if size == 0 { PAGE_DEFAULT } else { size }
     }
 
-    /// Newest or last first.
+    /// Returns whether the order is reversed.
     pub(super) fn is_reverse(&self) -> bool {
         self.reverse_order.unwrap_or_default()
     }
 
-    /// Where the page begins; `None` for the first one.
+    /// Returns the beginning of the page; `None` for the first one.
     ///
     /// # Errors
     ///
@@ -126,8 +124,8 @@ impl Paging {
         token.map(|token| of.place(engine, scope, token)).transpose()
     }
 
-    /// The page of what is sorted by name, ascending unless reversed. The token has the last name of the page before, so
-    /// that what comes and goes meanwhile moves nothing.
+    /// Returns a page of rows sorted by name, descending if reversed. The token contains the last name of the previous
+    /// page, so that added and removed rows do not shift the pages.
     pub(super) fn page<T>(
         &self,
         of: PageKind,
@@ -151,22 +149,22 @@ impl Paging {
     }
 }
 
-/// Bytes as they stand in a token.
+/// Encodes bytes for a token.
 pub(super) fn text(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The bytes of a place.
+/// Decodes the bytes of a place.
 pub(super) fn bytes(place: &str) -> Result<Vec<u8>, SwfFault> {
     URL_SAFE_NO_PAD.decode(place).map_err(|_| invalid_token())
 }
 
-/// A token that this service never gave.
+/// Returns the fault for a token that this service did not issue.
 pub(super) fn invalid_token() -> SwfFault {
     SwfFault::new(FaultKind::Validation, "Invalid token")
 }
 
-/// The token of the next page, where there is one.
+/// Adds the token of the next page, if there is one.
 pub(super) fn with_next(mut body: Value, next: Option<String>) -> Value {
     set(&mut body, "nextPageToken", next);
     body
@@ -177,12 +175,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_leads_on_for_a_day_in_its_own_list_and_no_longer() {
+    fn a_token_is_valid_for_a_day_in_its_own_list() {
         let given_at = Timestamp::from_millis(1_700_000_000_000);
         let token = format!("h.{:x}.5.a", given_at.as_millis());
         let last = given_at.plus(TOKEN_LIFETIME);
         assert_eq!(PageKind::History.place_said(&token, last).unwrap(), "5.a");
-        // Another node's clock may be behind.
+        // The clock of another node may be behind.
         assert_eq!(PageKind::History.place_said(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
         let message = |place: Result<&str, SwfFault>| place.unwrap_err().message().to_owned();
         let late = Timestamp::from_millis(last.as_millis() + 1);

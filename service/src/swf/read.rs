@@ -1,6 +1,6 @@
-//! Requests as JSON values. Only members that the shape of the operation has are kept, and of its lists no more entries than count:
-//! each small member takes hundreds of bytes in a map, and a request of 1 MiB has room for a hundred thousand.
-//! Owns the reading; `shape.rs` checks what was read.
+//! Parses requests into JSON values. Only members in the operation's shape are kept, and only as many list entries as
+//! may be used: in a map, each small member takes hundreds of bytes, and a request of 1 MiB can have a hundred thousand
+//! of them. `shape.rs` checks the result.
 
 use std::fmt;
 
@@ -10,11 +10,12 @@ use serde_json::{Map, Number, Value};
 
 use super::shape::{Field, Shape, is_attributes_of};
 
-/// Memory of an object with a few members, in bytes. Ours: a node of a `BTreeMap` has room for eleven names and values.
+/// Memory of an object with a few members, in bytes. Ours: a node of a `BTreeMap` has space for eleven names and
+/// values.
 const OBJECT_BYTES: usize = 640;
 
-/// Reads a request with these fields. A value of another kind than its member's is kept without what is in it, for the check to
-/// name.
+/// Reads a request with these fields. A value of the wrong kind is kept without its content, so that the check can name
+/// it.
 pub(super) fn request(fields: &'static [Field], bytes: &[u8]) -> serde_json::Result<Map<String, Value>> {
     let text = std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?;
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -37,7 +38,7 @@ impl<'de> Visitor<'de> for GroupVisitor {
     }
 }
 
-/// Reads the members of a structure. One that is there twice is its last.
+/// Reads the members of a structure. The last of duplicate members is used.
 fn group<'de, A: MapAccess<'de>>(fields: &'static [Field], mut members: A) -> Result<Map<String, Value>, A::Error> {
     let mut read = Map::new();
     while let Some(name) = members.next_key::<String>()? {
@@ -121,7 +122,7 @@ impl<'de> Visitor<'de> for ValueReader {
             Shape::Group(fields) => group(fields, members).map(Value::Object),
             Shape::Decision(fields) => {
                 let mut decision = group(fields, members)?;
-                // Those of other types have no say, and may come before the type.
+                // Attributes of other types are ignored. They may precede the type, so they are removed here.
                 let kind = decision.get("decisionType").and_then(Value::as_str).unwrap_or_default().to_owned();
                 decision.retain(|name, _| name == "decisionType" || is_attributes_of(name, &kind));
                 Ok(Value::Object(decision))
@@ -155,7 +156,10 @@ mod tests {
 
     #[test]
     fn a_value_of_another_kind_is_kept_without_its_content() {
-        let text = r#"{"domain":[1,[2]],"taskList":[{"name":"l"}],"identity":{"a":1},"maximumPageSize":-1.5,"reverseOrder":null}"#;
+        let text = concat!(
+            r#"{"domain":[1,[2]],"taskList":[{"name":"l"}],"identity":{"a":1},"#,
+            r#""maximumPageSize":-1.5,"reverseOrder":null}"#
+        );
         let expected = json!({
             "domain": [], "taskList": [], "identity": {}, "maximumPageSize": -1.5, "reverseOrder": null,
         });

@@ -1,103 +1,102 @@
-//! Shapes of requests. A request is reduced to the shape of its operation before anything else looks at it, so that authorization,
-//! quotas, logs and the operation see the same members. All errors of a request are reported at once, as the real service does.
-//! Owns the checking; `operations.rs` has the shapes.
+//! Shapes of requests. A request is reduced to the shape of its operation before other code uses it, so that
+//! authorization, quotas, logs and the operation see the same members. All errors of a request are reported at once, as
+//! in the real service. `operations.rs` defines the shapes.
 //!
-//! Source: SWF's API reference, for messages, limits (of characters, not bytes) and the check of whole requests.
+//! Source: SWF's API reference, for messages, limits (in characters, not bytes) and the check of whole requests.
 
 use serde_json::{Map, Value};
 
 use super::fault::{FaultKind, SwfFault};
 
-/// A member of a structure.
+/// Member of a structure.
 pub(super) struct Field {
-    /// Its name.
+    /// Name of the member.
     pub(super) name: &'static str,
-    /// Whether it must be there.
+    /// True if the member is required.
     pub(super) is_required: bool,
-    /// What it is.
+    /// Shape of its value.
     pub(super) shape: &'static Shape,
 }
 
-/// What a value is.
+/// Shape of a value.
 pub(super) enum Shape {
-    /// A string of `min` to `max` characters.
+    /// String of `min` to `max` characters.
     Text {
-        /// Fewest characters.
+        /// Minimum number of characters.
         min: usize,
-        /// Most characters.
+        /// Maximum number of characters.
         max: usize,
-        /// What it must be like.
+        /// Required form.
         form: Form,
     },
-    /// One of these strings.
+    /// String from a fixed set.
     Word(&'static [&'static str]),
-    /// A whole number.
+    /// Integer.
     Whole {
-        /// Smallest.
+        /// Minimum value.
         min: i64,
-        /// Largest.
+        /// Maximum value.
         max: i64,
     },
-    /// True or false.
+    /// Boolean.
     Truth,
     /// Seconds since 1970, with a fraction.
     Instant,
-    /// A structure.
+    /// Structure.
     Group(&'static [Field]),
-    /// A list.
+    /// List.
     List {
-        /// Of what.
+        /// Shape of its entries.
         of: &'static Shape,
-        /// Most entries.
+        /// Maximum number of entries.
         max: usize,
-        /// Most entries that are read; the rules refuse a list for the last of them.
+        /// Maximum number of entries that are read. If it is larger than `max`, the rules refuse the last of them.
         read: usize,
     },
-    /// A decision: its attributes are those that its type names.
+    /// Decision, with the attributes of its type.
     Decision(&'static [Field]),
 }
 
-/// What a string must be like.
+/// Required form of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Anything.
+    /// Any string.
     Any,
-    /// A name without control characters. Workflow ids are held to this alone: SWF's documents have the rule of `Name` for them,
-    /// but programs that exist name children `<run id>:<number>`, then signal, cancel and describe them by that.
+    /// Name without control characters, used for workflow ids. SWF's documents require the rule of `Name` for them, but
+    /// existing programs name children `<run id>:<number>`, and signal, cancel and describe them by that name.
     Plain,
-    /// A new name: without `:`, `/`, `|` and control characters, and not `arn`.
+    /// New name: without `:`, `/`, `|` and control characters, and not `arn`.
     Name,
-    /// A new name without white space around it.
+    /// New name without white space around it.
     TrimmedName,
-    /// A number of seconds.
+    /// Number of seconds.
     Seconds,
-    /// A number of seconds above 0: how long a run may be open.
+    /// Number of seconds above 0: the execution timeout of a run.
     RunSeconds,
-    /// A number of seconds above 0, or `NONE`: how long a decision task may take.
+    /// Number of seconds above 0, or `NONE`: the timeout of a decision task.
     TurnSecondsOrNone,
     /// 1 to 900 seconds.
     FunctionSeconds,
-    /// A number of seconds, or `NONE`.
+    /// Number of seconds, or `NONE`.
     SecondsOrNone,
     /// 0 to 90 days, or `NONE`.
     Days,
-    /// A signed number of 32 bits.
+    /// Signed 32-bit integer.
     Priority,
 }
 
-/// Most problems of a request that its fault names; it counts all of them. Ours: a decider that is wrong is mostly wrong in the
-/// same way in each decision.
+/// Maximum number of problems that a fault names; it counts all of them. Ours: decisions of one decider usually have
+/// the same problem.
 const PROBLEMS_NAMED_MAX: usize = 100;
 
-/// The longest retention, in days. Source: SWF's API reference.
+/// Maximum retention in days. Source: SWF's API reference.
 const DAYS_MAX: u32 = 90;
 
-/// The longest time that a Lambda function may take, and what applies where a decision does not say, in seconds. Source:
-/// SWF's API reference.
+/// Maximum and default timeout of a Lambda function, in seconds. Source: SWF's API reference.
 pub(super) const FUNCTION_SECONDS_MAX: u64 = 900;
 
 impl Form {
-    /// What is wrong with a text of this form.
+    /// Returns the problem of a text with this form, if any.
     fn problem(self, text: &str) -> Option<&'static str> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let is_zero = is_number && text.bytes().all(|byte| byte == b'0');
@@ -111,7 +110,7 @@ impl Form {
             Self::TrimmedName if text.trim() != text => Some("Member must not start or end with whitespace"),
             Self::Any | Self::Name | Self::TrimmedName => None,
             Self::Seconds => (!is_number).then_some("Member must be a number of seconds"),
-            // SWF's reference has "an integer greater than or equal to 0", but no decider could answer in no time.
+            // SWF's reference permits 0, but no decider can answer in no time.
             Self::RunSeconds => (!is_number || is_zero).then_some("Member must be a number of seconds greater than 0"),
             Self::TurnSecondsOrNone => ((!is_number && text != "NONE") || is_zero)
                 .then_some("Member must be a number of seconds greater than 0 or 'NONE'"),
@@ -131,12 +130,11 @@ impl Form {
     }
 }
 
-/// Returns what a request has of these fields, all of it checked. Members of other names are dropped, and so are those that are
-/// `null`: that is the same as absent.
+/// Checks a request and reduces it to these fields. Members with other names or `null` are dropped.
 ///
 /// # Errors
 ///
-/// `SerializationException` for a member of another kind; `ValidationException` with everything else that is wrong.
+/// `SerializationException` for a member of the wrong kind; `ValidationException` with all other problems.
 pub(super) fn reduce(fields: &[Field], input: Map<String, Value>) -> Result<Map<String, Value>, SwfFault> {
     let mut checker = Checker { path: String::new(), problems: Vec::new(), found: 0 };
     let reduced = checker.group(fields, input)?;
@@ -150,12 +148,12 @@ pub(super) fn reduce(fields: &[Field], input: Map<String, Value>) -> Result<Map<
     Err(SwfFault::new(FaultKind::Validation, message))
 }
 
-/// Returns what was checked, and nothing else.
+/// Check of a request, which collects its problems.
 struct Checker {
     path: String,
-    /// The first of them.
+    /// First problems, up to the limit.
     problems: Vec<String>,
-    /// How many there are.
+    /// Number of all problems.
     found: usize,
 }
 
@@ -245,7 +243,8 @@ impl Checker {
         })
     }
 
-    /// Attributes of another type than the decision's are dropped; those of its type must be there if any of them must.
+    /// Checks a decision. Attributes of other types are dropped; those of its type are required if any of their members
+    /// is.
     fn decision(
         &mut self,
         fields: &'static [Field],
@@ -275,7 +274,8 @@ impl Checker {
     }
 }
 
-/// Whether the member is `startTimerDecisionAttributes` and the type `StartTimer`.
+/// Returns whether the member contains the attributes of this type, such as `startTimerDecisionAttributes` for
+/// `StartTimer`.
 pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
     let Some(stem) = member.strip_suffix("DecisionAttributes") else { return false };
     stem.len() == kind.len()
@@ -283,7 +283,7 @@ pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
         && stem.get(1..) == kind.get(1..)
 }
 
-/// A number that is written as a whole one: without a fraction and an exponent. One that is too large becomes the largest.
+/// Returns an integer written without fraction or exponent. A larger number becomes the maximum.
 fn whole(number: &Value) -> Option<i64> {
     number.as_i64().or_else(|| number.as_u64().map(|_| i64::MAX))
 }

@@ -1,7 +1,7 @@
-//! Signatures of requests: AWS Signature Version 4, in headers. Owns the reading and checking of one; whose keys there are
-//! is `http::auth`'s, and what a holder may do `access.rs`'s.
+//! AWS Signature Version 4 in request headers: parsing and verification. `access` finds the signing key and checks
+//! permissions.
 //!
-//! Source: AWS's documentation of Signature Version 4; the faults are those of its JSON services.
+//! Source: AWS's documentation of Signature Version 4; the faults are those of AWS's JSON services.
 
 use std::fmt::Write as _;
 
@@ -13,30 +13,30 @@ use sha2::{Digest, Sha256};
 
 use super::fault::{FaultKind, SwfFault};
 
-/// What the header of a signed request begins with.
+/// Beginning of the header of a signed request.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Where a scope ends.
+/// End of a scope.
 const TERMINATOR: &str = "aws4_request";
 
-/// The service in the scope.
+/// Service in a scope.
 const SERVICE: &str = "swf";
 
-/// When the request was signed, by its sender's clock.
+/// Header with the time of signing, by the sender's clock.
 const DATE: &str = "x-amz-date";
 
-/// Headers that begin like this must be signed where they are there: one of them names the operation. Source: AWS. Others need
-/// not: AWS's SDK for JavaScript, version 2, does not sign `content-type`.
+/// Prefix of headers that must be signed if they are present, because one of them contains the operation. Source: AWS.
+/// Other headers may be unsigned: version 2 of AWS's SDK for JavaScript does not sign `content-type`.
 const OWN_HEADERS: &str = "x-amz-";
 
-/// The most that a sender's clock is off. Source: AWS's five minutes.
+/// Maximum clock difference of a sender. Source: AWS's five minutes.
 pub(super) const SKEW_MAX: Duration = Duration::from_secs(300);
 
-/// A signature, taken apart.
+/// Parsed signature.
 pub(super) struct Signature<'a> {
-    /// Whose it is.
+    /// Id of the signing key.
     pub(super) access_key_id: &'a str,
-    /// The day, the region, the service.
+    /// Day, region and service.
     scope: CredentialScope<'a>,
     signed_headers: &'a str,
     digits: &'a str,
@@ -58,7 +58,7 @@ fn invalid(message: impl Into<String>) -> SwfFault {
 }
 
 fn credential(text: &str) -> Option<(&str, CredentialScope<'_>)> {
-    // A key id may have slashes; the scope has four parts.
+    // A key id may contain slashes; the scope has four parts.
     let mut parts = text.rsplitn(5, '/');
     let is_terminated = parts.next()? == TERMINATOR;
     let (service, region, day, access_key_id) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -66,11 +66,11 @@ fn credential(text: &str) -> Option<(&str, CredentialScope<'_>)> {
 }
 
 impl<'a> Signature<'a> {
-    /// The signature in a request's headers.
+    /// Parses the signature in a request's headers.
     ///
     /// # Errors
     ///
-    /// `MissingAuthenticationTokenException` where there is none, `IncompleteSignatureException` where a part is missing.
+    /// `MissingAuthenticationTokenException` if there is none, `IncompleteSignatureException` if a part is missing.
     pub(super) fn read(headers: &'a HeaderMap) -> Result<Self, SwfFault> {
         let missing = || SwfFault::new(FaultKind::MissingAuthenticationToken, "Missing Authentication Token");
         let authorization = headers.get(AUTHORIZATION).ok_or_else(missing)?;
@@ -91,7 +91,8 @@ impl<'a> Signature<'a> {
         let signed_headers = signed_headers.ok_or_else(|| required("SignedHeaders"))?;
         let (access_key_id, scope) = credential(key).ok_or_else(|| {
             incomplete(format!(
-                "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '{key}'"
+                "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got \
+                 '{key}'"
             ))
         })?;
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
@@ -100,11 +101,12 @@ impl<'a> Signature<'a> {
         Ok(Self { access_key_id, scope, signed_headers, digits: signature, date })
     }
 
-    /// Holds it against what can be told without the body.
+    /// Checks everything that does not require the body.
     ///
     /// # Errors
     ///
-    /// `InvalidSignatureException`: for another day or service, a clock that is off, a header that must be signed and is not.
+    /// `InvalidSignatureException` for another day or service, an inaccurate clock, or an unsigned header that must be
+    /// signed.
     pub(super) fn check_headers(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), SwfFault> {
         self.check_date(now)?;
         self.check_scope()?;
@@ -117,14 +119,14 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
-    /// Holds it against the request and the holder's secret.
+    /// Verifies the signature with the request and the holder's secret.
     ///
     /// # Errors
     ///
-    /// `InvalidSignatureException`: for another signature than the one that the request should have.
+    /// `InvalidSignatureException` if the signature does not match the request.
     pub(super) fn check(&self, secret: &str, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), SwfFault> {
         let expected = self.expected(secret, uri, headers, body);
-        // Compared by the library, in a time that tells nothing.
+        // The library compares in constant time.
         let found = unhex(self.digits).unwrap_or_default();
         expected.verify_slice(&found).map_err(|_| {
             invalid(
@@ -142,7 +144,8 @@ impl<'a> Signature<'a> {
         if self.date.get(..8) != Some(day) {
             let signed = self.date;
             return Err(invalid(format!(
-                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '{day}' != '{signed}'."
+                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '{day}' != \
+                 '{signed}'."
             )));
         }
         Ok(())
@@ -175,7 +178,7 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
-    /// What signs the request as it is.
+    /// Computes the expected signature of the request.
     fn expected(&self, secret: &str, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Hmac<Sha256> {
         let CredentialScope { day, region, service } = self.scope;
         let canonical = self.canonical(uri, headers, body);
@@ -191,13 +194,13 @@ impl<'a> Signature<'a> {
         keyed(&key, text.as_bytes())
     }
 
-    /// The request as it is signed: of its headers those that the signature names, of its body the hash.
+    /// Returns the canonical form of the request, with the signed headers and the hash of the body.
     fn canonical(&self, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> String {
         let mut query: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).collect();
         query.sort_unstable();
         let mut text = format!("POST\n{}\n{}\n", uri.path(), query.join("&"));
         for name in self.signed_headers.split(';') {
-            // In the order of the message; white space within is one space.
+            // Values are in the order of the message; white space in them is collapsed.
             let values = headers.get_all(name).iter().map(|value| {
                 let value = String::from_utf8_lossy(value.as_bytes());
                 value.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -231,7 +234,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
 }
 
-/// An instant in the basic format, to the second.
+/// Formats a timestamp in the basic format, with a precision of seconds.
 fn basic(at: Timestamp) -> String {
     let text = at.to_string();
     let seconds = text.split('.').next().unwrap_or_default();

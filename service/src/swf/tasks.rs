@@ -1,4 +1,4 @@
-//! Polls and their answers.
+//! Polls, and answers to tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use super::fields::{self, DecisionKinds};
 use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::shown;
 use super::words::{self, List, set};
-use super::workflows::{run_ref, told, unknown_execution};
+use super::workflows::{render_events, run_ref, unknown_execution};
 use crate::access::Caller;
 use crate::http::deliver_task;
 use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 
-/// How long a poll waits. Source: SWF's API reference.
+/// Duration of a poll. Source: SWF's API reference.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ impl PollTask {
     }
 }
 
-/// Answers with a task, and says that it was delivered once the connection takes it.
+/// Responds with a task, which counts as delivered when the connection takes it.
 fn delivered(task: &Value, receipt: Receipt) -> Answer {
     let bytes = serde_json::to_vec(task).map_err(|error| SwfFault::new(FaultKind::Internal, error.to_string()))?;
     let mut response: Response = deliver_task(bytes, receipt);
@@ -51,19 +51,19 @@ fn delivered(task: &Value, receipt: Receipt) -> Answer {
     Ok(Some(response))
 }
 
-/// Where the events of a turn go on: the token of the turn, the last event that was told, and what was asked for.
+/// Position in the events of a turn: its token, the last returned event, and the paging of the request.
 struct Cursor {
     token: String,
     last: u64,
     is_reverse: bool,
-    /// The DeciderStarted of the turn before.
+    /// DeciderStarted of the previous turn.
     previous: u64,
-    /// Nothing before this event is told.
+    /// First event to return.
     first: u64,
 }
 
 impl Cursor {
-    /// No character of a task's token stands between the parts.
+    /// Formats the position. Task tokens contain no dots.
     fn write(&self) -> String {
         let Self { token, last, is_reverse, previous, first } = self;
         format!("{token}.{last}.{}.{previous}.{first}", u8::from(*is_reverse))
@@ -89,7 +89,7 @@ impl Cursor {
     }
 }
 
-/// A turn, or what follows of it.
+/// Renders a turn, or a further page of it.
 async fn turn(
     call: &SwfCall,
     token: &TurnToken,
@@ -106,7 +106,7 @@ async fn turn(
         "workflowExecution": execution(&token.workflow_id, token.run_id),
         "workflowType": shown(workflow_type),
     });
-    let (events, next) = told(call, &at, &events, next).await?;
+    let (events, next) = render_events(call, &at, &events, next).await?;
     set(&mut task, "events", Some(events));
     let next = next.map(|next| {
         cursor.last = next;
@@ -121,15 +121,15 @@ fn turn_at(engine: &Engine, place: &str) -> Result<(Cursor, TurnToken), SwfFault
     Ok((cursor, token))
 }
 
-/// The turn that a page's token is of.
+/// Returns the turn that a page token belongs to.
 pub(super) fn turn_of_page(engine: &Engine, page_token: &str) -> Result<TurnToken, SwfFault> {
     turn_at(engine, PageKind::Turn.place(engine, &[], page_token)?).map(|(_, token)| token)
 }
 
-/// The next page of a turn that was handed out: no task of its own, and no event.
+/// Returns the next page of a turn that was handed out. It takes no task and adds no event.
 async fn next_page(call: &SwfCall, it: &PollTask, place: &str) -> Answer {
     let (cursor, token) = turn_at(&call.engine, place)?;
-    // It leads on in the list that gave it.
+    // The token is valid only for the list that issued it.
     if (&*token.domain, &token.task_list) != (&*it.domain, &it.task_list.name) {
         return Err(invalid_token());
     }
@@ -142,7 +142,7 @@ async fn next_page(call: &SwfCall, it: &PollTask, place: &str) -> Answer {
 }
 
 pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> Answer {
-    // In boxes, as is all that comes after the wait: each poll that waits would have room for it.
+    // Boxed, as everything after the wait, so that a waiting poll reserves no memory for it.
     let it: Box<PollTask> = take(input)?;
     if let Some(place) = it.paging.place(PageKind::Turn, &call.engine, &[])? {
         return Box::pin(next_page(&call, &it, place)).await;
@@ -154,22 +154,22 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
         let poll = it.poll(&call.caller, Some(it.paging.size()), wait);
         let polled = call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, poll);
         let Some(delivery) = call.peer.take(polled).await? else {
-            // Without a token: every client that was seen takes that for no task.
+            // A response without a token: all known clients treat it as no task.
             return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
         };
-        if let Some(told) = Box::pin(told_turn(&call, &it, delivery)).await? {
-            return Ok(Some(told));
+        if let Some(rendered) = Box::pin(render_turn(&call, &it, delivery)).await? {
+            return Ok(Some(rendered));
         }
     }
 }
 
-/// A turn that was handed out to this poll; `None` if it cannot be shown, as it was lost meanwhile or its run is broken. It is
-/// left to its timeout then, and the poll goes on: what is wrong with one run is not the answer to a poll.
-async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
+/// Renders a turn for this poll; `None` if it cannot be rendered, because it was lost meanwhile or its run is damaged.
+/// The turn then times out, and the poll continues, because one run must not fail a poll.
+async fn render_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
     let (task, receipt) = delivery.split();
     let (workflow_id, run_id) = (Arc::clone(&task.workflow_id), task.run_id);
     match show_turn(call, it, task).await {
-        Ok(told) => delivered(&told, receipt),
+        Ok(rendered) => delivered(&rendered, receipt),
         Err(fault) if fault.is_overload() => Err(fault),
         Err(fault) => {
             tracing::error!(%workflow_id, %run_id, %fault, "a turn cannot be shown to the poll that took it");
@@ -185,12 +185,12 @@ async fn show_turn(call: &SwfCall, it: &PollTask, mut task: DeciderTask) -> Resu
     let first = if it.start_at_previous_started_event == Some(true) { previous.max(1) } else { 1 };
     let is_reverse = it.paging.is_reverse();
     let cursor = Cursor { token: task.token, last: 0, is_reverse, previous, first };
-    // The window that came with the task is often all that is asked for.
+    // The window of the task often contains all requested events.
     let is_whole = !is_reverse && task.events.first().is_some_and(|event| event.id == first);
     let (events, next) = if is_whole && task.events.len() <= size {
         (task.events, None)
     } else {
-        // Not to be held beside what is read instead.
+        // Freed before other events are read.
         task.events = Vec::new();
         let found = call.engine.tasks().turn_history(&token, &cursor.page(size)).await?;
         (found.events, found.next)
@@ -207,15 +207,15 @@ pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> A
         return body(&json!({ "startedEventId": 0 }));
     };
     let (task, receipt) = delivery.split();
-    let mut told = json!({
+    let mut rendered = json!({
         "taskToken": task.token,
         "activityId": task.activity_id,
         "startedEventId": task.started_event_id.unwrap_or(0),
         "workflowExecution": execution(&task.workflow_id, task.run_id),
         "activityType": shown(&task.activity_type),
     });
-    set(&mut told, "input", task.input.as_ref().map(super::events::text));
-    delivered(&told, receipt)
+    set(&mut rendered, "input", task.input.as_ref().map(super::events::text));
+    delivered(&rendered, receipt)
 }
 
 #[derive(Deserialize)]
@@ -249,7 +249,7 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
     let command = Command::complete(turn, TurnAnswer { decisions, context, moves_to, ..TurnAnswer::default() });
     match call.engine.tasks().answer_turn(&token, command).await {
         Ok(()) => Ok(None),
-        // Its own answer may have closed the run: that comes first here.
+        // The decider's earlier answer may have closed the run. That takes precedence over the turn.
         Err(Refusal::Fault(Fault::TurnCompleted)) => match call.engine.views().describe(&at).await {
             Ok(described) if described.run.is_open() => Err(turn_fault(&token, Fault::TurnCompleted.into())),
             _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),
@@ -271,7 +271,7 @@ fn turn_fault(token: &TurnToken, refusal: Refusal) -> SwfFault {
     }
 }
 
-/// What every answer to a task may hear of its run.
+/// Returns the fault of an answer to a task, for refusals that concern its run.
 fn run_fault(workflow_id: &str, run_id: uuid::Uuid, refusal: Refusal) -> SwfFault {
     match refusal {
         Refusal::Fault(Fault::RunClosed { .. })

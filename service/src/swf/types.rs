@@ -1,4 +1,4 @@
-//! Registered types of workflows and activities.
+//! Registered workflow and activity types.
 
 use history::event::ActivityTimeouts;
 use history::{ActivityDefaults, WorkflowDefaults};
@@ -11,21 +11,21 @@ use super::page::{PageKind, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
 use engine::{Refusal, TypeKind, TypeRecord, split_type_name, type_name};
 
-/// What the two kinds of types differ in on the wire.
+/// Differences between the two kinds of types in the protocol.
 pub(super) trait SwfTypeKind: TypeKind {
-    /// The member that names a type.
+    /// Member that names a type.
     const MEMBER: &'static str;
 
-    /// What messages call it.
+    /// Word for it in messages.
     const WORD: &'static str;
 
-    /// What tokens of its lists are of.
+    /// List of its page tokens.
     const LIST: PageKind;
 
-    /// The defaults of a request.
+    /// Reads the defaults of a request.
     fn read(input: Map<String, Value>) -> Result<Self, SwfFault>;
 
-    /// The defaults as an answer has them.
+    /// Renders the defaults for a response.
     fn show(&self) -> Value;
 }
 
@@ -105,13 +105,13 @@ impl SwfTypeKind for ActivityDefaults {
     }
 }
 
-/// A type as messages name it.
+/// Describes a type for messages.
 pub(super) fn words_of<D: SwfTypeKind>(full: &str) -> String {
     let (name, version) = split_type_name(full);
     format!("{}=[name={name}, version={}]", <D as SwfTypeKind>::WORD, version.unwrap_or_default())
 }
 
-/// A refusal about a type, in the words of the wire.
+/// Converts a refusal about a type.
 pub(super) fn type_fault<D: SwfTypeKind>(refusal: Refusal) -> SwfFault {
     match refusal {
         Refusal::UnknownType { name, .. } => {
@@ -145,7 +145,7 @@ pub(super) async fn register<D: SwfTypeKind>(call: SwfCall, input: Map<String, V
     Ok(None)
 }
 
-/// Names a type.
+/// Reference to a type.
 #[derive(Deserialize)]
 pub(super) struct TypeRef {
     pub(super) name: String,
@@ -153,7 +153,7 @@ pub(super) struct TypeRef {
 }
 
 impl TypeRef {
-    /// The name of the type as runs and decisions have it.
+    /// Returns the full name of the type, as in runs and decisions.
     pub(super) fn full(&self) -> String {
         type_name(&self.name, Some(&self.version))
     }
@@ -167,7 +167,7 @@ struct NamedType {
     workflow_type: TypeRef,
 }
 
-/// A type as answers have it.
+/// Renders a reference to a type.
 pub(super) fn shown(full: &str) -> Value {
     let (name, version) = split_type_name(full);
     json!({ "name": name, "version": version.unwrap_or_default() })
@@ -182,7 +182,7 @@ fn info<D: SwfTypeKind>(registered: &TypeRecord<D>) -> Value {
     info
 }
 
-/// A type as it is; those of a deprecated domain are deprecated with it.
+/// Reads a type. The types of a deprecated domain are deprecated, too.
 async fn read<D: SwfTypeKind>(call: &SwfCall, domain: &str, full: &str) -> Result<TypeRecord<D>, SwfFault> {
     let registered = call.engine.registry().registered_type::<D>(domain, full).await;
     let mut registered = registered.map_err(type_fault::<D>)?;
@@ -216,7 +216,7 @@ pub(super) async fn list<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value
         (*deprecated || all_deprecated) == wants_deprecated
             && name.as_deref().is_none_or(|name| split_type_name(full).0 == name)
     });
-    // By name, then by version, whatever characters are in them.
+    // Sorted by name, then by version, regardless of the characters in them.
     let keyed = wanted.map(|(full, _)| (full.replacen('/', "\u{0}", 1), full));
     let Paged { rows, next } = paging.page(D::LIST, (&call.engine, &[&domain]), keyed.collect(), |(key, _)| key)?;
     let reads = rows.iter().map(|(_, full)| read::<D>(&call, &domain, full));
@@ -224,7 +224,7 @@ pub(super) async fn list<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value
     for read in futures_util::future::join_all(reads).await {
         match read {
             Ok(registered) => infos.push(info(&registered)),
-            // It was deleted a moment ago.
+            // The type was deleted moments ago.
             Err(fault) if fault.kind() == FaultKind::UnknownResource => {}
             Err(fault) => return Err(fault),
         }

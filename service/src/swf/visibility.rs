@@ -15,18 +15,18 @@ use super::page::{self, PageKind, Paged, Paging, with_next};
 use super::workflows::{close_status, info};
 use engine::{Refusal, RunRef, type_name};
 
-/// Rows that are read at once.
+/// Number of rows that are read at once.
 const ROWS: usize = 1_000;
 
-/// Runs that are counted before a count is cut short. Ours: as many as SWF has open at once in a domain. The
-/// real service cuts a count short after a number of bytes that it does not tell.
+/// Maximum of a count; larger ones are truncated. Ours: SWF's limit of open runs in a domain. The real service
+/// truncates after an undocumented number of bytes.
 const COUNTED_MAX: usize = 100_000;
 
-/// How often the store is asked for one count, and for one page, before they are cut short: of a filter that hardly any run
-/// passes, each time looks at thousands of rows and finds none. Ours.
+/// Maximum number of reads for one count or page; then it is truncated. With a filter that few runs match, each read
+/// examines thousands of rows and finds none. Ours.
 const ASKED_MAX: usize = 100;
 
-/// Runs of a page that are read at once.
+/// Number of runs of a page that are read concurrently.
 const DESCRIBED_AT_ONCE: usize = 32;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct TimeRange {
     latest_date: Option<f64>,
 }
 
-/// An instant of the wire in milliseconds; before 1970 is 1970.
+/// Converts a timestamp to milliseconds. Times before 1970 become 1970.
 fn millis(seconds: f64) -> UnixMs {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what does not fit becomes an end")]
     let millis = (seconds * 1_000.0).round() as UnixMs;
@@ -44,7 +44,7 @@ fn millis(seconds: f64) -> UnixMs {
 }
 
 impl TimeRange {
-    /// From the first instant to before the second.
+    /// Returns the range from the first time, inclusive, to the second, exclusive.
     fn range(&self) -> (UnixMs, Option<UnixMs>) {
         (millis(self.oldest_date), self.latest_date.map(|latest| millis(latest).saturating_add(1)))
     }
@@ -104,7 +104,7 @@ impl Filters {
         Ok(())
     }
 
-    /// What is asked of the store: every filter, so that each row that it answers is one of the list.
+    /// Returns the store's query with all filters, so that every returned row belongs to the list.
     fn query(&self, is_open: bool) -> ListQuery {
         let mut query = ListQuery {
             domain: self.domain.as_str().into(),
@@ -139,7 +139,7 @@ impl Filters {
         query
     }
 
-    /// The page that begins at this place: costs what the page has.
+    /// Returns the page that begins at this place. Its cost is proportional to its size.
     async fn page(&self, call: &SwfCall, is_open: bool, place: Option<&str>) -> Result<Paged<Listed>, SwfFault> {
         let mut query = self.query(is_open);
         let (size, mut rows) = (self.paging.size(), Vec::new());
@@ -163,7 +163,7 @@ pub(super) async fn list(call: SwfCall, input: Map<String, Value>, is_open: bool
     let (of, scope) = (if is_open { PageKind::OpenRuns } else { PageKind::ClosedRuns }, [filters.domain.as_str()]);
     let place = filters.paging.place(of, &call.engine, &scope)?;
     let Paged { rows, next } = filters.page(&call, is_open, place).await?;
-    // A row does not say who the parent is, nor whether a cancel was requested.
+    // A row contains neither the parent nor a cancel request.
     let describe = async |listed: &Listed| {
         let (domain, run_id) = (filters.domain.as_str().into(), Some(Uuid::from_bytes(listed.run)));
         let at = RunRef { domain, workflow_id: listed.workflow_id.clone(), run_id };
@@ -174,7 +174,7 @@ pub(super) async fn list(call: SwfCall, input: Map<String, Value>, is_open: bool
     for described in described {
         match described {
             Ok(info) => infos.push(info),
-            // It was forgotten a moment ago.
+            // The run was deleted moments ago.
             Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
             Err(refusal) => return Err(refusal.into()),
         }

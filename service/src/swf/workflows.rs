@@ -1,4 +1,4 @@
-//! Runs: started, signaled, canceled, terminated; and what can be read of them.
+//! Runs: starting, signaling, canceling, terminating and reading them.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
     let known = call.engine.registry().registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
     let defaults = match known {
         Some(defaults) => defaults,
-        // Never say no from memory.
+        // The cache may be outdated, so it never decides a refusal.
         None => {
             let registered = call.engine.registry().registered_type::<WorkflowDefaults>(&it.domain, &full).await;
             let registered = registered.map_err(type_fault::<WorkflowDefaults>)?;
@@ -106,7 +106,7 @@ struct Tell {
     child_policy: Option<String>,
 }
 
-/// A run that there is not, or not any more.
+/// Returns the fault for a run that does not exist or is closed.
 pub(super) fn unknown_execution(workflow_id: &str, run_id: Option<&str>) -> SwfFault {
     let message = match run_id {
         Some(run_id) => {
@@ -195,7 +195,7 @@ impl Read {
     }
 }
 
-/// Whether Lambda tasks can be among these events: without a role none is ever started.
+/// Returns whether these events can include Lambda tasks. Without a role, none is ever started.
 async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<bool, SwfFault> {
     if !events.iter().any(|event| events::activity_of(&event.kind).is_some()) {
         return Ok(false);
@@ -207,10 +207,10 @@ async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<boo
     Ok(role.is_some())
 }
 
-/// Bytes that are read at once of what events are told with. Ours: about what one look at the store brings in any case.
+/// Number of bytes of related events that are read at once. Ours: about what one read of the store returns anyway.
 const RELATED_BYTES: usize = 64 * 1024;
 
-/// What events of a run are told with.
+/// Reads the earlier events that are needed to render these.
 pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Related, SwfFault> {
     let mut related = Related::default();
     let needs_policy =
@@ -224,7 +224,7 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     related.events = of_page.map(|event| (event.id, event)).collect();
     for id in &wanted {
         if !related.events.contains_key(id) {
-            // Others that are wanted often stand close by, and are read with it.
+            // Other related events are often close, and are read with it.
             let page = EventRange { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..EventRange::default() };
             let found = call.engine.views().history(at, &page).await?.events.into_iter();
             let found = found.filter(|event| wanted.contains(&event.id)).map(without_payload);
@@ -239,7 +239,7 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     Ok(related)
 }
 
-/// An event that others are told with: nobody is told its payload with them.
+/// Removes the payload of a related event, which is not rendered.
 fn without_payload(mut event: Event) -> Event {
     if let Some(payload) = event.kind.payload_mut() {
         *payload = Payload::from_trusted("null");
@@ -247,27 +247,27 @@ fn without_payload(mut event: Event) -> Event {
     event
 }
 
-/// Events of a page in the words of the wire, and where the next page goes on. Payloads are texts here, with escapes that they did not
-/// need before, so that fewer may fit; one comes in any case.
-pub(super) async fn told(
+/// Renders the events of a page, and returns the start of the next page. Payloads become strings with additional
+/// escapes, so fewer events may fit; there is always at least one.
+pub(super) async fn render_events(
     call: &SwfCall,
     at: &RunRef,
     events: &[Event],
     next: Option<u64>,
 ) -> Result<(Vec<Value>, Option<u64>), SwfFault> {
     let related = related(call, at, events).await?;
-    let (mut told, mut bytes) = (Vec::new(), 0);
+    let (mut rendered, mut bytes) = (Vec::new(), 0);
     let mut last = None;
     for event in events {
         let value = events::event(event, &related);
         bytes += history::event::json_length(&value) + 1;
         if bytes > PAGE_BYTES_MAX && last.is_some() {
-            return Ok((told, last));
+            return Ok((rendered, last));
         }
-        told.push(value);
+        rendered.push(value);
         last = Some(event.id);
     }
-    Ok((told, next))
+    Ok((rendered, next))
 }
 
 pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer {
@@ -284,12 +284,12 @@ pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer 
     let _making = call.budget.page().await?;
     let mut found = call.engine.views().history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
-    let (events, next) = told(&call, &at, &found.events, found.next).await?;
+    let (events, next) = render_events(&call, &at, &found.events, found.next).await?;
     let next = next.map(|next| PageKind::History.token(&call.engine, &scope, next));
     body(&with_next(json!({ "events": events }), next))
 }
 
-/// How a run closed.
+/// Returns the close status of a run.
 pub(super) fn close_status(status: Status) -> Option<&'static str> {
     match status {
         Status::Open => None,
@@ -302,7 +302,7 @@ pub(super) fn close_status(status: Status) -> Option<&'static str> {
     }
 }
 
-/// A run as lists and descriptions have it.
+/// Renders a run for lists and descriptions.
 pub(super) fn info(run: &Run) -> Value {
     let started = &run.started;
     let mut info = json!({
@@ -310,7 +310,7 @@ pub(super) fn info(run: &Run) -> Value {
         "workflowType": shown(&started.workflow_type),
         "startTimestamp": instant(started.at),
         "executionStatus": if run.is_open() { "OPEN" } else { "CLOSED" },
-        // A run that was canceled as it was asked to says false.
+        // For a canceled run, SWF reports false.
         "cancelRequested": run.cancel_requested && run.status != Status::Canceled,
     });
     set(&mut info, "closeTimestamp", run.closed_at.map(instant));
@@ -320,7 +320,7 @@ pub(super) fn info(run: &Run) -> Value {
     info
 }
 
-/// The newest execution context of a run. Reads the one event that has it.
+/// Returns the newest execution context of a run. Reads only the event that contains it.
 async fn latest_context(call: &SwfCall, at: &RunRef, run: &Run) -> Result<Option<String>, SwfFault> {
     let Some(id) = run.context_event_id else { return Ok(None) };
     let page = EventRange { after: id.saturating_sub(1), limit: 1, ..EventRange::default() };
@@ -363,7 +363,7 @@ pub(super) async fn describe(call: SwfCall, input: Map<String, Value>) -> Answer
     body(&described)
 }
 
-/// A run, by what a task's token says of it.
+/// Returns a reference to the run of a task token.
 pub(super) fn run_ref(domain: &Arc<str>, workflow_id: &Arc<str>, run_id: Uuid) -> RunRef {
     RunRef { domain: Arc::clone(domain), workflow_id: Arc::clone(workflow_id), run_id: Some(run_id) }
 }

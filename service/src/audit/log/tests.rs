@@ -1,4 +1,4 @@
-//! The log with a disk that is told what to do.
+//! Tests of the log with a controlled disk.
 
 use std::io::Error;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ fn text(directory: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_change_has_its_entry_before_it_is_made_and_its_outcome_after_also_where_nobody_waits() {
+async fn a_change_has_an_entry_before_and_an_outcome_after_it() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path());
     let first = log.announce(change("w")).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_change_has_its_entry_before_it_is_made_and_its_outcome_after_also_whe
     assert!(text.contains("\"of\":3,\"previous\""), "{text}");
     assert_eq!((log.counts().entries(), log.counts().failures(), log.last()), (4, 0, 4));
     drop(log);
-    // It goes on where it was.
+    // A reopened log continues its numbers.
     let log = open(directory.path());
     assert_eq!(log.announce(change("w")).await.unwrap().seq(), 5);
     assert!(AuditLog::open(directory.path(), Arc::new(SystemClock)).is_err(), "it is somebody's");
@@ -81,7 +81,7 @@ async fn a_hundred_changes_at_once_share_two_syncs() {
 }
 
 #[tokio::test]
-async fn what_the_disk_does_not_keep_is_refused_and_cut_off_and_outcomes_come_when_it_does() {
+async fn a_failed_sync_refuses_changes_and_outcomes_follow_later() {
     let directory = tempfile::tempdir().unwrap();
     let is_full = Arc::new(AtomicBool::new(false));
     let full = Arc::clone(&is_full);
@@ -109,7 +109,7 @@ async fn what_the_disk_does_not_keep_is_refused_and_cut_off_and_outcomes_come_wh
 }
 
 #[tokio::test]
-async fn a_directory_that_is_taken_away_is_missed_until_it_is_there_again() {
+async fn a_missing_directory_refuses_changes_until_it_is_back() {
     let scratch = tempfile::tempdir().unwrap();
     let (directory, elsewhere) = (scratch.path().join("audit"), scratch.path().join("elsewhere"));
     let log = open(&directory);
@@ -119,7 +119,7 @@ async fn a_directory_that_is_taken_away_is_missed_until_it_is_there_again() {
     assert!(!directory.exists());
     std::fs::rename(&elsewhere, &directory).unwrap();
     drop(log.announce(change("second")).await.unwrap());
-    // A file that was moved away is followed by another.
+    // A file that was moved away is followed by a new one.
     let file = crate::audit::files::named(&directory, 1).path;
     let moved = scratch.path().join("moved");
     log.flush().await;
@@ -132,7 +132,7 @@ async fn a_directory_that_is_taken_away_is_missed_until_it_is_there_again() {
 }
 
 #[tokio::test]
-async fn a_torn_last_line_is_put_aside_at_the_start_and_anything_else_that_does_not_fit_refuses_it() {
+async fn a_torn_last_line_is_repaired_and_other_damage_refused() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path());
     drop(log.announce(change("first")).await.unwrap());
@@ -152,7 +152,7 @@ async fn a_torn_last_line_is_put_aside_at_the_start_and_anything_else_that_does_
 }
 
 #[test]
-fn a_file_that_is_full_is_followed_by_another_and_the_chain_goes_on() {
+fn a_full_file_is_followed_by_another_of_the_same_chain() {
     let directory = tempfile::tempdir().unwrap();
     let sync = || Box::new(std::fs::File::sync_data);
     let open = || Writer::open(directory.path().to_owned(), Arc::new(SystemClock), sync()).unwrap();

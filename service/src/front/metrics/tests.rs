@@ -1,4 +1,4 @@
-//! What the service measures is what its documents, its dashboard and its alerts name.
+//! Checks that metrics match the documents, the dashboard and the alerts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const RUNBOOKS: &str = include_str!("../../../../docs/alerts.md");
 const ALERTS: &str = include_str!("../../../../docs/operating/alerts.yaml");
 const DASHBOARD: &str = include_str!("../../../../docs/operating/dashboard.json");
 
-/// Every metric there is, by its name as it is documented, with its kind and its labels.
+/// Returns all metrics by their documented names, with kind and labels.
 async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), Settings::default()).await.unwrap();
     let front = Front::from(engine);
@@ -55,10 +55,10 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     families.map(metric).collect()
 }
 
-/// Crates that the docs name, and that are not metrics.
+/// Crates that the docs name, which are not metrics.
 const CRATES: [&str; 4] = ["baton_client", "baton_decider_kit", "baton_engine", "baton_runner_kit"];
 
-/// Returns every page of `docs`, by its path.
+/// Returns all pages of `docs` by path.
 fn pages() -> BTreeMap<PathBuf, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
@@ -66,7 +66,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
     pages.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Names of metrics of ours in a text.
+/// Returns the names of Baton's metrics in a text.
 fn named(text: &str) -> BTreeSet<String> {
     let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
     let words = text.split(|c: char| !is_of_name(c));
@@ -74,7 +74,7 @@ fn named(text: &str) -> BTreeSet<String> {
     ours.filter(|word| !CRATES.contains(word)).map(str::to_owned).collect()
 }
 
-/// Whether a name is one of these: of a histogram three are asked for.
+/// Returns whether a name belongs to these metrics. A histogram has three names.
 fn is_metric(metrics: &BTreeMap<String, (String, BTreeSet<String>)>, name: &str) -> bool {
     let of_histogram = ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
     let is_histogram = |name: &str| metrics.get(name).is_some_and(|(kind, _)| kind == "histogram");
@@ -82,7 +82,7 @@ fn is_metric(metrics: &BTreeMap<String, (String, BTreeSet<String>)>, name: &str)
 }
 
 #[tokio::test]
-async fn the_table_of_metrics_in_the_docs_has_all_and_no_others_each_with_its_labels() {
+async fn the_docs_list_exactly_the_metrics_with_their_labels() {
     let (_, table) = METRICS.split_once("| metric |").unwrap();
     let (table, _) = table.split_once("\n\n").unwrap();
     let first = table.lines().skip(2).filter_map(|row| row.split('|').nth(1));
@@ -97,7 +97,7 @@ async fn the_table_of_metrics_in_the_docs_has_all_and_no_others_each_with_its_la
 }
 
 #[tokio::test]
-async fn no_page_no_alert_and_no_panel_names_a_metric_that_is_not_there() {
+async fn pages_alerts_and_panels_name_only_existing_metrics() {
     let metrics = metrics().await;
     let pages = pages();
     assert!(pages.len() > 30, "the pages are found");
@@ -113,7 +113,7 @@ async fn no_page_no_alert_and_no_panel_names_a_metric_that_is_not_there() {
 }
 
 #[test]
-fn each_alert_has_its_runbook_and_its_test_and_each_runbook_its_alert() {
+fn alerts_and_runbooks_match_and_each_alert_has_a_test() {
     let alerts: BTreeSet<&str> = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     let (_, runbooks) = RUNBOOKS.split_once("\n## Runbooks\n").unwrap();
     let headings: BTreeSet<&str> = runbooks.lines().filter_map(|line| line.strip_prefix("### ")).collect();
@@ -124,7 +124,7 @@ fn each_alert_has_its_runbook_and_its_test_and_each_runbook_its_alert() {
         assert_eq!(ALERTS.matches(&link).count(), 1, "{alert}");
     }
     let tested = include_str!("../../../../docs/operating/alerts.test.yaml");
-    // Only an alert that is there has a runbook in its case.
+    // Only existing alerts have a runbook in their test.
     let rings = |alert: &&&str| tested.contains(&format!("'docs/alerts.md#{}'", alert.to_lowercase()));
     let asked: BTreeSet<&str> = tested.lines().filter_map(|line| line.trim().strip_prefix("alertname: ")).collect();
     assert_eq!(asked, alerts);
@@ -132,7 +132,7 @@ fn each_alert_has_its_runbook_and_its_test_and_each_runbook_its_alert() {
 }
 
 #[test]
-fn the_dashboard_is_json_and_each_of_its_panels_asks_for_something() {
+fn the_dashboard_is_json_and_each_panel_has_a_query() {
     let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {

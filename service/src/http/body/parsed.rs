@@ -1,5 +1,5 @@
-//! Parsing of bodies: off the runtime's workers if they are large, and with the memory of their lists taken from the bytes in
-//! flight.
+//! Parsing of bodies. Large bodies are parsed outside the runtime's workers. The memory of their lists counts against
+//! the bytes in flight.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -10,15 +10,16 @@ use history::bounded::metered;
 use crate::budget::{GatheredBytes, Purse};
 use crate::http::problem::Refused;
 
-/// Largest body that is parsed on the worker that received it, in bytes. Ours: a few hundred microseconds of work.
+/// Maximum size of a body that is parsed on the worker that received it, in bytes. Ours: a few hundred microseconds of
+/// work.
 const ON_WORKER_BYTES_MAX: usize = 64 * 1024;
 
-/// Why there was no room for more entries of lists.
+/// Reason why list elements were refused.
 #[derive(Debug, Clone, Copy)]
 enum NoRoom {
-    /// The entries of this body take more than those of a body may.
+    /// The elements of this body exceed its limit.
     Body { max: usize },
-    /// Too many bytes of others are in flight.
+    /// Too many bytes of other requests are in flight.
     Budget,
 }
 
@@ -31,12 +32,12 @@ impl From<NoRoom> for Refused {
     }
 }
 
-/// Parses a body with `parse`, and returns it with the bytes. The entries of its lists may take `lists_max` bytes of memory,
-/// which the request holds until it is answered.
+/// Parses a body with `parse`, and returns the result with the bytes. Its list elements may take `lists_max` bytes of
+/// memory, which count as in flight until the request is answered.
 ///
 /// # Errors
 ///
-/// Those of `parse`; [`Refused::ListsTooLarge`] and [`Refused::Overloaded`] when there is no room for its lists.
+/// Those of `parse`; [`Refused::ListsTooLarge`] and [`Refused::Overloaded`] if the memory for its lists is exhausted.
 pub(crate) async fn parsed<T, E>(
     bytes: GatheredBytes,
     lists_max: usize,
@@ -56,7 +57,7 @@ where
     });
     match parsing.await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(parsed) => parsed,
-        // As if it had happened here.
+        // The panic continues here as if the body had been parsed on this thread.
         Err(Ok(panic)) => resume_unwind(panic),
         Err(Err(_)) => Err(Refused::Panicked.into()),
     }
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
     use crate::budget::{Budget, Who};
 
-    /// Longer than anything here takes: a test that would wait for ever fails.
+    /// Longer than any step here takes, so that a test fails instead of waiting forever.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[derive(Deserialize)]
@@ -121,7 +122,7 @@ mod tests {
         (purse, gathered)
     }
 
-    /// The number of names in a body with so many, with the bytes that are held for it.
+    /// Parses a body with this number of names. Returns how many were read, and the bytes held for their list.
     async fn names(budget: &Arc<Budget>, count: usize, lists_max: usize) -> Result<(usize, usize), Refused> {
         let text = format!(r#"{{"names":[{}]}}"#, vec![r#""n""#; count].join(","));
         let (_purse, bytes) = gathered(budget, text.as_bytes());
@@ -136,7 +137,7 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let (_purse, bytes) = gathered(&budget, &vec![b' '; ON_WORKER_BYTES_MAX + 1]);
         let (say, hear) = channel();
-        // It ends only after this thread has done something else.
+        // Parsing ends only after this thread has sent the value.
         let read = move |_: &[u8]| hear.recv_timeout(PATIENCE).map_err(|_: RecvTimeoutError| Refused::Panicked);
         let (parsed, ()) = tokio::join!(parsed(bytes, 0, read), async { say.send(7).unwrap() });
         assert_eq!(parsed.unwrap().0, 7);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_while_a_large_body_is_parsed_is_one_of_its_request() {
+    async fn a_panic_in_the_parser_reaches_the_request() {
         let budget = Budget::new(1 << 20);
         let (purse, bytes) = gathered(&budget, &vec![b' '; ON_WORKER_BYTES_MAX + 1]);
         let read = |_: &[u8]| -> Result<(), Refused> { panic!("a defect") };

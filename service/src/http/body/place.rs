@@ -1,4 +1,4 @@
-//! Where in a JSON text an error is, as people write it: `decisions[2].input`.
+//! Position of an error in a JSON text, such as `decisions[2].input`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -6,19 +6,19 @@ use std::ops::Range;
 use serde::de::IgnoredAny;
 use serde_json::Error;
 
-/// How deep a place may be: what is deeper is read by nothing that looks at it. Source: `serde_json`.
+/// Maximum depth of a position. Source: `serde_json`, which reads nothing deeper.
 const DEPTH_MAX: usize = 128;
 
-/// One step down: to a member of an object, once it is known where its name is written, or to an item of an array.
+/// Step down: to a member of an object, once the range of its name is known, or to an item of an array.
 enum WayStep {
     Member(Option<Range<usize>>),
     Item(usize),
 }
 
-/// The place that an error is about, in the text that was read. Empty where that is all of it.
+/// Returns the position of an error in the text. It is empty if the error concerns the whole text.
 pub(super) fn place(text: &[u8], error: &Error) -> String {
-    // The reader stopped at the end of what it was not content with, or in front of an object or in an array that it did not expect.
-    // What is no JSON at all it has looked at, too.
+    // The parser stopped after the value that it rejected, or before an object or inside an array that it did not
+    // expect. If the text is no valid JSON, the rejected byte is included.
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     let is_same = |other: Error| (other.line(), other.column()) == (error.line(), error.column());
     let is_no_json = history::read_json::<IgnoredAny>(text).is_err_and(is_same);
@@ -45,14 +45,15 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
         is_entered = byte != b'[' && (is_entered || !byte.is_ascii_whitespace());
         at = end;
     }
-    // In front of an object or an array, or in an array that nobody wants to enter. Of `[[` the inner one is taken to be meant.
+    // The parser rejected an object or array before entering it, or an array right after its bracket. In `[[` the inner
+    // array is assumed to be the rejected one.
     if !is_entered && too_deep == 0 && !matches!(text.get(read), Some(b'{' | b'[')) {
         way.pop();
     }
     written(text, way)
 }
 
-/// Behind the text that begins here, with its quotes.
+/// Returns the end of the string that begins here, after its closing quote.
 fn end_of_string(text: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     loop {

@@ -1,4 +1,4 @@
-//! What operators do to a run and to its activities by hand.
+//! Calls for manual operations on runs and activities.
 
 use client::body;
 
@@ -134,7 +134,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
         )
 }
 
-/// One row of `by_hand`.
+/// Documents one call of `by_hand`.
 fn act<const DOC: bool>(id: &'static str, what: &'static str) -> Doc<DOC> {
     Doc::of(id, what)
         .answers::<body::Recorded>(200, "It is recorded.")

@@ -1,38 +1,38 @@
-//! What several calls may answer.
+//! Descriptions and error codes that several calls share.
 
-/// What a poll in vain is told.
-pub(super) const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as `name;decider;since=…` or \
-     `name;activity;since=…`, ten at most; only for those who may look at its runs.";
+/// Header of a poll without a task.
+pub(super) const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as \
+     `name;decider;since=…` or `name;activity;since=…`, ten at most; only for those who may look at its runs.";
 
 /// `ETag` of a run.
 pub(super) const ETAG: &str = "The run and its version; what `If-Match` takes.";
 
-/// `ETag` of a query's answer.
+/// `ETag` of a query result.
 pub(super) const QUERY_ETAG: &str =
     "The run, the version that the answer reflects, and the result; what `If-None-Match` and `If-Match` take.";
 
-/// Codes of calls that name a run.
+/// Error codes of calls that name a run.
 pub(super) const NO_RUN: &[&str] = &["unknown-run", "unknown-workflow"];
 
-/// Codes of calls that name a type.
+/// Error codes of calls that name a type.
 pub(super) const NO_TYPE: &[&str] = &["unknown-type"];
 
-/// Codes of calls that start a run.
+/// Error codes of calls that start a run.
 pub(super) const NO_START: &[&str] =
     &["domain-deprecated", "type-deprecated", "workflow-already-open", "workflow-id-reuse-refused"];
 
-/// Codes of calls that write to a run.
+/// Error codes of calls that write to a run.
 pub(super) const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
 
-/// Codes of calls that answer a turn.
+/// Error codes of calls that answer a turn.
 pub(super) const NO_TURN: &[&str] =
     &["query-task-lost", "run-closed", "turn-completed", "turn-lost", "update-known", "update-unknown"];
 
-/// Codes of calls that answer an activity.
+/// Error codes of calls that answer an activity.
 pub(super) const NO_ACTIVITY: &[&str] = &["activity-closed", "run-closed"];
 
-/// Codes of calls that name a schedule.
+/// Error codes of calls that name a schedule.
 pub(super) const NO_SCHEDULE: &[&str] = &["unknown-schedule"];
 
-/// Codes of calls with a token.
+/// Error codes of calls with a token.
 pub(super) const BAD_TOKEN: &[&str] = &["bad-token"];

@@ -1,4 +1,4 @@
-//! Those that say how the service stands, for people who look.
+//! Calls that report the state of the service to people.
 
 use client::body;
 
@@ -51,7 +51,8 @@ fn of_changes<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             changes::follow_all,
             Doc::of(
                 "followAllChanges",
-                "Follow the domains whose runs the caller may read: a message when something in any of them has changed",
+                "Follow the domains whose runs the caller may read: a message when something in any of them has \
+                 changed",
             )
             .answers_text(EVENT_STREAM, "A stream, with one message a second at most.")
             .answers_nothing(204, "There is no domain whose runs the caller may read."),

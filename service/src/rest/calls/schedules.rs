@@ -1,4 +1,4 @@
-//! Schedules.
+//! Calls for schedules.
 
 use client::body;
 

@@ -1,4 +1,4 @@
-//! Tasks: polls, and the answers to what they hand out.
+//! Calls for tasks: polls, and answers to tasks.
 
 use client::body;
 

@@ -1,4 +1,4 @@
-//! Types of workflows and of activities.
+//! Calls for workflow and activity types.
 
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
@@ -12,7 +12,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     of_workflows(of_activities(calls))
 }
 
-/// The calls about types of one kind.
+/// Defines the calls for types of one kind.
 macro_rules! types_of {
     ($of:ident, $defaults:ty, $kind:literal, $Kind:literal, $a:literal) => {
         fn $of<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {

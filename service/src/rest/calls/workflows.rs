@@ -1,4 +1,4 @@
-//! Runs: starting them, asking things of them, and what is told of them.
+//! Calls for runs: starting, messaging and reading them.
 
 use client::body;
 
@@ -57,7 +57,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .or_text(history::EVENT_STREAM)
                 .answers_nothing(
                     204,
-                    "Of a stream: the run has closed and the caller has all of its events, so there is nothing to reconnect for.",
+                    "Of a stream: the run has closed and the caller has all of its events, so there is nothing to \
+                     reconnect for.",
                 )
                 .refuses(404, NO_RUN),
         )

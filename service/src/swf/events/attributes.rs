@@ -1,4 +1,4 @@
-//! What an event says, while it is gathered: names of the wire, and what it has to say of other events.
+//! Names and attributes of an event while it is rendered, including attributes from earlier events.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use uuid::Uuid;
 use crate::swf::types::shown;
 use crate::swf::words::set;
 
-/// Earlier events of the same run that an event is told with.
+/// Earlier events of the same run that an event is rendered with.
 #[derive(Default)]
 pub(in crate::swf) struct Related {
-    /// What becomes of the run's children.
+    /// Policy for the run's children.
     pub(in crate::swf) child_policy: ChildPolicy,
-    /// By their ids.
+    /// Events by id.
     pub(in crate::swf) events: BTreeMap<EventId, Event>,
 }
 
-/// The text of a payload: a string's own characters, anything else as JSON.
+/// Returns the text of a payload: the characters of a string, otherwise its JSON.
 pub(in crate::swf) fn text(payload: &Payload) -> String {
     payload.read().unwrap_or_else(|_| payload.text().unwrap_or_default().to_owned())
 }
 
-/// A run as the wire names it.
+/// Renders a reference to a run.
 pub(in crate::swf) fn execution(workflow_id: &str, run_id: Uuid) -> Value {
     json!({ "workflowId": workflow_id, "runId": run_id.to_string() })
 }
 
-/// Attributes while they are gathered.
+/// Attributes that are being collected.
 pub(super) struct Attributes(pub(super) Value);
 
 impl Attributes {
@@ -47,13 +47,13 @@ impl Attributes {
         self.maybe(name, payload.map(text))
     }
 
-    /// Where it came from; 0 when it came from no run.
+    /// Adds the run and event of an origin, with event id 0 if there is none.
     pub(super) fn origin(self, origin: Option<&Origin>) -> Self {
         self.maybe("externalWorkflowExecution", origin.map(|it| execution(&it.workflow_id, it.run_id)))
             .with("externalInitiatedEventId", origin.map_or(0, |it| it.event_id))
     }
 
-    /// The child's run, type and events.
+    /// Adds the child's run, type and events.
     pub(super) fn child(self, related: &Related, workflow_id: &str, run_id: Uuid, scheduled_event_id: EventId) -> Self {
         let scheduled = related.events.get(&scheduled_event_id).map(|event| &event.kind);
         let kind = match scheduled {
@@ -66,30 +66,30 @@ impl Attributes {
     }
 }
 
-/// An event's name, and what it says.
+/// Name of an event, and its attributes.
 pub(super) type Words = (&'static str, Attributes);
 
-/// No attributes yet.
+/// Returns empty attributes.
 pub(super) fn none() -> Attributes {
     Attributes(json!({}))
 }
 
-/// Of an event that a turn decided.
+/// Returns the attributes of an event that a turn decided.
 pub(super) fn decided(id: EventId) -> Attributes {
     none().with("decisionTaskCompletedEventId", id)
 }
 
-/// Of an event of a task: where it was scheduled and started, 0 where it never was.
+/// Returns the attributes of a task's event: the events that scheduled and started it, or 0.
 pub(super) fn of_task(scheduled: EventId, started: EventId) -> Attributes {
     none().with("scheduledEventId", scheduled).with("startedEventId", started)
 }
 
-/// The reason of a failure. An empty one may have been given, or none.
+/// Returns the reason of a failure, which may be empty or absent.
 pub(super) fn reason(reason: &str, has_empty_reason: bool) -> Option<&str> {
     Some(reason).filter(|reason| has_empty_reason || !reason.is_empty())
 }
 
-/// A priority, as the wire has it.
+/// Formats a priority.
 pub(super) fn priority(priority: Option<i32>) -> Option<String> {
     priority.map(|priority| priority.to_string())
 }

@@ -60,12 +60,12 @@ pub(super) fn cancel_failed(it: &ExternalCancelFailed, related: &Related) -> Wor
     ("RequestCancelExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
 }
 
-/// The event that an effect came from, if it was tried.
+/// Returns the event that scheduled an effect, if it was attempted.
 fn scheduled(related: &Related, id: Option<EventId>) -> Option<&EventKind> {
     id.and_then(|id| related.events.get(&id)).map(|event| &event.kind)
 }
 
-/// What was named: the run, as the decider wrote it, and its note.
+/// Returns the attributes of a failure: the run and the note of the decider, the event and the cause.
 fn external_failed(
     (run_id, control): (Option<&NamedRun>, Option<&String>),
     scheduled_event_id: Option<EventId>,

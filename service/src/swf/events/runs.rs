@@ -1,4 +1,4 @@
-//! Events of a run itself: its start, its close, what is asked of it, its markers.
+//! Events of a run itself: start, close, requests and markers.
 //!
 //! Source: SWF's API reference.
 
@@ -104,7 +104,7 @@ pub(super) fn marker(it: &Marker) -> Words {
     ("MarkerRecorded", attributes.text("details", it.details.as_ref()))
 }
 
-/// Only in runs that were not started over this wire.
+/// Renders a failed marker, which exists only in runs that were not started through SWF.
 pub(super) fn marker_failed(it: &MarkerFailed) -> Words {
     let attributes = decided(it.decision_event_id).with("markerName", &it.name);
     ("RecordMarkerFailed", attributes.with("cause", "OPERATION_NOT_PERMITTED"))

@@ -1,10 +1,10 @@
-//! The table of `docs/swf-reference.md` says what the code does.
+//! Compares the table in `docs/swf-reference.md` with the code.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// SWF's events, 54 of them. Source: SWF's API reference.
+/// All 54 SWF events. Source: SWF's API reference.
 const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested WorkflowExecutionCompleted \
     CompleteWorkflowExecutionFailed WorkflowExecutionFailed FailWorkflowExecutionFailed WorkflowExecutionTimedOut \
     WorkflowExecutionCanceled CancelWorkflowExecutionFailed WorkflowExecutionContinuedAsNew \
@@ -21,7 +21,7 @@ const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested Wor
     LambdaFunctionStarted LambdaFunctionCompleted LambdaFunctionFailed LambdaFunctionTimedOut \
     ScheduleLambdaFunctionFailed StartLambdaFunctionFailed";
 
-/// The names in a cell; one that begins with an ellipsis has the beginning of the one before it.
+/// Returns the names in a cell. A name that begins with an ellipsis shares the beginning of the previous one.
 fn names(cell: &str, known: &BTreeSet<&'static str>) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     for word in cell.split(|c: char| !c.is_alphanumeric() && c != '…').filter(|word| !word.is_empty()) {
@@ -51,8 +51,8 @@ fn the_table_of_the_docs_is_what_the_code_says() {
         let (ours, theirs) = (names(cells.next().unwrap(), &baton), names(cells.next().unwrap(), &swf));
         said.extend(ours.iter().flat_map(|ours| theirs.iter().map(|theirs| (*ours, *theirs))));
     }
-    let told: BTreeSet<_> = said.iter().map(|(_, theirs)| *theirs).collect();
-    assert_eq!(told, swf, "every event of SWF's is in the table");
+    let rendered: BTreeSet<_> = said.iter().map(|(_, theirs)| *theirs).collect();
+    assert_eq!(rendered, swf, "every event of SWF's is in the table");
     let mut seen = BTreeSet::new();
     for file in std::fs::read_dir(format!("{here}/../history/tests/golden/json")).unwrap() {
         let path = file.unwrap().path();
@@ -70,7 +70,7 @@ fn the_table_of_the_docs_is_what_the_code_says() {
 }
 
 #[test]
-fn what_has_no_room_in_a_run_is_said_in_swf_s_words_for_too_much_that_is_open() {
+fn a_full_state_becomes_the_open_limit_cause_of_swf() {
     let here = env!("CARGO_MANIFEST_DIR");
     for (sample, cause) in [
         ("ActivityScheduleFailed", "OPEN_ACTIVITIES_LIMIT_EXCEEDED"),

@@ -40,7 +40,7 @@ pub(super) fn timed_out(it: &DeciderTimedOut) -> Words {
     ("DecisionTaskTimedOut", attributes.with("timeoutType", timeout))
 }
 
-/// Given back, or never delivered: to SWF's deciders a turn that came to nothing.
+/// Renders a turn that was returned or never delivered. For SWF deciders it timed out.
 pub(super) fn failed(it: &DeciderFailed) -> Words {
     let attributes = of_task(it.scheduled_event_id, it.started_event_id);
     ("DecisionTaskTimedOut", attributes.with("timeoutType", "START_TO_CLOSE"))

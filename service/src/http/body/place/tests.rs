@@ -22,11 +22,11 @@ const SCHEDULE: &str = r#"{"scheduleId":"s","schedule":{"spec":{"cron":["0 9 * *
   "startAt":"2027-01-31T00:00:00Z","calendars":[{"second":"1"},{"second":"2"}]},
   "action":{"workflowId":"a","workflowType":"t"},"overlap":"skip"},"paused":true}"#;
 
-/// What is put where each scalar and each name of a member was.
+/// Replacements for each scalar and each member name.
 const WRONG: [&str; 9] =
     ["null", "true", "-7", "1e300", r#""?""#, r#""wrong""#, "[7]", r#"{"a": 1}"#, r#""a": 1, "b""#];
 
-/// Each text that has one scalar, or one name, replaced.
+/// Returns the texts in which one scalar or one member name is replaced.
 fn spoiled(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let (mut at, mut found) = (0, vec![]);
@@ -40,7 +40,7 @@ fn spoiled(text: &str) -> Vec<String> {
         };
         if end > at + 1 || bytes[at].is_ascii_digit() {
             found.extend(WRONG.map(|wrong| format!("{}{wrong}{}", &text[..at], &text[end..])));
-            // A member or an item that is missing, and one that is there twice.
+            // The member or item is missing. The replacements above also produce duplicate members.
             found.push(format!("{}{}", &text[..at], &text[end..]));
         }
         at = end;
@@ -48,7 +48,7 @@ fn spoiled(text: &str) -> Vec<String> {
     found
 }
 
-/// What is found by the end of what was read, and by following the reader.
+/// Checks that `place` finds the same position as a parser that tracks its path.
 fn agree<T: DeserializeOwned>(text: &str) {
     serde_json::from_str::<T>(text).unwrap();
     for text in spoiled(text) {
@@ -64,23 +64,23 @@ fn agree<T: DeserializeOwned>(text: &str) {
         let tracked =
             tracked.strip_suffix(".?").unwrap_or(if tracked == "." || tracked == "?" { "" } else { &tracked });
         let agree = tracked == found
-            // A type or a variant that there is none of: the name itself.
+            // An unknown type or variant: the position is the name itself.
             || is_json && error.to_string().contains("unknown") && is_more(&found, tracked)
-            // What is no JSON: within a payload, too.
+            // Invalid JSON: the position may be inside a payload.
             || !is_json && (is_more(&found, tracked) || is_more(tracked, &found));
         assert!(agree, "{error}: tracked {tracked:?}, found {found:?}: {text}");
     }
 }
 
 #[test]
-fn a_place_is_the_one_that_whoever_follows_the_reader_finds() {
+fn a_place_equals_the_path_of_a_tracking_parser() {
     agree::<StartWorkflow>(START);
     agree::<CompleteTurn>(TURN);
     agree::<CreateSchedule>(SCHEDULE);
 }
 
 #[test]
-fn a_place_behind_what_is_very_deep_is_right_and_one_within_ends_where_it_is_too_deep() {
+fn a_place_is_cut_at_the_maximum_depth() {
     let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
     for (text, expected) in [
         (format!(r#"{{"events":[{open}1{close},2],"nope":7}}"#), "nope".to_owned()),
@@ -93,7 +93,7 @@ fn a_place_behind_what_is_very_deep_is_right_and_one_within_ends_where_it_is_too
 
 proptest! {
     #[test]
-    fn of_any_text_a_place_can_be_said(text in r#"[\[\]{}:,"\\a1 \nü]{0,40}"#) {
+    fn any_text_has_a_place(text in r#"[\[\]{}:,"\\a1 \nü]{0,40}"#) {
         let other = serde_json::from_str::<u8>("\n\n\n   x").unwrap_err();
         drop(place(text.as_bytes(), &other));
         if let Err(error) = serde_json::from_str::<CompleteTurn>(&text) {
