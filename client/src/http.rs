@@ -110,7 +110,8 @@ impl Client {
             "https" if cfg!(feature = "tls") => {}
             "https" => {
                 return Err(setup(format!(
-                    "`{url}`: this program was built without TLS; the feature `tls` of baton-client and of both kits brings it"
+                    "`{url}`: this program was built without TLS; the feature `tls` of baton-client and of both kits \
+                        brings it"
                 )));
             }
             other => return Err(setup(format!("`{url}`: `{other}` is neither http nor https"))),
@@ -481,7 +482,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "tls")]
-    fn certificates_that_are_none_are_refused_and_none_is_asked_for_without_tls() {
+    fn invalid_certificates_are_refused() {
         for ca in ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             let access = Access { ca: Some(ca.as_bytes()), ..Access::default() };
             let error = Client::with_access("https://baton.example", access).unwrap_err();

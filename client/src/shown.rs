@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_written_instead_and_all_else_stays() {
+    fn only_terminal_control_characters_are_escaped() {
         for (text, shown) in [
             ("größe 漢 👩‍🚀 \"q\" \\", "größe 漢 👩‍🚀 \"q\" \\"),
             ("\u{1b}[2J", "\\u{1b}[2J"),

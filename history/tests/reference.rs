@@ -251,7 +251,8 @@ fn reference() -> String {
     }
     text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. ";
     text += "The first event of a request with an idempotency key also has `requestKey`. ";
-    text += "If credentials are configured, `by` is [the name of the caller's credential](access.md#callers-in-events). ";
+    text +=
+        "If credentials are configured, `by` is [the name of the caller's credential](access.md#callers-in-events). ";
     text += "`?` marks a field that may be absent.\n\n";
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();

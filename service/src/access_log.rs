@@ -1,5 +1,5 @@
-//! The access log: one JSON line a request, without payloads and secrets. Owns the lines' way to their file, on a thread of its own,
-//! so that no request ever waits for it; what a line says is `http/record.rs`'s.
+//! The access log: one JSON line per request, without payloads and secrets. A separate thread writes the lines, so
+//! that logging never delays requests. `http/record.rs` defines their contents.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,24 +12,25 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Lines that wait to be written, at most; what comes beyond is counted and left out. Ours: a second of many requests, about 5 MB.
+/// Maximum number of lines that wait to be written. Further ones are counted and dropped. Ours: one second of many
+/// requests, about 5 MB.
 const LINES_MAX: usize = 16_384;
 
-/// How many lines are written at once, at most, before it is looked whether the file was moved away.
+/// Maximum number of lines written before the writer checks whether the file was moved.
 const BATCH_LINES_MAX: usize = 1_024;
 
-/// How long the end of the process waits for what is still to be written. Ours.
+/// Time that the shutdown waits for outstanding lines. Ours.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// Who may use the file: it says who did what.
+/// Mode of the file, which contains personal data.
 const FILE_MODE: u32 = 0o600;
 
-/// Where the lines go.
+/// Destination of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
-    /// To standard output, `-`.
+    /// Standard output, `-`.
     Stdout,
-    /// To the end of this file, which may be moved away at any time: the next lines go to a new one.
+    /// A file to append to. It may be moved at any time; further lines go to a new file.
     File(PathBuf),
 }
 
@@ -50,21 +51,21 @@ enum Message {
     Flush(oneshot::Sender<()>),
 }
 
-/// Takes lines for the access log.
+/// The sending side of the access log.
 pub struct AccessLog {
     messages: SyncSender<Message>,
     count_lost: Arc<CountLost>,
 }
 
-/// Is told how many lines were lost.
+/// Callback with the number of lost lines.
 type CountLost = dyn Fn(u64) + Send + Sync;
 
 impl AccessLog {
-    /// Opens the log. `count_lost` is told of lines that could not be written.
+    /// Opens the log. `count_lost` is called with the number of lines that could not be written.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened.
+    /// The file cannot be opened.
     pub fn open(
         target: AccessLogTarget,
         count_lost: impl Fn(u64) + Send + Sync + 'static,
@@ -79,14 +80,14 @@ impl AccessLog {
         Ok(Arc::new(Self { messages, count_lost }))
     }
 
-    /// Has a line written, which ends with a line end. Never waits.
+    /// Queues a line, which must end with a line break. Never blocks.
     pub(crate) fn put(&self, line: Vec<u8>) {
         if self.messages.try_send(Message::Line(line)).is_err() {
             (self.count_lost)(1);
         }
     }
 
-    /// Waits until what was put is written, for a moment.
+    /// Waits until all queued lines are written, for a limited time.
     pub async fn flush(&self) {
         let (done, written) = oneshot::channel();
         if self.messages.try_send(Message::Flush(done)).is_ok() {
@@ -95,7 +96,7 @@ impl AccessLog {
     }
 }
 
-/// Writes what comes, until nobody can put any more.
+/// Writes lines until all senders are dropped.
 fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLost) {
     let mut is_failing = false;
     while let Ok(first) = received.recv() {
@@ -112,7 +113,7 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
         let written = if bytes.is_empty() { Ok(()) } else { sink.write(&bytes) };
         if let Err(error) = &written {
             count_lost(lines);
-            // Once, not at each line.
+            // The failure is logged once, not for each line.
             if !is_failing {
                 tracing::warn!(%error, "the access log cannot be written; requests go on without it");
             }
@@ -121,13 +122,13 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
         }
         is_failing = written.is_err();
         for done in waiting {
-            // Whoever waited may have gone.
+            // The caller may have stopped waiting.
             let _ = done.send(());
         }
     }
 }
 
-/// Where bytes go.
+/// Output of the log.
 enum Sink {
     Stdout,
     File { path: PathBuf, file: Option<File> },
@@ -167,7 +168,7 @@ fn open_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
 }
 
-/// Whether the path still names this file: whoever rotates logs moves it away.
+/// Returns true if the path still refers to this file. Log rotation moves it.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_go_to_a_file_of_its_owner_also_after_that_was_moved_away() {
+    async fn a_moved_file_is_replaced_by_a_new_private_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access.jsonl");
         let log = AccessLog::open(AccessLogTarget::File(path.clone()), |lost| panic!("{lost} lost")).unwrap();

@@ -151,7 +151,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         match done {
             Ok(reply) => self.answer(reply, true),
             Err(error) => {
-                // The host contains panics of the code that it runs, so that this is an error of its own. The task
+                // The host contains panics of the code that it runs, so that this is its own error. The task
                 // times out.
                 tracing::error!(%error, "a task was not worked on to its end");
                 self.free += 1;

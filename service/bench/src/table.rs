@@ -1,10 +1,10 @@
-//! The table of a drill, and where it is.
+//! The table of a drill, and its address.
 
 use aws_config::retry::RetryConfig;
 use clap::Args;
 use store_dynamodb::{Dynamo, Options};
 
-/// Where a drill makes its table. Credentials come from where every AWS tool takes them.
+/// Place of a drill's table. Credentials come from the usual sources of AWS tools.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
     /// The table's region; otherwise that of `AWS_REGION`, of the profile, or of this machine

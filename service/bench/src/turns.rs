@@ -48,7 +48,8 @@ impl Turns {
         let client = client(&service.url)?;
         begin(&client).await?;
         println!(
-            "    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB   at rest MiB   whole history p50 ms"
+            "    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB   at rest MiB   \
+                whole history p50 ms"
         );
         for events in &self.events {
             grow(&client, *events).await?;
