@@ -1,29 +1,65 @@
-//! What goes over the wire: the bodies of every call of the REST API, once, for the service and its callers.
+//! Request and response bodies of every call of the REST API, shared by the service and its clients.
 //!
-//! Requests refuse fields that they do not know; answers pass over them, so that an older client can talk to a newer
-//! service.
+//! Requests with unknown fields are refused. Unknown fields of responses are ignored, so that an older client can
+//! talk to a newer service.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! bodies {
-    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($($serde:meta),+)])* $(#[at_most($max:ident)])? $(#[at_most_members($members:ident)])? $field:ident: $type:ty, )* } )+) => {
-        $( #[serde_with::skip_serializing_none]
-           #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-           #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-           #[serde(rename_all = "camelCase", deny_unknown_fields)]
-           $(#[doc = $doc])+
-           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($($serde),+)])* $(#[cfg_attr(feature = "schema", schemars(length(max = $max)))])? $(#[cfg_attr(feature = "schema", schemars(extend("maxProperties" = $members)))])? pub $field: $type, )* } )+
+    (@request $(
+        $(#[doc = $doc:literal])+ $name:ident {
+            $(
+                $(#[doc = $fdoc:literal])+
+                $(#[serde($($serde:meta),+)])*
+                $(#[at_most($max:ident)])?
+                $(#[at_most_members($members:ident)])?
+                $field:ident: $type:ty,
+            )*
+        }
+    )+) => {
+        $(
+            #[serde_with::skip_serializing_none]
+            #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+            #[serde(rename_all = "camelCase", deny_unknown_fields)]
+            $(#[doc = $doc])+
+            pub struct $name {
+                $(
+                    $(#[doc = $fdoc])+
+                    $(#[serde($($serde),+)])*
+                    $(#[cfg_attr(feature = "schema", schemars(length(max = $max)))])?
+                    $(#[cfg_attr(feature = "schema", schemars(extend("maxProperties" = $members)))])?
+                    pub $field: $type,
+                )*
+            }
+        )+
     };
 }
 
 macro_rules! answers {
-    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($($serde:meta),+)])* $field:ident: $type:ty, )* } )+) => {
-        $( #[serde_with::skip_serializing_none]
-           #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-           #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-           #[serde(rename_all = "camelCase")]
-           $(#[doc = $doc])+
-           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($($serde),+)])* pub $field: $type, )* } )+
+    ($(
+        $(#[doc = $doc:literal])+ $name:ident {
+            $(
+                $(#[doc = $fdoc:literal])+
+                $(#[serde($($serde:meta),+)])*
+                $field:ident: $type:ty,
+            )*
+        }
+    )+) => {
+        $(
+            #[serde_with::skip_serializing_none]
+            #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+            #[serde(rename_all = "camelCase")]
+            $(#[doc = $doc])+
+            pub struct $name {
+                $(
+                    $(#[doc = $fdoc])+
+                    $(#[serde($($serde),+)])*
+                    pub $field: $type,
+                )*
+            }
+        )+
     };
 }
 
@@ -59,28 +95,28 @@ pub use workflows::*;
 
 pub use history::{Schedule, StartSignal, StartWorkflow};
 
-/// A problem (RFC 9457): what the service answers when it does not do what was asked.
+/// An error response (RFC 9457): the service did not do what was requested.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
-    /// A name for the kind of problem.
+    /// URI that identifies the kind of problem.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The kind of problem, for people.
+    /// Short summary of the kind of problem, for people.
     pub title: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// What was wrong this time.
+    /// Explanation of this occurrence.
     pub detail: String,
-    /// The kind of problem, for programs; stable.
+    /// Kind of problem, for programs; stable.
     pub code: String,
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     pub retryable: bool,
-    /// `false`, or `"unknown"` when the request may have been recorded.
+    /// `false`, or `"unknown"` if the request may have been recorded.
     pub recorded: serde_json::Value,
-    /// What to do.
+    /// Recommended next step.
     pub advice: String,
-    /// What belongs to this kind of problem, e.g. `runId` or `max`.
+    /// Further members of this kind of problem, such as `runId` or `max`.
     #[serde(flatten)]
     pub members: serde_json::Map<String, serde_json::Value>,
 }

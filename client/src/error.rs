@@ -1,4 +1,4 @@
-//! Why a call did not do what was asked.
+//! Errors of calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,64 +6,65 @@ use std::time::Duration;
 use crate::TlsProblem;
 use crate::body::Problem;
 
-/// Why a call did not do what was asked.
+/// An error of a call.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The service answered with a problem.
+    /// The service responded with a problem.
     #[error("{} ({})", problem.detail, problem.code)]
     Refused {
-        /// What it said.
+        /// The problem.
         problem: Box<Problem>,
-        /// How long it asks to wait before asking again.
+        /// Minimum delay before a retry, if the service requested one.
         retry_after: Option<Duration>,
     },
     /// The service could not be reached.
     #[error("the service at {url} cannot be reached")]
     Unreachable {
-        /// Where it was looked for.
+        /// URL of the service.
         url: String,
-        /// What stood in the way.
+        /// Cause of the failure.
         #[source]
         source: Arc<reqwest::Error>,
     },
-    /// No connection to it could be encrypted. Nothing was done; it may go better once a certificate is renewed.
+    /// No secure connection could be established. The request was not sent. A retry may succeed after a certificate
+    /// is renewed.
     #[error("the service at {url} cannot be reached securely: {problem}")]
     Insecure {
-        /// Where it was looked for.
+        /// URL of the service.
         url: String,
-        /// Why.
+        /// Reason.
         problem: TlsProblem,
-        /// What was found.
+        /// Cause of the failure.
         #[source]
         source: Arc<reqwest::Error>,
     },
-    /// The connection broke, or took too long, after the request was sent.
+    /// The connection failed or timed out after the request was sent.
     #[error("the answer of the service at {url} was lost")]
     Lost {
-        /// Where it was asked.
+        /// URL of the service.
         url: String,
-        /// What broke.
+        /// Cause of the failure.
         #[source]
         source: Arc<reqwest::Error>,
     },
-    /// What answered is not Baton, or not a version that this client understands.
+    /// The response is not from Baton, or from a version that this client does not understand.
     #[error("the service at {url} answered something unexpected: {what}")]
     Unexpected {
-        /// Where it was asked.
+        /// URL of the request.
         url: String,
-        /// What it said.
+        /// Description of the response.
         what: String,
     },
-    /// The client cannot be used like this.
+    /// The client's configuration or the request is invalid.
     #[error("{what}")]
     Setup {
-        /// What is wrong.
+        /// Description of what is invalid.
         what: String,
     },
 }
 
 impl Error {
-    /// The HTTP status, if the service answered.
+    /// Returns the HTTP status, if the service responded.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { problem, .. } => Some(problem.status),
@@ -75,7 +76,7 @@ impl Error {
         }
     }
 
-    /// The problem's code, if the service answered with one.
+    /// Returns the problem's code, if the service responded with one.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { problem, .. } => Some(&problem.code),
@@ -87,7 +88,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later, with nothing changed.
+    /// Returns true if the same call may succeed later without any change.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Refused { problem, .. } => problem.retryable,
@@ -96,15 +97,15 @@ impl Error {
         }
     }
 
-    /// Whether the task that was answered, or asked about, is gone: its time is over, somebody else has it, it was answered before, or its
-    /// run has closed or was deleted. No repetition changes that.
+    /// Returns true if the answered task no longer belongs to the caller: it timed out, was answered before, or its
+    /// run was closed or deleted. A retry cannot change that.
     pub fn is_task_lost(&self) -> bool {
         let of_late_answers = ["turn-completed", "turn-lost", "query-task-lost", "activity-closed", "run-closed"];
         let of_deleted_runs = ["unknown-workflow", "unknown-run"];
         self.code().is_some_and(|code| of_late_answers.contains(&code) || of_deleted_runs.contains(&code))
     }
 
-    /// Whether the call certainly left no trace.
+    /// Returns true if the call certainly had no effect.
     pub fn had_no_side_effect(&self) -> bool {
         match self {
             Self::Refused { problem, .. } => problem.recorded == serde_json::Value::Bool(false),
@@ -113,7 +114,7 @@ impl Error {
         }
     }
 
-    /// How long the service asks to wait before asking again.
+    /// Returns the minimum delay before a retry, if the service requested one.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,

@@ -1,5 +1,5 @@
-//! Exchanges with a task list, for hosts that work on many tasks at once: answers gather while one exchange is under way and go with the
-//! next, and tasks come into the slots that are free. What is done with a task is its host's.
+//! Exchanges with a task list, for hosts that work on many tasks at once. Answers are collected while an exchange is
+//! in flight and sent with the next one. New tasks fill the free slots.
 
 mod exchanges;
 mod kind;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use exchanges::{Exchanges, Happened, sleep_until};
+use exchanges::{Exchanges, HostEvent, sleep_until};
 
 use crate::shutdown::ANSWER_GRACE;
 use crate::tasks::Outcome;
@@ -21,20 +21,20 @@ use crate::{Client, Error};
 
 pub use kind::{ActivityKind, ExchangeSettings, TaskKind, TaskReply, TurnKind};
 
-/// What does a host's work.
+/// The work of a host.
 pub trait Works<K: TaskKind>: Send + Sync + 'static {
-    /// What is to be known of an answer when it is known what became of it.
+    /// Data that the host needs when the outcome of an answer is known.
     type Context: Send + 'static;
 
-    /// Does a task, and says what to answer. On a task of the runtime of its own.
+    /// Works on a task and returns the answer. Runs in a separate Tokio task.
     fn work(self: Arc<Self>, task: K::Task) -> impl Future<Output = TaskReply<K, Self::Context>> + Send + 'static;
 
-    /// Hears what became of an answer; what is to be said in its place, where it was refused.
+    /// Processes the outcome of an answer. If the answer was refused, returns another one to send instead.
     fn answered(&self, context: Self::Context, outcome: Result<Outcome, Error>) -> Option<TaskReply<K, Self::Context>>;
 }
 
-/// Takes tasks of a list, has them worked on, and answers them, until `stop` resolves; then finishes those in hand, for as long as `drain`
-/// where that is said. Whether all were finished.
+/// Takes tasks of a list, works on them and answers them until `stop` resolves. Then finishes the tasks in progress,
+/// for at most `drain` if it is present. Returns true if all were finished.
 pub async fn host<K: TaskKind, W: Works<K>>(
     (client, list): (Client, &str),
     asking: ExchangeSettings,
@@ -42,20 +42,20 @@ pub async fn host<K: TaskKind, W: Works<K>>(
     stop: impl Future<Output = ()>,
     drain: Option<Duration>,
 ) -> bool {
-    let (tell_stop, stopped) = oneshot::channel::<()>();
-    let hosted = on_a_worker(work_until(Exchanges::new(client, list, asking), worker, stopped, drain));
+    let (stop_sender, stopped) = oneshot::channel::<()>();
+    let hosted = on_worker_thread(work_until(Exchanges::new(client, list, asking), worker, stopped, drain));
     tokio::pin!(hosted);
     tokio::select! {
         biased;
-        () = stop => drop(tell_stop),
-        were_all_finished = &mut hosted => return were_all_finished,
+        () = stop => drop(stop_sender),
+        all_finished = &mut hosted => return all_finished,
     }
     hosted.await
 }
 
-/// Has it done on a thread that works on tasks, where there are several. What a program awaits in its `main` is on a thread of its own
-/// there, and each time that a task wakes it, a thread is woken, too.
-async fn on_a_worker(work: impl Future<Output = bool> + Send + 'static) -> bool {
+/// Runs the future on a worker thread of a multi-threaded runtime. The future that a program awaits in `main` runs on
+/// a separate thread, and each wake by a task would also wake that thread.
+async fn on_worker_thread(work: impl Future<Output = bool> + Send + 'static) -> bool {
     if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
         return work.await;
     }
@@ -76,9 +76,9 @@ async fn work_until<K: TaskKind, W: Works<K>>(
     let mut works = JoinSet::new();
     let (mut is_stopping, mut end_at, mut grace) = (false, None, None);
     loop {
-        // What is done at the same time is answered with one exchange.
+        // Tasks that finish at the same time are answered with one exchange.
         while let Some(done) = works.try_join_next() {
-            exchanges.has_worked(done);
+            exchanges.finish_task(done);
         }
         if is_stopping && works.is_empty() {
             if exchanges.is_idle() {
@@ -93,12 +93,12 @@ async fn work_until<K: TaskKind, W: Works<K>>(
                 end_at = drain.map(|drain| Instant::now() + drain);
                 exchanges.stop();
             }
-            Some(done) = works.join_next() => exchanges.has_worked(done),
-            happened = exchanges.next() => match happened {
-                Happened::Task(task) => {
+            Some(done) = works.join_next() => exchanges.finish_task(done),
+            event = exchanges.next() => match event {
+                HostEvent::Task(task) => {
                     works.spawn(Arc::clone(&worker).work(*task));
                 }
-                Happened::Answered(context, outcome) => {
+                HostEvent::Answered(context, outcome) => {
                     if let Some(reply) = worker.answered(context, outcome) {
                         exchanges.answer(reply, false);
                     }

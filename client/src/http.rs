@@ -1,4 +1,5 @@
-//! The client: its connections, and how a call is made. One typed method per call of the REST API is in the files below.
+//! The client: its connections and the sending of requests. The files below have one typed method for each call of
+//! the REST API.
 
 mod domains;
 mod moved;
@@ -28,78 +29,78 @@ pub use operate::ActivityOperation;
 pub(crate) use workflows::push_page;
 pub use workflows::{Filter, Order, Page};
 
-/// How long to wait for a connection.
+/// Timeout of connecting.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a connection without a call is kept. Less than the 15 seconds after which the service closes it, so that none
-/// is closed under a request.
+/// Time for which an idle connection is kept. Ours: less than the 15 seconds after which the service closes it, so
+/// that no request is sent on a connection that is being closed.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// The longest that one request waits. Source: docs/limits.md.
+/// Maximum wait of one request. Source: docs/limits.md.
 pub(crate) const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
 
-/// How long to wait for an answer beyond what the request itself waits.
+/// Timeout of a response, in addition to the wait that the request asks for.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
-/// A client of one service and one of its domains. Cheap to clone; clones share connections.
+/// A client of one domain of a service. It is cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     base: Arc<str>,
-    /// `base`, taken apart once: the service does not move from call to call.
+    /// The parsed `base`.
     root: Arc<Url>,
     domain: Arc<str>,
     pub(crate) patience: Patience,
     pub(crate) unpolled: UnpolledLists,
-    /// What calls say of the trace that they are made in.
+    /// Headers with the trace context of calls.
     trace: HeaderMap,
 }
 
-/// What it takes to get in.
+/// Credentials and trusted authorities.
 #[derive(Clone, Copy, Default)]
 pub struct Access<'a> {
-    /// A credential's secret.
+    /// Secret of a credential.
     pub secret: Option<&'a str>,
-    /// Certificates of authorities to trust beside those that this machine trusts, as PEM: for a service whose certificate is
-    /// signed by your own.
+    /// Certificates of authorities to trust in addition to those of the system, as PEM; for a service whose
+    /// certificate is signed by a private authority.
     pub ca: Option<&'a [u8]>,
-    /// A certificate to show: for a service that asks for one, or takes one in the place of a secret.
+    /// Client certificate; for a service that requires one, or accepts one instead of a secret.
     pub certificate: Option<ClientCertificate<'a>>,
 }
 
 impl std::fmt::Debug for Access<'_> {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Access").finish_non_exhaustive()
     }
 }
 
 impl Client {
-    /// A client of the service at `url`, e.g. `http://127.0.0.1:7420`, for its domain `default`, that asks again for up
-    /// to 30 seconds while the service is away. `localhost:7420` will do, and `:7420` for this machine. `https` takes the
-    /// feature `tls`.
+    /// Creates a client of the service at `url`, such as `http://127.0.0.1:7420`, for its domain `default`. Calls are
+    /// retried for up to 30 seconds while the service is unavailable. `localhost:7420` and `:7420` (this machine) are
+    /// accepted, too. `https` requires the feature `tls`.
     ///
     /// # Errors
     ///
-    /// [`Error::Setup`] for a URL that cannot be used.
+    /// [`Error::Setup`] for an invalid URL.
     pub fn new(url: &str) -> Result<Self, Error> {
         Self::with_access(url, Access::default())
     }
 
-    /// Like [`new`](Self::new), with a credential's secret.
+    /// Creates a client like [`new`](Self::new), with the secret of a credential.
     ///
     /// # Errors
     ///
-    /// [`Error::Setup`] for a URL or a secret that cannot be used.
+    /// [`Error::Setup`] for an invalid URL or secret.
     pub fn with_secret(url: &str, secret: &str) -> Result<Self, Error> {
         Self::with_access(url, Access { secret: Some(secret), ..Access::default() })
     }
 
-    /// Like [`new`](Self::new), with what it takes to get in.
+    /// Creates a client like [`new`](Self::new), with credentials.
     ///
     /// # Errors
     ///
-    /// [`Error::Setup`] for a URL, a secret or certificates that cannot be used.
+    /// [`Error::Setup`] for an invalid URL, secret or certificate.
     pub fn with_access(url: &str, access: Access<'_>) -> Result<Self, Error> {
         let setup = |what: String| Error::Setup { what };
         let url = &whole(url);
@@ -109,7 +110,8 @@ impl Client {
             "https" if cfg!(feature = "tls") => {}
             "https" => {
                 return Err(setup(format!(
-                    "`{url}`: this program was built without TLS; the feature `tls` of baton-client and of both kits brings it"
+                    "`{url}`: this program was built without TLS; the feature `tls` of baton-client and of both kits \
+                        brings it"
                 )));
             }
             other => return Err(setup(format!("`{url}`: `{other}` is neither http nor https"))),
@@ -128,9 +130,9 @@ impl Client {
             .pool_max_idle_per_host(1_024)
             .pool_idle_timeout(IDLE_WAIT)
             .tcp_nodelay(true)
-            // Whether to ask again is decided below, and nothing need be kept for it.
+            // Retries are decided below, and must not depend on the HTTP library.
             .retry(reqwest::retry::never())
-            // Whoever is told to go elsewhere goes nowhere with a secret that nobody should read.
+            // A redirect from https to http must not send the secret in clear text.
             .https_only(root.scheme() == "https")
             .no_proxy();
         let http = tls::equipped(http, &root, ca, certificate)?.build().map_err(|error| setup(error.to_string()))?;
@@ -146,36 +148,37 @@ impl Client {
         })
     }
 
-    /// The same client for another domain.
+    /// Sets the domain.
     #[must_use]
     pub fn domain(mut self, domain: &str) -> Self {
         self.domain = domain.into();
         self
     }
 
-    /// The same client with another patience.
+    /// Sets the time limit for retries.
     #[must_use]
     pub fn patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The same client within a trace, e.g. that of a request which this program answers: runs that it starts belong to it, and signals
-    /// lead to it. With the feature `opentelemetry` it is that of the current span where nothing is said.
+    /// Sets the trace context, such as that of a request which this program is answering. Runs that the client starts
+    /// then belong to this trace, and its signals are linked to it. By default, with the feature `opentelemetry`, the
+    /// current span is used.
     ///
-    /// A text of a header becomes one with [`TraceContext::of_headers`].
+    /// [`TraceContext::of_headers`] parses the text of a header.
     #[must_use]
     pub fn within(mut self, trace: Option<&TraceContext>) -> Self {
         self.trace = trace.map(headers_of).unwrap_or_default();
         self
     }
 
-    /// Where the service is.
+    /// Returns the URL of the service.
     pub fn url(&self) -> &str {
         &self.base
     }
 
-    /// The domain's name.
+    /// Returns the name of the domain.
     pub fn domain_name(&self) -> &str {
         &self.domain
     }
@@ -197,7 +200,7 @@ impl Client {
         located
     }
 
-    /// One request, once. Answers the status and the body.
+    /// Sends one request without retries. Returns the status and the body.
     pub(crate) async fn send_once(
         &self,
         method: Method,
@@ -215,7 +218,7 @@ impl Client {
         Ok((status, bytes))
     }
 
-    /// One request, once, with these headers. Answers the status, the headers and the body.
+    /// Sends one request with these headers, without retries. Returns the status, the headers and the body.
     pub(crate) async fn call_once(
         &self,
         method: Method,
@@ -229,7 +232,7 @@ impl Client {
         Ok((status, headers, response.bytes().await.map_err(|error| self.lost(error))?))
     }
 
-    /// Posts once, and tells what comes line by line, each as soon as it is there.
+    /// Posts once without retries, and passes on each line of the response as soon as it has arrived.
     pub(crate) async fn lines<T: DeserializeOwned>(
         &self,
         url: &str,
@@ -240,7 +243,7 @@ impl Client {
         let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
         let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
         let mut rest = Vec::new();
-        // Something had been answered: whatever broke, it may have left a trace.
+        // Part of the response has arrived, so that the request may have had an effect.
         let broke = |source| Error::Lost { url: self.base.to_string(), source: Arc::new(source) };
         while let Some(chunk) = response.chunk().await.map_err(broke)? {
             let mut chunk = &chunk[..];
@@ -269,7 +272,7 @@ impl Client {
         }
     }
 
-    /// One request, once, as far as it is known that it was not refused.
+    /// Sends one request without retries, and returns the response unless it is a refusal.
     async fn begin(
         &self,
         method: Method,
@@ -305,7 +308,7 @@ impl Client {
         Err(Error::Refused { problem: Box::new(problem), retry_after: retry_after.map(Duration::from_secs) })
     }
 
-    /// A request that is safe to repeat, repeated while the service is away.
+    /// Sends a request that is safe to repeat, and retries it while the service is unavailable.
     async fn send(
         &self,
         method: Method,
@@ -317,7 +320,7 @@ impl Client {
         self.repeat((method, url), body, wait, key, |_| true).await
     }
 
-    /// A request, repeated while the service is away, as long as `may` says that the error allows it.
+    /// Sends a request and retries it while the service is unavailable, if `may` permits it for the error.
     async fn repeat(
         &self,
         (method, url): (Method, &str),
@@ -348,7 +351,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Without a key a write is repeated only when it certainly left no trace.
+    /// Sends a write. Without a key it is retried only if it certainly had no effect.
     async fn write<T: DeserializeOwned>(
         &self,
         url: &str,
@@ -370,7 +373,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Whether the service takes work, and what somebody should see to; waits for it as long as this client has patience.
+    /// Returns warnings of a service that is ready; waits for it as long as this client retries.
     ///
     /// # Errors
     ///
@@ -380,7 +383,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// The text of `GET /metrics`.
+    /// Returns the text of `GET /metrics`.
     ///
     /// # Errors
     ///
@@ -391,7 +394,7 @@ impl Client {
     }
 }
 
-/// An address with what people leave out: `localhost:7420` is http, and `:7420` is this machine.
+/// Completes an address: `localhost:7420` means http, and `:7420` means this machine.
 fn whole(address: &str) -> String {
     match address {
         address if address.contains("://") => address.to_owned(),
@@ -404,7 +407,7 @@ pub(crate) fn to_bytes(body: &impl Serialize) -> Result<Bytes, Error> {
     to_bytes_in(body, 128)
 }
 
-/// A body that takes about so many bytes.
+/// Serializes a body whose size is approximately known.
 pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, Error> {
     let mut json = Vec::with_capacity(bytes);
     let written = serde_json::to_writer(&mut json, body);
@@ -412,12 +415,12 @@ pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, 
     Ok(json.into())
 }
 
-/// Everything but what a segment of a path may hold as it is.
+/// Characters to escape in a path segment.
 const ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// One segment of a path. `.` and `..` mean something else to every HTTP library, even when they are encoded: the service takes them
-/// with a `~` behind, and what ends like that with one more.
+/// Encodes a path segment. HTTP libraries interpret `.` and `..` even when they are encoded. The service therefore
+/// takes them with a `~` appended, and a text of that form with one more `~`.
 pub(crate) fn encode(text: &str) -> String {
     let is_dots = matches!(text.trim_end_matches('~'), "." | "..");
     percent_encoded(text) + if is_dots { "~" } else { "" }
@@ -479,7 +482,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "tls")]
-    fn certificates_that_are_none_are_refused_and_none_is_asked_for_without_tls() {
+    fn invalid_certificates_are_refused() {
         for ca in ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             let access = Access { ca: Some(ca.as_bytes()), ..Access::default() };
             let error = Client::with_access("https://baton.example", access).unwrap_err();

@@ -1,7 +1,7 @@
-//! Baton's REST API from the caller's side: the [bodies](body) that go over the wire, and a [`Client`] for them.
+//! A client of Baton's REST API: the [bodies](body) of requests and responses, and a [`Client`] that sends them.
 //!
-//! The service uses the same bodies. The client repeats what is safe to repeat while the service is away, and says of
-//! everything else whether it may have been recorded.
+//! The service uses the same bodies. The client retries calls that are safe to repeat while the service is
+//! unavailable. For every other failed call it reports whether the call may have been recorded.
 
 pub mod body;
 mod error;

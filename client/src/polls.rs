@@ -1,10 +1,10 @@
-//! Naming polls, so that one whose answer is lost gets its task again.
+//! Ids of polls, with which a poll can be repeated if its response was lost.
 
 use history::limits::POLL_ATTEMPTS_MAX;
 
 use crate::Error;
 
-/// The polls of somebody who holds one task at a time, one after the other.
+/// The successive polls of a client that takes one task at a time.
 #[derive(Debug)]
 pub struct Polls {
     id: String,
@@ -17,28 +17,28 @@ impl Default for Polls {
     }
 }
 
-/// An id that no other poll has.
+/// Returns a new unique id.
 pub(crate) fn fresh() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
 impl Polls {
-    /// The id of the next poll, for `pollId`.
+    /// Returns the id of the next poll, for `pollId`.
     pub fn id(&self) -> String {
         self.id.clone()
     }
 
-    /// Which try of it that is, for `attempt`; `None` for the first.
+    /// Returns the attempt number of the next poll, for `attempt`; `None` for the first attempt.
     pub fn attempt(&self) -> Option<u32> {
         (self.attempt > 1).then_some(self.attempt)
     }
 
-    /// The poll was answered, with a task or without: the next one is another.
+    /// Records that the poll was answered, with or without a task. The next poll has a new id.
     pub fn answered(&mut self) {
         *self = Self::default();
     }
 
-    /// Nobody knows whether the poll was answered: the next one is another try of it.
+    /// Records that the response may have been lost. The next poll is another attempt of this one.
     pub fn lost(&mut self) {
         self.attempt += 1;
         if self.attempt > POLL_ATTEMPTS_MAX {
@@ -46,7 +46,7 @@ impl Polls {
         }
     }
 
-    /// What became of the poll. One that did not reach the service is made again as it was.
+    /// Records the outcome of the poll. If it did not reach the service, it is repeated unchanged.
     pub fn heard<T>(&mut self, answer: &Result<T, Error>) {
         match answer {
             Ok(_) => self.answered(),

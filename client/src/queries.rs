@@ -1,4 +1,4 @@
-//! Asking a run's decider, watching what it would answer, and signals on the condition that nothing has changed.
+//! Queries to a run's decider, watching their results, and signals on condition that the run has not changed.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::http::{WAIT_AT_ONCE, encode, push_query, run_query, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error};
 
-/// What a caller has seen of a run: opaque, for [`Client::signal_if`] and [`Client::watch`].
+/// A version of a run or of a query result that the caller has seen. It is opaque; [`Client::signal_if`] and
+/// [`Client::watch`] take it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag(String);
 
@@ -25,7 +26,7 @@ impl fmt::Display for Tag {
 }
 
 impl From<String> for Tag {
-    /// A tag that was kept as text, e.g. in a page.
+    /// Restores a tag that was kept as text, such as in a page.
     fn from(text: String) -> Self {
         Self(text)
     }
@@ -37,52 +38,52 @@ impl From<&Described> for Tag {
     }
 }
 
-/// The answer to a query.
+/// The response to a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryResponse {
-    /// The answer itself.
+    /// Body of the response.
     pub body: QueryAnswer,
-    /// What has been seen with it.
+    /// Version that the response reflects.
     pub tag: Tag,
 }
 
 impl QueryResponse {
-    /// The result as a `T`.
+    /// Deserializes the result as a `T`.
     ///
     /// # Errors
     ///
-    /// When it is no `T`.
+    /// The result is not a `T`.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.body.result.as_ref().and_then(Payload::text).unwrap_or("null"))
     }
 }
 
-/// What to watch for.
+/// The change to watch for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
-    /// That the run has news.
+    /// A new version of the run.
     Version,
-    /// That the query has another result.
+    /// A new result of the query.
     Result,
 }
 
-/// What came of watching.
+/// The outcome of watching.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Watched {
-    /// This.
+    /// The change happened; this is the new response.
     Changed(QueryResponse),
-    /// Nothing in time. Go on from this tag.
+    /// The change did not happen in time. Continue with this tag.
     Unchanged(Tag),
 }
 
 impl Client {
-    /// Asks the decider of a run, of the newest without a run id, and waits up to `wait` for its answer, in as many requests as
-    /// it takes. The answer shows all that was recorded before the call.
+    /// Queries the decider of a run (the newest one if there is no run id), and waits up to `wait` for the answer, in
+    /// as many requests as necessary. The answer reflects everything that was recorded before the call.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `query-not-answered` when no decider answers in time, `unknown-query` and `query-failed` as the decider
-    /// says.
+    /// See [`Error`]: `query-not-answered` if no decider answers in time, `unknown-query` and `query-failed` as the
+    /// decider reports.
     pub async fn query(
         &self,
         workflow_id: &str,
@@ -103,8 +104,8 @@ impl Client {
         }
     }
 
-    /// Waits up to `wait` until a query's run has news beyond what was seen, or the query another result, in as many requests
-    /// as it takes.
+    /// Waits up to `wait` until the run has a newer version than `seen`, or the query another result, in as many
+    /// requests as necessary.
     ///
     /// # Errors
     ///
@@ -137,8 +138,8 @@ impl Client {
         }
     }
 
-    /// The state of a run once it has news beyond what was seen; `None` when it has none within `wait`, a minute at most. Of the
-    /// newest run without a run id, and a newer one is news, too.
+    /// Returns the state of a run as soon as it has a newer version than `seen`, or `None` after `wait`, which is at
+    /// most one minute. Without a run id the newest run is read, and a newer run counts as a change.
     ///
     /// # Errors
     ///
@@ -165,12 +166,12 @@ impl Client {
         }
     }
 
-    /// Signals a run, the newest one unless given, unless it has news beyond what was seen. With a key the call is safe to repeat, and is
-    /// repeated while the service is away.
+    /// Signals a run (the newest one if there is no run id), unless it has a newer version than `seen`. With a key
+    /// the call is safe to repeat, and is retried while the service is unavailable.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `version-moved` when it has, `run-not-current` when it is not the newest.
+    /// See [`Error`]: `version-moved` if it has a newer version, `run-not-current` if it is not the newest run.
     pub async fn signal_if(
         &self,
         workflow_id: &str,
@@ -203,7 +204,7 @@ impl Client {
         self.domain_url(&format!("workflows/{}/queries/{}{query}", encode(workflow_id), encode(name)))
     }
 
-    /// Asks, and asks again while the service is away: a query changes nothing.
+    /// Sends a query and retries while the service is unavailable. Queries are safe to repeat: they change nothing.
     async fn ask(
         &self,
         url: &str,
@@ -216,7 +217,7 @@ impl Client {
         let mut waits = Waits::new(self.patience);
         loop {
             match self.call_once(Method::POST, url, Some(body.clone()), Some(wait), headers.clone()).await {
-                // The whole wait has passed, and that is as long as the caller would wait.
+                // The service waited for as long as the caller would, so that a retry would exceed the caller's wait.
                 Err(error) if error.code() == Some("query-not-answered") => return Err(error),
                 Err(error) => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,

@@ -1,4 +1,4 @@
-//! Asking again: exponential waits with jitter. The one place that knows the `backoff` crate.
+//! Retries with exponential backoff and jitter. This is the only module that uses the `backoff` crate.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use backoff::backoff::Backoff as _;
 
 use crate::Error;
 
-/// The first wait; the next ones are half as long again each, and jittered by half.
+/// First delay. Each further one is 1.5 times as long, with a jitter of half its length.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// The longest wait.
+/// Maximum delay.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How long to go on asking a service that is away or busy.
+/// Time limit for retries while the service is unavailable or busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// Ask once.
+    /// No retries.
     None,
-    /// Ask again until this much time has passed.
+    /// Retries until this much time has passed.
     For(Duration),
-    /// Ask again for ever.
+    /// Unlimited retries.
     Endless,
 }
 
-/// The waits of one call.
+/// The delays between the attempts of one call.
 #[derive(Debug)]
 pub struct Waits {
     backoff: backoff::ExponentialBackoff,
 }
 
 impl Waits {
-    /// The waits of a caller with this much patience.
+    /// Creates the delays for a time limit.
     pub fn new(patience: Patience) -> Self {
         let limit = match patience {
             Patience::None => Some(Duration::ZERO),
@@ -46,12 +46,12 @@ impl Waits {
         Self { backoff }
     }
 
-    /// Starts over, after a success.
+    /// Starts again with the first delay, after a success.
     pub fn reset(&mut self) {
         self.backoff.reset();
     }
 
-    /// How long to wait after this error; `None` when asking again is no use, or patience has run out.
+    /// Returns the delay after this error, or `None` if a retry cannot succeed or the time limit has passed.
     pub fn after(&mut self, error: &Error) -> Option<Duration> {
         if !error.is_retryable() {
             return None;

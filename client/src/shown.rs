@@ -1,11 +1,11 @@
-//! Other people's text, for a terminal: names, reasons and payloads may have characters in them that a terminal takes for
-//! orders, or that show something else than what is there. Owns which those are, and how they are written instead.
+//! Escaping of text for a terminal. Names, reasons and payloads may contain control characters that a terminal
+//! interprets, or characters that change what is displayed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a terminal does anything with it but show it: control characters (ESC and DEL among them), what changes the
-/// direction of what follows, and separators of lines.
+/// Returns true for characters that a terminal interprets instead of displaying them: control characters (including
+/// ESC and DEL), changes of text direction, and line separators.
 fn is_order(c: char) -> bool {
     let is_direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -31,24 +31,24 @@ fn as_people_write(shown: &mut String, c: char) {
     }
 }
 
-/// Shows a text on one line: line breaks and tabs are written as `\n`, `\r` and `\t`, and what else a terminal would obey as
-/// `\u{1b}`.
+/// Escapes a text for one line. Line breaks and tabs become `\n`, `\r` and `\t`, and other characters that a terminal
+/// interprets become `\u{1b}` and the like.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false, as_people_write)
 }
 
-/// Shows a text of several lines, as [`line()`] does each of them; tabs stay.
+/// Escapes each line of a text, like [`line()`]. Tabs are kept.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'), as_people_write)
 }
 
-/// The same JSON, with what a terminal would obey written as JSON escapes.
+/// Returns the same JSON with the characters that a terminal interprets as JSON escapes.
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
         text,
         |c| matches!(c, '\n' | '\t'),
         |shown, c| match c {
-            // Outside of a string, for within it stands escaped.
+            // It is whitespace between tokens: within a string it would already be escaped.
             '\r' => shown.push(' '),
             c => {
                 let mut units = [0; 2];
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_written_instead_and_all_else_stays() {
+    fn only_terminal_control_characters_are_escaped() {
         for (text, shown) in [
             ("größe 漢 👩‍🚀 \"q\" \\", "größe 漢 👩‍🚀 \"q\" \\"),
             ("\u{1b}[2J", "\\u{1b}[2J"),

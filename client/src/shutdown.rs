@@ -1,15 +1,15 @@
-//! What both kits' hosts share: ending in order, and containing panics of the code they host.
+//! Graceful shutdown of the hosts of both kits, and containment of panics in the code that they run.
 
 use std::any::Any;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long an answer that is under way may take when a host stops. Answers are recorded within milliseconds; what takes
-/// longer is the wait for a next task, which is no longer wanted.
+/// Time for outstanding answers to be recorded when a host stops. Ours: answers are recorded within milliseconds. A
+/// response takes longer only if it waits for a further task, which is no longer needed.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(2);
 
-/// Resolves at SIGTERM or ctrl-c.
+/// Resolves on SIGTERM or Ctrl-C.
 pub async fn requested() {
     #[cfg(unix)]
     {
@@ -31,13 +31,13 @@ pub async fn requested() {
     drop(tokio::signal::ctrl_c().await);
 }
 
-/// Waits until `stopped` says so.
+/// Resolves when `stopped` becomes true.
 async fn stop(stopped: &watch::Receiver<bool>) {
-    // An error means that the host is gone, which is as good.
+    // An error means that the sender is dropped because the host has ended.
     drop(stopped.clone().wait_for(|stopped| *stopped).await);
 }
 
-/// The work's outcome; `None` when the host stops first, and the work is dropped.
+/// Returns the outcome of the work, or `None` if the host stops first. The work is then dropped.
 pub async fn unless<T>(stopped: &watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -46,7 +46,7 @@ pub async fn unless<T>(stopped: &watch::Receiver<bool>, work: impl Future<Output
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())

@@ -1,4 +1,4 @@
-//! Histories as tables that people can read.
+//! Histories as tables for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use history::event::{ActivityPausedCause, ByHand};
@@ -6,10 +6,10 @@ use history::{Event, EventKind, Origin, Payload, Timestamp};
 
 use crate::shown;
 
-/// The longest payload text that is shown in a table, in characters.
+/// Maximum length of a payload in a table, in characters.
 const PAYLOAD_CHARS_MAX: usize = 60;
 
-/// Rows below a header, in columns as wide as what is in them.
+/// Formats a table with a header, in columns as wide as their contents.
 pub fn rows<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -33,8 +33,8 @@ fn text(table: &Table) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A history as a table, in the order given: id, time, time since the oldest of the events, event, what it says, what caused
-/// it; and with whose credential, where any of them says. Turns are set apart.
+/// Formats a history as a table, in the given order: id, time, time since the oldest of the events, name, summary,
+/// causes, and the credential if an event has one. A blank row precedes each turn.
 pub fn history(events: &[Event]) -> String {
     let is_signed = events.iter().any(|event| event.by.is_some());
     let header = ["#", "time", "after", "event", "what", "because of", "credential"];
@@ -99,7 +99,7 @@ fn again(next_try_at: Option<Timestamp>) -> String {
     next_try_at.map(|at| format!(", tried again at {at}")).unwrap_or_default()
 }
 
-/// What an event says, in a few words; as it was said, so not yet for a terminal ([`shown`]).
+/// Returns a short summary of an event. It is not escaped; use [`shown`] before it is written to a terminal.
 pub fn summary(event: &Event) -> String {
     match &event.kind {
         EventKind::WorkflowStarted(it) => {

@@ -1,4 +1,4 @@
-//! Task lists from the side of those who poll them: taking tasks and answering them.
+//! Calls of deciders and runners: polling task lists and answering tasks.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error, Page, Patience};
 
-/// What the service says to a poll in vain. Source: docs/delivery.md.
+/// Header of an empty poll response with the lists that have waiting tasks and no pollers. Source: docs/delivery.md.
 const UNPOLLED: &str = "baton-unpolled";
 
-/// Result of answering a task.
+/// Outcome of answering a task.
 #[derive(Debug)]
 pub enum Outcome {
     /// The answer was recorded.
     Recorded,
     /// An earlier attempt was recorded, and its response was lost.
     RecordedBefore,
-    /// The answer was not recorded: the task no longer belongs to this caller, and nothing can be done about it.
+    /// The answer was not recorded, because the task no longer belongs to this caller. A retry cannot change that.
     Lost(Error),
 }
 
-/// Logs what was recorded and is probably not meant.
+/// Logs warnings about recorded decisions that are probably mistakes.
 pub(crate) fn log_warnings(warnings: &[Warning]) {
     for Warning { code, detail, advice, .. } in warnings {
         tracing::warn!(code, "{detail}: {advice}");
@@ -38,7 +38,7 @@ pub(crate) fn log_warnings(warnings: &[Warning]) {
 }
 
 impl Client {
-    /// Waits up to `wait` for a turn on a list. Asks once; see [`Waits`] for asking again.
+    /// Polls a list for a turn and waits up to `wait`. Sends one request; use [`Waits`] to retry.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Client {
         self.poll(&url, poll, wait).await
     }
 
-    /// Waits up to `wait` for an activity on a list. Asks once; see [`Waits`] for asking again.
+    /// Polls a list for an activity and waits up to `wait`. Sends one request; use [`Waits`] to retry.
     ///
     /// # Errors
     ///
@@ -81,17 +81,17 @@ impl Client {
             return self.read(&bytes).map(Some);
         }
         let unpolled = headers.get(UNPOLLED).and_then(|value| value.to_str().ok());
-        if let Some(lists) = unpolled.filter(|lists| self.unpolled.is_news(lists)) {
+        if let Some(lists) = unpolled.filter(|lists| self.unpolled.replace(lists)) {
             tracing::info!(polled = url, lists, "nothing came; tasks wait on other lists, and nobody polls there");
         }
         Ok(None)
     }
 
-    /// Answers a turn; repeats the answer while the service is away, for as long as `patience` lasts.
+    /// Completes a turn. Retries within `patience` while the service is unavailable.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: the answer itself was refused, e.g. for a decision that is not acceptable, or patience ran out.
+    /// See [`Error`]: the answer was refused, for example because of an invalid decision, or `patience` has expired.
     pub async fn complete_turn(
         &self,
         token: &str,
@@ -112,7 +112,7 @@ impl Client {
         self.answer(&url, fail, patience).await
     }
 
-    /// A page of the history that a turn may see.
+    /// Returns a page of the history that the decider of a turn may see.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Client {
         self.clone().patience(Patience::For(Duration::from_secs(10))).get(&url, None).await
     }
 
-    /// The whole history that a turn may see before event `before`.
+    /// Returns all events before event `before` that the decider of a turn may see.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Client {
         }
     }
 
-    /// The activity is done.
+    /// Reports that an activity succeeded.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Client {
         self.answer(&url, succeed, patience).await
     }
 
-    /// The activity could not be done.
+    /// Reports that an activity failed.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl Client {
         self.answer(&url, fail, patience).await
     }
 
-    /// The activity stopped, as it was asked to.
+    /// Reports that an activity stopped after a cancel request.
     ///
     /// # Errors
     ///
@@ -185,11 +185,11 @@ impl Client {
         self.answer(&url, cancel, patience).await
     }
 
-    /// The activity is alive; answers whether it should stop.
+    /// Sends a heartbeat of an activity. Returns true if the activity should stop.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `activity-closed` or `run-closed` when nobody waits for it any more.
+    /// See [`Error`]: `activity-closed` or `run-closed` if the activity's result is no longer needed.
     pub async fn heartbeat(&self, token: &str, details: Option<Payload>) -> Result<bool, Error> {
         let url = self.service_url(&format!("activity-tasks/{token}/heartbeat"));
         let body = to_bytes(&Heartbeat { details })?;
@@ -210,7 +210,7 @@ impl Client {
                 Err(error) => error,
             };
             match error.code() {
-                // The first try was recorded and its answer was lost.
+                // The first attempt was recorded, and its response was lost.
                 Some("turn-completed" | "query-task-lost" | "activity-closed" | "run-closed") if may_be_recorded => {
                     return Ok(Outcome::RecordedBefore);
                 }

@@ -1,4 +1,4 @@
-//! Why a connection could not be encrypted, in words that say what to do; and what of certificates a client is made with.
+//! Certificates of a client, and reasons why a secure connection could not be established.
 
 mod problem;
 
@@ -6,17 +6,17 @@ use std::fmt;
 
 pub use problem::TlsProblem;
 
-/// A certificate to show, and its key, as PEM.
+/// A client certificate and its key, as PEM.
 #[derive(Clone, Copy)]
 pub struct ClientCertificate<'a> {
-    /// The certificate, and after it those that lead to its authority.
+    /// The certificate, followed by the intermediate certificates up to its authority.
     pub certificate: &'a [u8],
-    /// Its key, without a passphrase.
+    /// The key, without a passphrase.
     pub key: &'a [u8],
 }
 
 impl fmt::Debug for ClientCertificate<'_> {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientCertificate").finish_non_exhaustive()
     }
@@ -30,7 +30,7 @@ mod with_tls {
     use super::{ClientCertificate, TlsProblem};
     use crate::Error;
 
-    /// Has the client trust the right certificates, and show its own.
+    /// Configures the trusted authorities and the client certificate.
     pub(crate) fn equipped(
         http: ClientBuilder,
         root: &Url,
@@ -38,7 +38,7 @@ mod with_tls {
         own: Option<ClientCertificate<'_>>,
     ) -> Result<ClientBuilder, Error> {
         if root.scheme() == "http" {
-            // Those of this machine need not be read.
+            // Without TLS the system's certificates need not be read.
             return Ok(http.tls_certs_only([]));
         }
         let http = match ca {
@@ -67,14 +67,14 @@ mod with_tls {
         Identity::from_pem(&whole).map_err(|_| Error::Setup { what: format!("the client's certificate: {HOW}") })
     }
 
-    /// What of an error is about encrypting.
+    /// Returns the TLS problem that caused an error, if there is one.
     pub(crate) fn problem(error: &reqwest::Error) -> Option<TlsProblem> {
         let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(error) = next {
             if let Some(found) = error.downcast_ref::<Rustls>() {
                 return Some(of(found));
             }
-            // What an error of this kind wraps is not its source, but that one's source is.
+            // `source` of an IO error skips the error that it wraps.
             next = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
                 Some(inner) => Some(inner),
                 None => error.source(),
@@ -106,7 +106,7 @@ mod with_tls {
         }
     }
 
-    /// What a service says of the certificate that it was shown.
+    /// Interprets the server's alert about the client certificate.
     fn of_alert(alert: AlertDescription) -> TlsProblem {
         let why = match alert {
             AlertDescription::CertificateExpired => "it has expired, or is not valid yet",
@@ -133,7 +133,7 @@ mod without_tls {
     use super::{ClientCertificate, TlsProblem};
     use crate::Error;
 
-    /// Without TLS there are no certificates.
+    /// Does nothing: without TLS there are no certificates.
     #[expect(clippy::unnecessary_wraps, reason = "as with TLS")]
     pub(crate) fn equipped(
         http: ClientBuilder,
@@ -144,7 +144,7 @@ mod without_tls {
         Ok(http)
     }
 
-    /// Without TLS nothing is about it.
+    /// Returns nothing: without TLS there are no TLS problems.
     pub(crate) fn problem(_: &reqwest::Error) -> Option<TlsProblem> {
         None
     }

@@ -1,4 +1,4 @@
-//! The trace that calls are made in, and that tasks come with.
+//! Trace context of calls and tasks.
 
 use history::TraceContext;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,20 +6,20 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::body::{ActivityTask, DeciderTask};
 
 impl DeciderTask {
-    /// What the decider is below, in the trace of the run; `None` where the run belongs to none.
+    /// Returns the parent span for the decider in the run's trace; `None` if the run has no trace.
     pub fn trace(&self) -> Option<TraceContext> {
         Some(TraceContext { traceparent: self.traceparent?, tracestate: self.tracestate.clone() })
     }
 }
 
 impl ActivityTask {
-    /// What the runner is below, in the trace of the run; `None` where the run belongs to none.
+    /// Returns the parent span for the runner in the run's trace; `None` if the run has no trace.
     pub fn trace(&self) -> Option<TraceContext> {
         Some(TraceContext { traceparent: self.traceparent?, tracestate: self.tracestate.clone() })
     }
 }
 
-/// The headers that say so.
+/// Returns the headers that carry a trace context.
 pub(crate) fn headers_of(trace: &TraceContext) -> HeaderMap {
     let header = |(name, value): (&'static str, String)| {
         Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
@@ -27,8 +27,8 @@ pub(crate) fn headers_of(trace: &TraceContext) -> HeaderMap {
     trace.headers().filter_map(header).collect()
 }
 
-/// Puts a span below what a task comes with. Does nothing without the feature `opentelemetry`, and where no layer of
-/// `tracing-opentelemetry` listens.
+/// Makes the trace context of a task the parent of a span. Does nothing without the feature `opentelemetry` or
+/// without a layer of `tracing-opentelemetry`.
 pub fn put_below(span: &tracing::Span, trace: Option<&TraceContext>) {
     #[cfg(feature = "opentelemetry")]
     if let Some(trace) = trace {
@@ -38,7 +38,8 @@ pub fn put_below(span: &tracing::Span, trace: Option<&TraceContext>) {
     let _ = (span, trace);
 }
 
-/// The span that the caller is in, with the feature `opentelemetry`, where a layer of `tracing-opentelemetry` listens.
+/// Returns the current span, if the feature `opentelemetry` is enabled and a layer of `tracing-opentelemetry` is
+/// installed.
 pub(crate) fn current() -> Option<TraceContext> {
     #[cfg(feature = "opentelemetry")]
     return bridge::current();
@@ -62,7 +63,7 @@ mod bridge {
             true,
             state.unwrap_or_default(),
         );
-        // Nobody listens, or the span is not wanted: then there is nothing to put anywhere.
+        // It fails if no layer is installed or the span is disabled, and then there is no span to change.
         drop(span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote)));
     }
 

@@ -1,4 +1,4 @@
-//! Having a run's decider judge an update.
+//! Updates of a run, judged by its decider.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use crate::http::{WAIT_AT_ONCE, encode, run_query, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error};
 
-/// What came of an update, and the version of the run that it left.
+/// The outcome of an update, and the version of the run after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateResponse {
-    /// What came of it.
+    /// The outcome.
     pub updated: Updated,
-    /// What the next update or signal takes as its condition; absent while it is not done.
+    /// Entity tag of the run after the update, as the condition of the next update or signal; absent until the update
+    /// is completed.
     pub etag: Option<String>,
 }
 
 impl Client {
-    /// How a run is now, as an entity tag: the condition of an update or a signal.
+    /// Returns the entity tag of a run's current version, as the condition of an update or a signal.
     ///
     /// # Errors
     ///
@@ -33,12 +34,14 @@ impl Client {
         tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
     }
 
-    /// Starts a run unless one of its workflow id is open, and has its decider judge an update, in one call: the first turn of
-    /// a run that is started judges it. The run stays, whatever becomes of the update. As [`update`](Self::update) otherwise.
+    /// Starts a run if its workflow id has no open one, and sends its decider an update, in one call. The first turn
+    /// of a new run judges the update. The run stays open even if the update is rejected. Otherwise as
+    /// [`update`](Self::update).
     ///
     /// # Errors
     ///
-    /// As for [`update`](Self::update) and [`start`](Self::start); the problem's `startedRunId` names the run that was started.
+    /// As for [`update`](Self::update) and [`start`](Self::start). The problem's `startedRunId` is the run that was
+    /// started.
     pub async fn update_with_start(
         &self,
         start: &StartWorkflow,
@@ -50,14 +53,14 @@ impl Client {
         self.update(&start.workflow_id, name, &update, None, wait).await
     }
 
-    /// Has a run's decider judge an update, and waits up to `wait` for the answer, in as many requests as it takes. With an
-    /// `update_id` the call is safe to repeat, and is repeated while the service is away. With `if_match`, an entity tag, it is
-    /// refused unless the run is just as it was then.
+    /// Sends a run's decider an update, and waits up to `wait` for the answer, in as many requests as necessary. With
+    /// an `update_id` the call is safe to repeat, and is retried while the service is unavailable. With `if_match`,
+    /// an entity tag, it is refused unless the run still has that version.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `update-rejected` with the decider's `reason` among the problem's members, `version-moved` for a stale
-    /// `if_match`, `update-not-answered` when no decider has answered in time.
+    /// See [`Error`]: `update-rejected` with the decider's `reason` among the problem's members, `version-moved` for
+    /// an outdated `if_match`, `update-not-answered` if no decider has answered in time.
     pub async fn update(
         &self,
         workflow_id: &str,
@@ -80,7 +83,8 @@ impl Client {
             let at_once = Some(left.min(WAIT_AT_ONCE));
             let sent = self.call_once(Method::POST, &url, Some(body.clone()), at_once, headers.clone()).await;
             match sent {
-                // It was accepted, and is asked for again by its id, which came with the answer where none was given.
+                // The update was accepted and is not completed. The next request with its id waits for the
+                // completion.
                 Ok((StatusCode::ACCEPTED, _, _)) if left > WAIT_AT_ONCE && update.update_id.is_some() => {}
                 Ok((_, headers, bytes)) => {
                     let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);

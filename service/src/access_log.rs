@@ -1,5 +1,5 @@
-//! The access log: one JSON line per request, without payloads and secrets. A separate thread writes the lines, so that
-//! no request waits for it. `http/record.rs` defines their content.
+//! The access log: one JSON line per request, without payloads and secrets. A separate thread writes the lines, so
+//! that logging never delays requests. `http/record.rs` defines their contents.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,25 +12,25 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Maximum number of lines that wait to be written; further ones are counted and dropped. Ours: a second of many
+/// Maximum number of lines that wait to be written. Further ones are counted and dropped. Ours: one second of many
 /// requests, about 5 MB.
 const LINES_MAX: usize = 16_384;
 
-/// Maximum number of lines that are written before the thread checks whether the file was moved.
+/// Maximum number of lines written before the writer checks whether the file was moved.
 const BATCH_LINES_MAX: usize = 1_024;
 
-/// Maximum time for which the end of the process waits for remaining lines. Ours.
+/// Time that the shutdown waits for outstanding lines. Ours.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 /// Mode of the file, which contains personal data.
 const FILE_MODE: u32 = 0o600;
 
-/// Target of the lines.
+/// Destination of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
     /// Standard output, `-`.
     Stdout,
-    /// This file, to which lines are appended. It may be moved at any time: the next lines go to a new one.
+    /// A file to append to. It may be moved at any time; further lines go to a new file.
     File(PathBuf),
 }
 
@@ -51,21 +51,21 @@ enum Message {
     Flush(oneshot::Sender<()>),
 }
 
-/// Handle of the access log.
+/// The sending side of the access log.
 pub struct AccessLog {
     messages: SyncSender<Message>,
     count_lost: Arc<CountLost>,
 }
 
-/// Callback that receives the number of lost lines.
+/// Callback with the number of lost lines.
 type CountLost = dyn Fn(u64) + Send + Sync;
 
 impl AccessLog {
-    /// Opens the log. `count_lost` receives the number of lines that could not be written.
+    /// Opens the log. `count_lost` is called with the number of lines that could not be written.
     ///
     /// # Errors
     ///
-    /// If the file cannot be opened.
+    /// The file cannot be opened.
     pub fn open(
         target: AccessLogTarget,
         count_lost: impl Fn(u64) + Send + Sync + 'static,
@@ -80,14 +80,14 @@ impl AccessLog {
         Ok(Arc::new(Self { messages, count_lost }))
     }
 
-    /// Enqueues a line, which must include its line end. Never waits.
+    /// Queues a line, which must end with a line break. Never blocks.
     pub(crate) fn put(&self, line: Vec<u8>) {
         if self.messages.try_send(Message::Line(line)).is_err() {
             (self.count_lost)(1);
         }
     }
 
-    /// Waits until all enqueued lines are written, for a limited time.
+    /// Waits until all queued lines are written, for a limited time.
     pub async fn flush(&self) {
         let (done, written) = oneshot::channel();
         if self.messages.try_send(Message::Flush(done)).is_ok() {
@@ -96,7 +96,7 @@ impl AccessLog {
     }
 }
 
-/// Writes lines until all handles of the log are dropped.
+/// Writes lines until all senders are dropped.
 fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLost) {
     let mut is_failing = false;
     while let Ok(first) = received.recv() {
@@ -113,7 +113,7 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
         let written = if bytes.is_empty() { Ok(()) } else { sink.write(&bytes) };
         if let Err(error) = &written {
             count_lost(lines);
-            // Only the first failure is logged.
+            // The failure is logged once, not for each line.
             if !is_failing {
                 tracing::warn!(%error, "the access log cannot be written; requests go on without it");
             }
@@ -122,13 +122,13 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
         }
         is_failing = written.is_err();
         for done in waiting {
-            // The waiting task may be gone.
+            // The caller may have stopped waiting.
             let _ = done.send(());
         }
     }
 }
 
-/// Open target.
+/// Output of the log.
 enum Sink {
     Stdout,
     File { path: PathBuf, file: Option<File> },
@@ -168,7 +168,7 @@ fn open_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
 }
 
-/// Returns whether the path still names this file. Log rotation moves the file.
+/// Returns true if the path still refers to this file. Log rotation moves it.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_go_to_a_private_file_even_after_rotation() {
+    async fn a_moved_file_is_replaced_by_a_new_private_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access.jsonl");
         let log = AccessLog::open(AccessLogTarget::File(path.clone()), |lost| panic!("{lost} lost")).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unwritten_lines_are_counted_until_writing_works_again() {
+    async fn what_cannot_be_written_is_counted_and_goes_on_when_it_can() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("logs/access.jsonl");
         std::fs::create_dir(directory.path().join("logs")).unwrap();

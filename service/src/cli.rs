@@ -1,6 +1,6 @@
-//! The command line: what can be asked, and how answers are shown.
+//! The command line: its commands, and output of their results.
 
-// All that is written goes through `say`.
+// Everything is printed by `say`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod activity;
@@ -50,8 +50,8 @@ use say::{note, print_json, print_json_text, print_line, print_rows, print_text}
 ///
 /// Durations are written like `30s`, `1h 30m` or `7d`, as ISO 8601 has them (`PT30S`), or as a number of seconds.
 ///
-/// Exit codes: 0 done; 1 refused by the service; 2 wrong usage; 3 the service cannot be reached; 4 `workflow result` and
-/// `workflow start --wait`: the run did not close with success; 5 these: the run is still open.
+/// Exit codes: 0 done; 1 refused by the service; 2 wrong usage; 3 the service cannot be reached; 4 `workflow result`
+/// and `workflow start --wait`: the run did not close with success; 5 these: the run is still open.
 #[derive(Debug, Parser)]
 #[command(name = "baton", version)]
 pub(crate) struct Cli {
@@ -123,7 +123,8 @@ pub(crate) struct Target {
     /// Certificates of authorities to trust for https beside those that this machine trusts, as PEM
     #[arg(long, env = "BATON_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// A certificate to show to the service, as PEM, where it takes one in the place of a secret or wants one of everybody
+    /// A certificate to show to the service, as PEM, where it takes one in the place of a secret or wants one of
+    /// everybody
     #[arg(long, env = "BATON_CLIENT_CERT", value_name = "FILE")]
     client_cert: Option<PathBuf>,
     /// Its key, as PEM without a passphrase
@@ -148,7 +149,7 @@ impl Target {
         let secret = self.secret()?;
         let access = Access { secret: secret.as_deref(), ca: ca.as_deref(), certificate };
         let client = Client::with_access(&self.url, access)?;
-        // A person waits: say at once that nobody is there.
+        // A person is waiting, so that an unreachable service is reported at once.
         Ok(client.domain(&self.domain).patience(Patience::None).within(trace_of_caller().as_ref()))
     }
 
@@ -169,8 +170,8 @@ impl Target {
     }
 }
 
-/// The trace of whoever calls this program, as the environment has it. Source: OpenTelemetry, "Environment Variables as Context
-/// Propagation Carriers". What is malformed is ignored.
+/// Returns the trace context of this program's caller from the environment. Source: OpenTelemetry, "Environment
+/// Variables as Context Propagation Carriers". A malformed one is ignored.
 fn trace_of_caller() -> Option<client::TraceContext> {
     let tracestate = std::env::var("TRACESTATE").ok();
     client::TraceContext::of_headers(&std::env::var("TRACEPARENT").ok()?, tracestate.as_deref())
@@ -179,12 +180,12 @@ fn trace_of_caller() -> Option<client::TraceContext> {
 type Done = Result<(), Failed>;
 
 impl Cli {
-    /// Reads the command line; says what is wrong with it, and ends the process, where something is.
+    /// Parses the command line. If it is invalid, prints the error and ends the process.
     pub(crate) fn read() -> Self {
         Self::try_parse().unwrap_or_else(|error| tips::safe(error).exit())
     }
 
-    /// Whether this process is the service.
+    /// Returns true if this process is the service.
     pub(crate) fn is_service(&self) -> bool {
         matches!(self.command, Command::Serve(_))
     }

@@ -1,5 +1,5 @@
-//! The configuration file: how it is read, and what is said of it. It has secrets in it, so what is said names keys and
-//! places, and shows no value that could be one.
+//! The configuration file: reading it, and error messages about it. It contains secrets. Messages therefore contain
+//! keys and positions, but no value that may be secret.
 
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,30 +8,30 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
-/// The rights that others than the owner of a file with secrets should not have.
+/// Permissions that users other than the owner of a file with secrets should not have.
 const OTHERS: u32 = 0o077;
 
-/// The same of a file of root's: its group may read it, which is how files are given to a service that must not change them.
-/// Source: `PostgreSQL`'s rule for the key of its certificate.
+/// The same for a file owned by root. Its group may read it, which is how a service gets files that it must not
+/// change. Source: `PostgreSQL`'s rule for the key of its certificate.
 const OTHERS_THAN_ROOT: u32 = 0o037;
 
-/// Keys below which there are secrets: of credentials, and in the addresses and commands of functions.
+/// Keys with secrets: credentials, and the addresses and commands of functions.
 const SECRET_KEYS: [&str; 2] = ["credentials", "lambda"];
 
-/// What messages begin with that name a key, and show no value.
+/// Prefixes of error messages that contain a key and no value.
 const NAMES_A_KEY: [&str; 4] = ["unknown field", "missing field", "duplicate field", "expected a time such as"];
 
-/// Reads a file.
+/// Reads and parses a file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     parse_file(path, &text(path)?)
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 pub(crate) fn text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub(crate) fn parse_file<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> {
     parse(text).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -41,10 +41,10 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let file = toml::Deserializer::parse(text).map_err(|error| format!("{}this is not TOML", at(&error)))?;
     T::deserialize(file).map_err(|error| {
         let root = || Some(DeValue::Table(DeTable::parse(text).ok()?.into_inner()));
-        // One that is empty is of the whole file.
+        // An empty span refers to the whole file.
         let key = error.span().filter(|span| !span.is_empty()).and_then(|span| key_of(&root()?, &span));
         let message = error.message();
-        // Without a key it may be anywhere.
+        // Without a key the value may be secret.
         let may_be_secret = key.as_ref().is_none_or(|key| SECRET_KEYS.iter().any(|of| key.starts_with(of)));
         let names_a_key = NAMES_A_KEY.iter().any(|begin| message.starts_with(begin));
         let place = key.map(|key| format!("{}`{key}`: ", at(&error))).unwrap_or_default();
@@ -55,7 +55,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// The key that all of a span lies in, or in its value: `credentials[0].name`.
+/// Returns the key that contains the whole span, such as `credentials[0].name`.
 fn key_of(value: &DeValue<'_>, of: &Range<usize>) -> Option<String> {
     let lies_in = |span: Range<usize>| span.start <= of.start && of.end <= span.end;
     let within = |step: String, span: Range<usize>, value: &DeValue<'_>| match key_of(value, of) {
@@ -75,7 +75,7 @@ fn key_of(value: &DeValue<'_>, of: &Range<usize>) -> Option<String> {
     }
 }
 
-/// Where an offset is, as people count: from one.
+/// Returns the line and column of an offset, counted from one.
 fn place(text: &str, offset: usize) -> String {
     let before = text.get(..offset).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
@@ -83,13 +83,14 @@ fn place(text: &str, offset: usize) -> String {
     format!("line {line}, column {column}: ")
 }
 
-/// Warns where others may use a file that has secrets: the hash of one that people have thought of can be guessed from, one
-/// that signs stands there itself, and whoever writes there says who may do what.
+/// Warns if users other than the owner may read or write a configuration with secrets. Weak secrets can be guessed
+/// from their hashes, secrets of access keys are in the file themselves, and a writer of the file can grant any
+/// permission.
 pub(crate) fn warn_if_open(path: &Path) {
     warn_if_others_use("the configuration", "credentials or functions", path);
 }
 
-/// Warns where others than its owner may use a file that has this in it.
+/// Warns if users other than its owner may read or write a file.
 pub(crate) fn warn_if_others_use(file: &str, what: &str, path: &Path) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let (mode, shown) = (found.permissions().mode() & 0o777, path.display());
@@ -133,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_roots_may_be_read_by_its_group_and_no_other_by_anybody_but_its_owner() {
+    fn only_a_file_of_root_may_be_readable_by_its_group() {
         let open = |owner: u32| [0o600, 0o400, 0o440, 0o640, 0o660, 0o644, 0o650].map(|mode| is_open(mode, owner));
         assert_eq!(open(0), [false, false, false, false, true, true, true]);
         assert_eq!(open(1), [false, false, true, true, true, true, true]);
     }
 
     #[test]
-    fn what_is_wrong_with_the_file_is_said_by_key_and_place_and_shows_no_secret() {
+    fn errors_in_the_file_have_key_and_place_but_no_secret() {
         let credential = "[[credentials]]\nname = 'a'\n";
         let issuer = "[[issuers]]\nname = 'a'\nissuer = 'b'\naudiences = []\n[[issuers.rules]]\n";
         for (text, says) in [
@@ -164,7 +165,7 @@ mod tests {
             ("[[credentials]]\noperator = true".to_owned(), "line 1, column 1: `credentials[0]`: missing field `name`"),
             (format!("{issuer}claim = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `has`"),
             (format!("{issuer}has = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `claim`"),
-            // Of a part nobody knows which key it is.
+            // The key of an incomplete value is unknown.
             ("log-json = true\nkey-file = 'hunter2'".to_owned(), "the value is not of the kind"),
         ] {
             let said = parse::<File>(&text).unwrap_err();

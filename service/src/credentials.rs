@@ -1,5 +1,5 @@
-//! The credentials of a running service, and its limits: read again when their file changes, and warned of before they
-//! expire.
+//! The credentials and quotas of a running service: reads them again when their file changes, and warns before
+//! secrets expire.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use service::reload::{FileWatch, Why};
 use crate::config;
 use crate::serve::{Serve, must_be_shown};
 
-/// What `/readyz`, the metrics and the log call them.
+/// Name of the credentials in `/readyz`, the metrics and the log.
 const WHAT: &str = "credentials";
 
-/// The parts of the file that are taken while the service runs.
+/// Sections of the configuration file that are reloaded while the service runs.
 const READ_AGAIN: [&str; 3] = ["credentials", "issuers", "limits"];
 
-/// How often it is looked for secrets that expire soon. Ours: the gauge is as exact as that.
+/// Time between two checks for secrets that expire soon. Ours: it is the precision of the gauge.
 const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(60);
 
 fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
@@ -29,11 +29,11 @@ fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
     file
 }
 
-/// Who keeps the credentials of a service up to date.
+/// The task that keeps the credentials of a service up to date.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
     pub(crate) files: FileWatch,
-    /// Whether callers are asked for certificates.
+    /// True if the service requests certificates from clients.
     pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,
     pub(crate) limits: ShareLimits,
@@ -41,7 +41,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Goes on as long as the service does.
+    /// Runs as long as the service.
     pub(crate) async fn keep(mut self) {
         self.front.reloads().expect(WHAT);
         let mut rest = config::read::<toml::Table>(&self.path).map(without_what_is_read_again).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Keeper {
                     self.warn_of_unknown_domains().await;
                 }
                 () = tokio::time::sleep(EXPIRY_LOOK_EVERY) => {
-                    // Domains are created while the service runs.
+                    // Domains may be created while the service runs.
                     if !self.front.unknown_domains().is_empty() {
                         self.look_for_unknown_domains().await;
                     }
@@ -67,14 +67,14 @@ impl Keeper {
 
     fn read_again(&mut self, why: Why, rest: &mut toml::Table) {
         let (path, credentials, files) = (self.path.display(), &self.credentials, &mut self.files);
-        // The whole file has to be right, also where it is not taken before the next start.
+        // The whole file must be valid, including settings that take effect only at the next start.
         let taken = config::text(&self.path).and_then(|text| {
             let file = config::parse_file::<Serve>(&self.path, &text)?;
             let limits = file.limits().map_err(|error| format!("{path}: {error}"))?;
             let stanzas = file.stanzas();
             let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
             must_be_shown(&stanzas.credentials, self.asks_callers).map_err(|error| format!("{path}: {error}"))?;
-            // Before they are read, so that no change is missed.
+            // The watch begins before the files are read, so that no change is missed.
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
@@ -109,8 +109,7 @@ impl Keeper {
         }
     }
 
-    /// Warns of domains that the file names and that do not exist. A misspelled name grants nothing and limits
-    /// nothing.
+    /// Warns of domains in the file that do not exist. A misspelled name grants no permission and limits nothing.
     async fn warn_of_unknown_domains(&self) {
         let path = self.path.display();
         for (domain, whose) in self.look_for_unknown_domains().await {
@@ -121,8 +120,8 @@ impl Keeper {
         }
     }
 
-    /// Returns the domains that the file names and that do not exist, each with the credential or limit that names it.
-    /// The metrics have them from then on.
+    /// Returns the domains in the file that do not exist, each with the credential or quota that names it, and
+    /// updates the metrics.
     async fn look_for_unknown_domains(&self) -> BTreeMap<String, String> {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {
@@ -135,7 +134,7 @@ impl Keeper {
                         named.remove(&domain.name);
                     }
                 }
-                // The result of the last look stays. The next time that the file is read there is another.
+                // The previous result is kept. It is updated when the file is read again.
                 Err(error) => {
                     tracing::debug!(%error, "the domains that the configuration names were not checked");
                     return BTreeMap::new();
@@ -146,7 +145,7 @@ impl Keeper {
         named
     }
 
-    /// Each once.
+    /// Logs a warning once for each secret.
     fn warn_of_expiry(&self, told: &mut BTreeSet<(String, String)>) {
         let expiring = self.credentials.expiring(self.front.engine().clock().now());
         self.front.engine().metrics().secrets_expiring(expiring.len());

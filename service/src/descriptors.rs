@@ -1,25 +1,25 @@
-//! How many files and sockets this process may have open, and how many of them may be connections of callers.
+//! The limit of open files and sockets of this process, and the number of client connections that it permits.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that connections of callers leave to all else. Ours: a dozen for the store, four for each of 64 commands of Lambda
-/// tasks, and as many again for calls to functions, other nodes and a database.
+/// Number of descriptors reserved for everything except client connections. Ours: a dozen for the store, four for
+/// each of 64 commands of Lambda tasks, and as many again for calls to functions, other nodes and a database.
 const RESERVE: usize = 512;
 
-/// The fewest descriptors to begin with. Ours: half of them are enough for the store, the runtime and its sockets.
+/// Minimum number of descriptors. Ours: half of them are enough for the store, the runtime and its sockets.
 const DESCRIPTORS_MIN: usize = 64;
 
-/// Takes what the system grants, and answers how many connections there may be at once: `wanted`, or as many as that leaves
-/// room for.
+/// Raises the limit and returns the maximum number of connections: `wanted`, or fewer if the limit requires it.
 ///
 /// # Errors
 ///
-/// When it is too little for a service.
+/// The limit is too low for a service.
 pub(crate) fn connections(wanted: usize) -> Result<usize, String> {
     let descriptors = raise();
     if descriptors < DESCRIPTORS_MIN {
         return Err(format!(
-            "this process may open {descriptors} files and sockets, expected {DESCRIPTORS_MIN} or more; raise the limit with \
+            "this process may open {descriptors} files and sockets, expected {DESCRIPTORS_MIN} or more; raise the \
+                limit with \
              `ulimit -n` or `LimitNOFILE`"
         ));
     }
@@ -29,19 +29,20 @@ pub(crate) fn connections(wanted: usize) -> Result<usize, String> {
             connections_max = wanted,
             connections,
             descriptors,
-            "fewer connections at once than `connections-max` says: this process may not open more files and sockets; raise \
+            "fewer connections at once than `connections-max` says: this process may not open more files and sockets; \
+                raise \
              the limit with `ulimit -n` or `LimitNOFILE`"
         );
     }
     Ok(connections)
 }
 
-/// As many connections as leave the reserve, or of very few descriptors half.
+/// Returns the number of connections that leaves the reserve, or half of very few descriptors.
 fn within(wanted: usize, descriptors: usize) -> usize {
     wanted.min(descriptors - RESERVE.min(descriptors / 2))
 }
 
-/// Raises the soft limit to the hard one; answers the limit that then holds.
+/// Raises the soft limit to the hard one. Returns the effective limit.
 fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let count = |limit: Option<u64>| limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));

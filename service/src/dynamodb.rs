@@ -1,5 +1,5 @@
-//! `--store dynamodb`: which table, and where. With the cargo feature `dynamodb` the store is opened; without it, what is
-//! missing is said.
+//! `--store dynamodb`: the options of the table, and opening it. Without the cargo feature `dynamodb` opening it
+//! fails with a message.
 
 #[cfg(feature = "dynamodb")]
 pub(crate) mod prices;
@@ -12,7 +12,7 @@ use clap::Args;
 use serde::Deserialize;
 use store::Store;
 
-/// The table unless told otherwise.
+/// Default name of the table.
 const TABLE_DEFAULT: &str = "baton";
 
 /// A DynamoDB table, and where it is. Credentials come from where every AWS tool takes them.
@@ -35,7 +35,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// These options, with others where they are absent.
+    /// Adds other options for those that are absent.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             name: self.name.or(other.name),
@@ -50,7 +50,7 @@ impl Table {
     }
 }
 
-/// Opens the store on a table that is checked first.
+/// Fails, because the feature is missing.
 #[cfg(not(feature = "dynamodb"))]
 pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     std::future::ready(Err(format!(
@@ -61,7 +61,7 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     .await
 }
 
-/// Opens the store on a table that is checked first.
+/// Opens the store after checking its table.
 #[cfg(feature = "dynamodb")]
 pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     let (store, checked) = table.store().await?.open().await.map_err(|trouble| trouble.to_string())?;
@@ -71,18 +71,18 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     Ok(Arc::new(store))
 }
 
-/// The wait before a read is tried again for the first time; it grows from there. Source: what AWS recommends for DynamoDB, while
-/// its SDK waits for up to a second.
+/// Delay before a read is retried for the first time; it grows with each attempt. Source: AWS's recommendation for
+/// DynamoDB. The default of its SDK is up to one second.
 #[cfg(feature = "dynamodb")]
 const READ_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// How often a read is tried, within the time that the store gives it. Ours.
+/// Maximum number of attempts of a read, within the time limit of the store. Ours.
 #[cfg(feature = "dynamodb")]
 const READ_TRIES: u32 = 8;
 
 #[cfg(feature = "dynamodb")]
 impl Table {
-    /// A store over the table, which nobody has looked at yet.
+    /// Creates a store over the table without checking it.
     pub(crate) async fn store(&self) -> Result<store_dynamodb::Dynamo, String> {
         let retries = RetryConfig::standard().with_initial_backoff(READ_AGAIN_AFTER).with_max_attempts(READ_TRIES);
         let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest()).retry_config(retries);

@@ -1,4 +1,4 @@
-//! The options of TLS, and what goes on around it while the service runs.
+//! Options of TLS, and the reloading of its files while the service runs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,29 +14,29 @@ use service::tls::{Tls, TlsCallers, TlsFiles};
 
 use crate::config;
 
-/// What the files of TLS are called where it is said what came of reading them again.
+/// Name of the TLS files in reports about reloading.
 const RELOADED: &str = "tls";
 
-/// How the listener encrypts.
+/// TLS options of the listener.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct Encryption {
-    /// The certificate to show, as PEM, and after it those that lead to its authority: the service then speaks HTTPS alone. Read
-    /// again when it changes
+    /// The certificate to show, as PEM, and after it those that lead to its authority: the service then speaks HTTPS
+    /// alone. Read again when it changes
     #[arg(long, env = "BATON_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// Its key, as PEM without a passphrase
     #[arg(long, env = "BATON_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Authorities that sign certificates of callers, as PEM: callers are asked for one, and who shows one that a credential
-    /// names needs no secret
+    /// Authorities that sign certificates of callers, as PEM: callers are asked for one, and who shows one that a
+    /// credential names needs no secret
     #[arg(long, env = "BATON_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// Give nobody a connection who shows none
     #[arg(long, env = "BATON_TLS_CLIENT_REQUIRED")]
     tls_client_required: bool,
-    /// Authorities of the other nodes' certificates, as PEM, where they reach each other over https; nobody else is trusted
-    /// then [default: those that this machine trusts]
+    /// Authorities of the other nodes' certificates, as PEM, where they reach each other over https; nobody else is
+    /// trusted then [default: those that this machine trusts]
     #[arg(long, env = "BATON_NODES_CA", value_name = "FILE")]
     nodes_ca: Option<PathBuf>,
     /// Listen beyond this machine although nothing is encrypted
@@ -45,7 +45,7 @@ pub(crate) struct Encryption {
 }
 
 impl Encryption {
-    /// These options, with others where they are absent.
+    /// Adds other options for those that are absent.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             tls_cert: self.tls_cert.or(other.tls_cert),
@@ -57,12 +57,12 @@ impl Encryption {
         }
     }
 
-    /// Whether callers are asked for certificates.
+    /// Returns true if clients are asked for certificates.
     pub(crate) fn asks_callers(&self) -> bool {
         self.tls_client_ca.is_some()
     }
 
-    /// What encrypts at this address, if anything is to, and the files that it was made of.
+    /// Returns the TLS configuration for this address, if there is one, and the watch of its files.
     pub(crate) fn open(&self, listen: SocketAddr, hangups: &Hangups) -> Result<Option<(Arc<Tls>, FileWatch)>, String> {
         let is_required = self.tls_client_required;
         let callers = self.tls_client_ca.clone().map(|ca| TlsCallers { ca, is_required });
@@ -77,7 +77,8 @@ impl Encryption {
             (None, None) if listen.ip().is_loopback() || self.allow_remote_without_tls => return Ok(None),
             (None, None) => {
                 return Err(format!(
-                    "{listen} can be reached from other machines, and nothing is encrypted; give --tls-cert and --tls-key, \
+                    "{listen} can be reached from other machines, and nothing is encrypted; give --tls-cert and \
+                        --tls-key, \
                      or --allow-remote-without-tls where something else encrypts"
                 ));
             }
@@ -90,7 +91,7 @@ impl Encryption {
         Ok(Some((tls, followed)))
     }
 
-    /// Lets a node reach the others, at addresses of one scheme.
+    /// Connects a node to the others. All addresses must have the same scheme.
     pub(crate) fn join(&self, engine: &Arc<Engine>, node: &Node) -> Result<Joined, String> {
         if self.nodes_ca.is_some() && !node.address.starts_with("https://") {
             let address = &node.address;
@@ -109,7 +110,7 @@ impl Encryption {
         Ok(NodeTrust { ca, own })
     }
 
-    /// Reads the files again, and takes what they have as a whole or not at all.
+    /// Reloads the files. Either all of them take effect or none.
     fn reload(&self, tls: &Tls, joined: Option<&Joined>) -> Result<(), String> {
         let renewal = match joined {
             Some(joined) => Some((joined, joined.prepare(&self.trust()?)?)),
@@ -122,7 +123,7 @@ impl Encryption {
         Ok(())
     }
 
-    /// Reads the files again when they change, as long as the process lives.
+    /// Reloads the files whenever they change, as long as the process runs.
     pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: FileWatch, front: &Front, joined: Option<Joined>) {
         front.tells_of_tls(tls.standing());
         front.reloads().expect(RELOADED);

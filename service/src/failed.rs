@@ -1,4 +1,4 @@
-//! Why a command ended early, as people and scripts are told.
+//! Failures of commands: messages for people, and exit codes for scripts.
 
 use std::process::ExitCode;
 
@@ -7,14 +7,14 @@ use client::{Error, shown};
 use crate::cli::advice;
 use crate::cli::say::note;
 
-/// Why a command ended early.
+/// Reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// Something was wrong with the arguments.
+    /// The arguments were invalid.
     Usage(String),
-    /// The service said no, or could not be asked.
+    /// The service refused the request, or could not be reached.
     Client(Error),
-    /// Something else, with the exit code.
+    /// Another failure, with its exit code.
     Other(u8, String),
 }
 
@@ -28,7 +28,7 @@ impl From<Error> for Failed {
 }
 
 impl Failed {
-    /// Says it to the person at the terminal.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(what) => {

@@ -1,4 +1,4 @@
-//! What a standby tells over HTTP of how far it is: `/metrics`, `/readyz` and `/healthz`, to whoever reaches it. It has nothing else to say.
+//! HTTP endpoints of a standby: `/metrics`, `/readyz` and `/healthz`, without authentication.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,25 +14,25 @@ use tokio::time::Instant;
 use crate::access::Level;
 use crate::http::{Paths, Refused, json};
 
-/// How far a standby may be behind before it is told. Ours: what the archive may be behind before the service tells.
+/// Lag of a standby from which on it is reported. Ours: the same as for the archive of a service.
 const LAG_MAX: Duration = Duration::from_secs(10);
 
 /// Paths of a standby.
 const PATHS: [&str; 3] = ["/metrics", "/readyz", "/healthz"];
 
-/// How a standby stands, for whoever asks.
+/// The status of a standby.
 #[derive(Debug, Clone, Default)]
 pub struct StandbyView(Arc<Mutex<StandbyLag>>);
 
 #[derive(Debug, Default)]
 struct StandbyLag {
-    /// How far it was behind, and when that was.
+    /// The last known lag, and when it was measured.
     behind: Option<(Duration, Instant)>,
     trouble: Option<String>,
 }
 
 impl StandbyLag {
-    /// How far it is behind by now; nothing before it has a base.
+    /// Returns the current lag; `None` before it has a base.
     fn lag(&self) -> Option<Duration> {
         self.behind.map(|(lag, at)| lag + at.elapsed())
     }
@@ -43,17 +43,17 @@ impl StandbyView {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// It has looked at the archive, and has everything up to so long ago.
+    /// Records that the standby has read the archive and has everything up to `lag` ago.
     pub fn followed(&self, lag: Duration) {
         *self.standing() = StandbyLag { behind: Some((lag, Instant::now())), trouble: None };
     }
 
-    /// The archive could not be read.
+    /// Records that the archive could not be read.
     pub fn failed(&self, why: &str) {
         self.standing().trouble = Some(why.to_owned());
     }
 
-    /// Its page of metrics.
+    /// Writes its metrics.
     pub(crate) fn write(&self, page: &mut MetricsPage) {
         let standing = self.standing();
         let help = "How long ago that is of which the standby has everything";
@@ -81,7 +81,7 @@ impl StandbyView {
         let is_behind = standing.trouble.is_some() || lag > LAG_MAX;
         let detail = format!("what was acknowledged in the last {:.0} s is not here{why}", lag.as_secs_f64());
         let warnings = is_behind.then(|| warning("standby-behind", detail));
-        // It could take over, with what it has.
+        // It is ready even with warnings, because it could take over with the data that it has.
         (StatusCode::OK, Readiness { ready: true, warnings: warnings.into_iter().collect() })
     }
 
@@ -113,7 +113,7 @@ impl StandbyView {
         })
     }
 
-    /// Its routes.
+    /// Returns its routes.
     pub fn router(self) -> Router {
         Router::new().fallback(move |method: Method, uri: Uri| async move { self.answer(&method, uri.path()) })
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_standby_is_ready_when_it_has_a_base_and_says_when_it_is_behind() {
+    async fn a_standby_with_a_base_is_ready_and_reports_its_lag() {
         let following = StandbyView::default();
         assert_eq!(ready(&following), (503, false, vec!["standby-begins".to_owned()]));
         assert!(!metrics(&following).contains("\nbaton_standby_lag_seconds "), "nobody knows");

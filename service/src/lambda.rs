@@ -1,9 +1,9 @@
-//! Lambda tasks of SWF's dialect: functions that an operator registers, called here. Owns the calling; that a Lambda task is
-//! an activity on a list of its own, with a runner inside the service, is `history::dialect`'s.
+//! Lambda tasks of SWF runs: calls of functions that an operator has registered. A Lambda task is an activity in a
+//! separate task list, whose runner is in the service (`history::dialect`).
 //!
-//! A task is called once at most: SWF never calls a function again by itself, and what a function has done when the service died
-//! nobody knows. Its start-to-close timeout ends such a task, and the decider, who hears of that, decides. A service that
-//! stops in order waits for the calls that are under way.
+//! A task is called at most once. SWF never retries a call, and after a crash of the service it is unknown what the
+//! function has done. The start-to-close timeout ends such a task, and the decider decides what to do. A graceful
+//! shutdown waits for the calls in flight.
 
 mod command;
 mod endpoint;
@@ -23,27 +23,27 @@ use engine::{ActivityTask, Engine, Poll};
 use failure::{CallFailure, RESULT_CHARS_MAX};
 use function::FunctionTarget;
 
-/// Calls of one domain at once. Ours: what is beyond waits on its list.
+/// Maximum number of concurrent calls of a domain. Ours: further tasks wait in their list.
 const CALLS_MAX: usize = 64;
 
-/// How long one poll waits.
+/// Maximum wait of one poll.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
-/// After the store was in trouble the next poll waits this long. Ours.
+/// Delay of the next poll after a failure of the store. Ours.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Who took the task, in histories.
+/// Identity of the runner in histories.
 const IDENTITY: &str = "baton.lambda";
 
-/// The calls that are under way.
+/// The calls in flight.
 #[derive(Debug, Clone, Default)]
 pub struct FunctionCalls {
-    /// Each has a share of it.
+    /// Each call holds a read lock.
     under_way: Arc<RwLock<()>>,
 }
 
 impl FunctionCalls {
-    /// Waits until all have been answered, or for so long. What is left then is for the timeouts of the tasks to end.
+    /// Waits until all calls are answered, for at most `most`. The tasks of further calls time out.
     pub async fn finish(&self, most: Duration) {
         if tokio::time::timeout(most, self.under_way.write()).await.is_err() {
             tracing::warn!("calls of functions that take long are given up; their timeouts will end them");
@@ -51,7 +51,7 @@ impl FunctionCalls {
     }
 }
 
-/// Has the service call these functions, until it stops.
+/// Calls these functions until the service stops.
 pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> FunctionCalls {
     let mut domains = engine.lists().lambda_tasks();
     let calls = FunctionCalls::default();
@@ -104,7 +104,7 @@ impl FunctionRunner {
     async fn call(&self, task: ActivityTask) {
         let Ok(token) = self.engine.tasks().activity_token(&task.token) else { return };
         let most = task.timeouts.start_to_close.map_or(Duration::MAX, Duration::from);
-        // That it took too long is for its timeout to say.
+        // The task's timeout reports calls that took too long.
         let Ok(result) = tokio::time::timeout(most, self.result(&task)).await else { return };
         let command = match result {
             Ok(result) => Command::SucceedActivity { task: token.task, result: Payload::of(&result).ok() },
@@ -126,7 +126,7 @@ impl FunctionRunner {
         let function = self.functions.get(name);
         let function = function
             .ok_or_else(|| CallFailure::new("ResourceNotFoundException", format!("Function not found: {name}")))?;
-        // An empty input is an empty object.
+        // An empty input means an empty object.
         let input = task.input.as_ref().and_then(|input| input.read::<String>().ok()).unwrap_or_default();
         let input = if input.is_empty() { "{}".to_owned() } else { input };
         if !function.may_be_called_by(&task.domain, &task.workflow_type) {

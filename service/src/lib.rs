@@ -1,4 +1,4 @@
-//! The Baton service: an engine over a store, and the ways in.
+//! The Baton service: an engine over a store, and the protocols that give access to it.
 
 pub mod access;
 pub mod access_log;

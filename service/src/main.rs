@@ -1,4 +1,4 @@
-//! `baton`: the service, and the tools to look at it and to talk to it, in one binary.
+//! `baton`: the service and its command-line tools in one binary.
 
 extern crate baton_service as service;
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::read();
-    // Only the service has more to do than one thread can.
+    // Commands other than the service need only one thread.
     let mut builder = if cli.is_service() {
         tokio::runtime::Builder::new_multi_thread()
     } else {
@@ -38,10 +38,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // A box without the type of what is in it: without it the compiler makes all commands three times.
+    // The future is boxed without its type. Otherwise the compiler generates the code of all commands three times.
     let work: Pin<Box<dyn Future<Output = ExitCode>>> = Box::pin(cli.run());
     let code = runtime.block_on(work);
-    // What is still waiting on stdin or a socket must not keep the process.
+    // A blocked read of stdin or a socket must not keep the process alive.
     runtime.shutdown_background();
     code
 }

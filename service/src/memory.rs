@@ -1,48 +1,49 @@
-//! Memory that the service takes unless its options say otherwise: less than usual if the control group of the process has a limit.
+//! Default memory limits of the service, which are lower if the control group of the process has a memory limit.
 //!
-//! A limit of a control group counts for all groups below it, so the smallest one on the way up to the root holds. Owns the sizes and
-//! the reading of limits; owns no memory.
+//! A limit of a control group applies to all groups below it. The smallest one on the path to the root is therefore
+//! effective.
 
 use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Memory for recently used runs, and as much for what is not yet in the store's tables, in MiB, without a limit. Ours.
+/// Memory for recently used runs, and for data that is not yet in the store's tables, each in MiB, without a limit of
+/// the control group. Ours.
 pub(crate) const PART_MIB: u64 = 32;
 
-/// One of so many parts of the limit is the memory for recently used runs, and as much that of the store. Ours: 8 MiB of each under
-/// 100 MiB, which is little enough to leave most of it to requests and the allocator.
+/// Divisor of the control group's limit for each of these two. Ours: 8 MiB each for a limit of 100 MiB leaves most of
+/// it to requests and the allocator.
 const PARTS: u64 = 12;
 
-/// The least of each, in MiB. Ours: a store with less writes a checkpoint for every few commits.
+/// Minimum of each, in MiB. Ours: with less, the store writes a checkpoint every few commits.
 const PART_MIN_MIB: u64 = 2;
 
-/// One of so many parts of the limit is for bytes of requests and answers in flight. Ours.
+/// Divisor of the control group's limit for bytes of requests and responses in flight. Ours.
 const IN_FLIGHT_PARTS: u64 = 4;
 
-/// Limits from here on are none: version 1 of control groups says so with the largest multiple of a page.
+/// Limits of at least this size mean no limit. Version 1 of control groups uses the largest multiple of a page.
 const UNLIMITED: u64 = 1 << 60;
 
-/// The smallest limit, and the file that says so.
+/// The smallest limit, and the file that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemoryLimit {
     pub(crate) bytes: u64,
     pub(crate) file: PathBuf,
 }
 
-/// Sizes in bytes that hold unless an option says otherwise.
+/// Default sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemorySizes {
-    /// Of runs in the engine's memory.
+    /// Cache of runs in the engine.
     pub(crate) cache: usize,
-    /// Of the embedded store's own memory.
+    /// Memory of the embedded store.
     pub(crate) store: usize,
-    /// Of requests and answers that are under way.
+    /// Requests and responses in flight.
     pub(crate) in_flight: usize,
 }
 
 impl MemorySizes {
-    /// The sizes under a limit; those without one if it is `None`. The pair has the least and the most of bytes in flight.
+    /// Returns the sizes for a limit, or without one for `None`. `least` and `most` bound the bytes in flight.
     pub(crate) fn under(limit: Option<u64>, (least, most): (usize, usize)) -> Self {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let part = limit.map_or(PART_MIB * MIB, |limit| (limit / PARTS).clamp(PART_MIN_MIB * MIB, PART_MIB * MIB));
@@ -51,19 +52,20 @@ impl MemorySizes {
     }
 }
 
-/// The limit of this process's control groups.
+/// Returns the memory limit of this process's control groups.
 pub(crate) fn limit() -> Option<MemoryLimit> {
     smallest(&|path| std::fs::read_to_string(path).ok())
 }
 
-/// Where a hierarchy of control groups is mounted, and which of its groups is there.
+/// The mount point of a hierarchy of control groups, and the group that is mounted there.
 struct Mount<'a> {
     root: &'a str,
     point: &'a str,
     is_version_2: bool,
 }
 
-/// The mount on a line of `/proc/self/mountinfo`, if it is of control groups that limit memory.
+/// Parses a line of `/proc/self/mountinfo`. Returns the mount if it is a hierarchy of control groups that limits
+/// memory.
 ///
 /// Source: `proc_pid_mountinfo(5)`.
 fn mount(line: &str) -> Option<Mount<'_>> {
@@ -77,7 +79,7 @@ fn mount(line: &str) -> Option<Mount<'_>> {
     (is_version_2 || is_memory).then_some(Mount { root, point, is_version_2 })
 }
 
-/// The group of this process in a hierarchy, by `/proc/self/cgroup`.
+/// Finds the group of this process in a hierarchy, from `/proc/self/cgroup`.
 ///
 /// Source: cgroups(7).
 fn group(groups: &str, is_version_2: bool) -> Option<&str> {
@@ -99,7 +101,7 @@ fn smallest(read: &dyn Fn(&Path) -> Option<String>) -> Option<MemoryLimit> {
     let mut found: Option<MemoryLimit> = None;
     for mount in mounts.lines().filter_map(mount) {
         let Some(path) = group(&groups, mount.is_version_2) else { continue };
-        // A container sees the part of the hierarchy below its own group, and may be told its path from the real root.
+        // A container sees only the hierarchy below its own group, but the path may be relative to the real root.
         let below = Path::new(path).strip_prefix(mount.root).unwrap_or_else(|_| Path::new(""));
         let name = if mount.is_version_2 { "memory.max" } else { "memory.limit_in_bytes" };
         for group in below.ancestors() {
@@ -125,8 +127,10 @@ mod tests {
         Some((limit.bytes, limit.file.display().to_string()))
     }
 
-    const V2: &str = "31 23 0:28 / /sys rw - sysfs sysfs rw\n30 23 0:27 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
-    const V1: &str = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+    const V2: &str = "31 23 0:28 / /sys rw - sysfs sysfs rw\n30 23 0:27 / /sys/fs/cgroup rw,relatime shared:9 - \
+        cgroup2 cgroup2 rw\n";
+    const V1: &str = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n32 31 0:29 / \
+        /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
 
     #[test]
     fn the_limit_of_version_2_is_memory_max() {

@@ -1,15 +1,15 @@
-//! What the service manager is told that has started the service, where that is systemd or speaks like it: that the service takes work, and that it
-//! stops. Elsewhere nobody is told.
+//! Notifications to systemd, or a service manager with the same protocol: the service is ready, and it is stopping.
+//! Without such a manager they do nothing.
 //!
 //! Source: `sd_notify(3)`.
 
-/// The service takes work: `systemctl start` returns.
+/// Reports that the service is ready, so that `systemctl start` returns.
 pub(crate) fn ready() {
     #[cfg(target_os = "linux")]
     tell(sd_notify::NotifyState::Ready);
 }
 
-/// The service has been asked to stop.
+/// Reports that the service is stopping.
 pub(crate) fn stopping() {
     #[cfg(target_os = "linux")]
     tell(sd_notify::NotifyState::Stopping);

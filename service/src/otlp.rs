@@ -1,7 +1,8 @@
-//! Sending spans to a collector over OTLP: HTTP with protobuf.
+//! Export of spans to a collector over OTLP: HTTP with protobuf.
 //!
-//! Nobody waits for a collector. Spans wait in memory up to a bound, and beyond it they are dropped and counted; a collector that
-//! does not answer is asked again, later and later, and whoever stops waits for it no longer than [`FINISH_WAIT`].
+//! The export never delays requests. Spans wait in a bounded queue; further ones are dropped and counted. Requests to
+//! a collector that does not respond are retried with backoff. A shutdown waits for the collector at most
+//! [`FINISH_WAIT`].
 
 mod collector;
 mod form;
@@ -24,25 +25,25 @@ use collector::ExportOutcome;
 use form::SpanForm;
 use queue::{Dropped, SpanQueue, SpanQueueEnd};
 
-/// The most spans in a request. Source: OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
+/// Maximum number of spans in a request. Source: OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 pub const BATCH_SPANS_MAX: usize = 512;
 
-/// How long spans wait for others to go along with. Ours: a trace is there when somebody looks for it.
+/// Time for which spans are collected for a request. Ours: short enough for people who look for a trace.
 const BATCH_WAIT: Duration = Duration::from_secs(1);
 
-/// How long one that stops waits for a collector. Ours: longer than a collector that is well takes for all that may wait.
+/// Time that a shutdown waits for a collector. Ours: longer than a healthy collector takes for a full queue.
 pub const FINISH_WAIT: Duration = Duration::from_secs(2);
 
-/// The wait before a request is tried a second time; doubled after each further one.
+/// Delay before a request is retried; doubled after each attempt.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest of these waits.
+/// Maximum delay between attempts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long a request is tried. Ours: a collector is started anew within that; meanwhile the queue fills.
+/// Time for which a request is retried. Ours: enough for a restart of the collector, while the queue fills.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 
-/// Takes spans, and has them sent.
+/// The exporter of spans.
 pub struct Exporter {
     queue: SpanQueue,
     stopping: watch::Sender<bool>,
@@ -56,7 +57,7 @@ impl TakesSpans for Exporter {
 }
 
 impl Exporter {
-    /// Sends what it is given to a collector, as that of the service with this name. Within a runtime.
+    /// Starts an exporter to a collector, for the service of this name. Must be called in a runtime.
     pub fn start(collector: Collector, service_name: &str) -> Arc<Self> {
         let (queue, end) = queue::queue();
         let (stopping, stopped) = watch::channel(false);
@@ -66,12 +67,12 @@ impl Exporter {
         Arc::new(Self { queue, stopping, sending })
     }
 
-    /// What became of spans.
+    /// Returns the numbers of exported and dropped spans.
     pub fn counts(&self) -> &Arc<SpanCounts> {
         self.queue.counts()
     }
 
-    /// Sends what waits, for so long as [`FINISH_WAIT`]; what is left then is dropped.
+    /// Sends the queued spans within [`FINISH_WAIT`]. Further ones are dropped.
     pub async fn finish(&self) {
         self.stopping.send_replace(true);
         let sending = self.sending.lock().ok().and_then(|mut sending| sending.take());
@@ -88,7 +89,7 @@ impl Exporter {
     }
 }
 
-/// What sends, one request at a time.
+/// The task that sends requests, one at a time.
 struct Sender {
     collector: Collector,
     form: SpanForm,
@@ -110,48 +111,49 @@ impl Sender {
                 ExportOutcome::Taken { refused } => {
                     self.end.counts().exported(spans.saturating_sub(refused));
                     self.end.counts().dropped(Dropped::Refused, refused);
-                    self.is_well(refused);
+                    self.report_recovery(refused);
                 }
                 ExportOutcome::Refused(why) => {
                     self.end.counts().dropped(Dropped::Refused, spans);
-                    self.is_not_well(&why);
+                    self.report_failure(&why);
                 }
                 ExportOutcome::Unreachable { why, .. } => {
                     self.end.counts().dropped(Dropped::Unreachable, spans);
-                    self.is_not_well(&why);
+                    self.report_failure(&why);
                 }
             }
         }
     }
 
-    /// Sends a request until the collector has taken or refused it, or time is up.
+    /// Sends a request until the collector has accepted or refused it, or its time has passed.
     async fn send(&mut self, body: bytes::Bytes) -> ExportOutcome {
         let (until, mut wait) = (Instant::now() + RETRY_FOR, RETRY_WAIT);
         loop {
             let sent = self.collector.send(body.clone()).await;
             let ExportOutcome::Unreachable { why, retry_after } = &sent else { return sent };
-            self.is_not_well(why);
+            self.report_failure(why);
             let wait_now = retry_after.unwrap_or(wait).min(RETRY_WAIT_MAX);
             if Instant::now() + wait_now >= until || *self.stopped.borrow() {
                 return sent;
             }
-            // Whoever stops has one more try at once.
+            // A shutdown ends the delay, and one more attempt follows at once.
             let stopped = self.stopped.wait_for(|stopped| *stopped);
             drop(tokio::time::timeout(wait_now, stopped).await);
             wait *= 2;
         }
     }
 
-    fn is_not_well(&mut self, why: &str) {
+    fn report_failure(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let collector = self.collector.shown();
-            tracing::warn!(%collector, why, "the collector does not take spans; they wait, and are dropped when too many do");
+            tracing::warn!(%collector, why, "the collector does not take spans; they wait, and are dropped when too \
+                many do");
         }
     }
 
-    fn is_well(&mut self, refused: usize) {
+    fn report_recovery(&mut self, refused: usize) {
         if refused > 0 {
-            self.is_not_well("it refused some of those that were sent");
+            self.report_failure("it refused some of those that were sent");
         } else if std::mem::replace(&mut self.is_failing, false) {
             let dropped = self.end.counts().all_dropped();
             tracing::info!(dropped_in_all = dropped, "the collector takes spans again");

@@ -1,5 +1,5 @@
-//! When what was read from files is to be read again: at SIGHUP, and when a file is another than it was. Owns no file: who
-//! reads one waits here, reads it, and says what came of it, so that `/readyz` and the metrics can.
+//! Detection of changed files: at SIGHUP, and when the content of a file changes. A component that has read a file
+//! waits here, reads the file again, and records the outcome for `/readyz` and the metrics.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -11,24 +11,25 @@ use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// How often files are looked at. Ours: a secret that is revoked is good for a few seconds more, and reading small files costs
-/// nothing at this rate.
+/// Time between two checks of files. Ours: a revoked secret stays valid for only a few seconds, and reading small
+/// files at this rate costs nothing.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The bytes of a file that are looked at. Ours: far more than a configuration or a chain of certificates has.
+/// Maximum number of bytes of a file that are compared. Ours: far more than a configuration or a certificate chain
+/// has.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Why a file is to be read again.
+/// Reason for reading a file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The process was sent SIGHUP.
+    /// The process received SIGHUP.
     Signal,
-    /// A file is another than it was.
+    /// The content of a file changed.
     Change,
 }
 
 impl Why {
-    /// Its name for people.
+    /// Returns its name for people.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Signal => "signal",
@@ -37,16 +38,16 @@ impl Why {
     }
 }
 
-/// SIGHUP, for any number of those who wait for it. Until it is listened to, the signal ends the process.
+/// A receiver of SIGHUP. Before there is one, the signal ends the process.
 #[derive(Debug, Clone)]
 pub struct Hangups(watch::Receiver<u64>);
 
 impl Hangups {
-    /// Listens from now on.
+    /// Starts receiving.
     ///
     /// # Errors
     ///
-    /// Where the process cannot listen to signals.
+    /// The process cannot receive signals.
     pub fn listen() -> std::io::Result<Self> {
         let mut hangup = signal(SignalKind::hangup())?;
         let (tell, told) = watch::channel(0);
@@ -58,8 +59,7 @@ impl Hangups {
         Ok(Self(told))
     }
 
-    /// Files that are looked at from now on. Take this before the files are read for the first time, so that no change is
-    /// missed.
+    /// Starts watching files. Call this before the files are read for the first time, so that no change is missed.
     pub fn files(&self, paths: Vec<PathBuf>) -> FileWatch {
         let seen = look(&paths);
         let mut hangups = self.0.clone();
@@ -69,7 +69,7 @@ impl Hangups {
 }
 
 impl FileWatch {
-    /// Has these looked at from now on, and no others. What one was that was looked at before is known.
+    /// Replaces the watched files. The known state of a file that was already watched is kept.
     pub fn watch(&mut self, paths: Vec<PathBuf>) {
         let found = look(&paths);
         let known = self.paths.iter().zip(&self.seen).collect::<BTreeMap<_, _>>();
@@ -79,23 +79,23 @@ impl FileWatch {
     }
 }
 
-/// What a file is, by its content; `None` where it cannot be read.
+/// Hash of a file's content; `None` if it cannot be read.
 type Look = Option<[u8; 32]>;
 
-/// Files that somebody has read.
+/// Watched files.
 #[derive(Debug)]
 pub struct FileWatch {
     paths: Vec<PathBuf>,
-    /// As they were when they were last to be read.
+    /// Their contents when they were last to be read.
     seen: Vec<Look>,
-    /// As they were at the last look, where that is something else.
+    /// Their contents at the last check, if they are different.
     next: Option<Vec<Look>>,
     hangups: watch::Receiver<u64>,
 }
 
 impl FileWatch {
-    /// Waits until they are to be read again. A change counts once two looks in a row find the same: whoever writes a file
-    /// in its place may be in the middle of it. Nothing is lost when the wait is dropped.
+    /// Waits until the files are to be read again. A change counts once two successive checks find the same content,
+    /// because a writer may be in the middle of changing the file. It is cancel safe.
     pub async fn changed(&mut self) -> Why {
         loop {
             let is_signal = tokio::select! {
@@ -133,18 +133,18 @@ fn digest(path: &Path) -> std::io::Result<[u8; 32]> {
     Ok(Sha256::digest(&bytes).into())
 }
 
-/// What came of reading something again.
+/// Outcomes of reading files of one kind again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReloadCounts {
-    /// Times that it was taken.
+    /// Number of times that they took effect.
     pub taken: u64,
-    /// Times that it was refused, and what was before stayed.
+    /// Number of times that they were refused, so that the previous contents stayed in effect.
     pub refused: u64,
-    /// Whether it was refused the last time.
+    /// True if they were refused the last time.
     pub is_refused: bool,
 }
 
-/// What came of all that was read again, by what it is.
+/// Outcomes by kind of file.
 #[derive(Debug, Default)]
 pub struct Reloads(Mutex<BTreeMap<&'static str, ReloadCounts>>);
 
@@ -153,12 +153,12 @@ impl Reloads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that this is something that is read again, before it is for the first time.
+    /// Registers a kind of file, before it is reloaded for the first time.
     pub fn expect(&self, what: &'static str) {
         self.lock().entry(what).or_default();
     }
 
-    /// Says what came of it.
+    /// Records an outcome.
     pub fn note(&self, what: &'static str, is_taken: bool) {
         let mut all = self.lock();
         let tally = all.entry(what).or_default();
@@ -167,12 +167,12 @@ impl Reloads {
         *count = count.saturating_add(1);
     }
 
-    /// All of it.
+    /// Returns all outcomes.
     pub fn all(&self) -> Vec<(&'static str, ReloadCounts)> {
         self.lock().iter().map(|(what, tally)| (*what, *tally)).collect()
     }
 
-    /// What was refused the last time, so that what was before is still in force.
+    /// Returns the kinds of files that were refused the last time, so that their previous contents are in effect.
     pub fn refused(&self) -> Vec<&'static str> {
         self.all().into_iter().filter(|(_, tally)| tally.is_refused).map(|(what, _)| what).collect()
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_is_read_again_when_it_is_another_and_whole_and_not_when_it_is_only_touched() {
+    async fn a_file_is_reloaded_only_after_its_content_changed() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("baton.toml");
         std::fs::write(&file, "one").unwrap();

@@ -1,4 +1,4 @@
-//! `baton serve`: settings, the store, the sockets, and an orderly end.
+//! `baton serve`: reads the settings, opens the store and the sockets, and shuts down gracefully.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -37,18 +37,18 @@ use crate::notify;
 use crate::shipping::{Shipping, begin_new_life};
 use crate::spans::Spans;
 
-/// Where the service listens unless told otherwise: this machine only.
+/// Default listen address: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
 
-/// How much of the disk is kept for runs that are open, in MiB. Ours: eight times the log that may wait for a checkpoint (64 MiB), so
-/// that what is open can write for a while yet; and little beside the smallest disks that servers have.
+/// Default disk space reserved for open runs, in MiB. Ours: eight times the log that may wait for a checkpoint (64
+/// MiB), so that open runs can write for some time; and little compared to the smallest disks of servers.
 const DISK_RESERVE_MIB: u64 = 512;
 
-/// The least bytes of requests and answers in flight, however little memory there is. Ours: the largest body, an import of a run, must
-/// fit in with something to spare.
+/// Minimum limit of bytes of requests and responses in flight, even with little memory. Ours: the largest body, an
+/// import of a run, must fit twice.
 const BYTES_IN_FLIGHT_MIN: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
-/// Where runs are kept.
+/// The kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum StoreKind {
@@ -78,8 +78,8 @@ pub(crate) struct Serve {
     /// Where to keep everything [default: baton-data]
     #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address and port to listen on, e.g. `0.0.0.0:7420`; `:7420` is this machine only, port 0 picks a free one [default:
-    /// 127.0.0.1:7420]
+    /// Address and port to listen on, e.g. `0.0.0.0:7420`; `:7420` is this machine only, port 0 picks a free one
+    /// [default: 127.0.0.1:7420]
     #[arg(long, env = "BATON_LISTEN", value_name = "ADDRESS", value_parser = listen_address)]
     #[serde(deserialize_with = "listen_in_file")]
     listen: Option<SocketAddr>,
@@ -89,14 +89,15 @@ pub(crate) struct Serve {
     #[command(flatten)]
     #[serde(flatten)]
     encryption: Encryption,
-    /// Names under which the service may be asked beside this machine's own, where it listens on this machine alone and nobody
-    /// is asked who they are; separated by commas
+    /// Names under which the service may be asked beside this machine's own, where it listens on this machine alone
+    /// and nobody is asked who they are; separated by commas
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     allowed_hosts: Vec<String>,
     /// Whether the web console is there, below `/console/` [default: on]
     #[arg(long, env = "BATON_CONSOLE")]
     console: Option<Console>,
-    /// Where the other nodes over the same store reach this one, e.g. `https://10.0.0.7:7420` [default: where it listens]
+    /// Where the other nodes over the same store reach this one, e.g. `https://10.0.0.7:7420` [default: where it
+    /// listens]
     #[arg(long, env = "BATON_NODE_ADDRESS", value_name = "URL")]
     node_address: Option<String>,
     /// Write the address that is listened on to this file, once the service is ready
@@ -111,15 +112,15 @@ pub(crate) struct Serve {
     /// Memory for recently used runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
     #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
     cache_mib: Option<usize>,
-    /// Memory for what is not yet in the store's tables, in MiB [default: 32, or a twelfth of the control group's limit if that is
-    /// less]
+    /// Memory for what is not yet in the store's tables, in MiB [default: 32, or a twelfth of the control group's
+    /// limit if that is less]
     #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
     store_memory_mib: Option<usize>,
     /// Log that may wait for a checkpoint, in MiB [default: 64]
     #[arg(long, env = "BATON_STORE_LOG_MIB", value_name = "MIB")]
     store_log_mib: Option<u64>,
-    /// Room on the disk of the data directory that is kept for runs that are open, in MiB: with less no other is started; 0 for
-    /// none [default: 512]
+    /// Room on the disk of the data directory that is kept for runs that are open, in MiB: with less no other is
+    /// started; 0 for none [default: 512]
     #[arg(long, env = "BATON_DISK_RESERVE", value_name = "MIB")]
     disk_reserve: Option<u64>,
     #[command(flatten)]
@@ -134,27 +135,29 @@ pub(crate) struct Serve {
     /// How long requests under way may take when the service stops, in seconds [default: 10]
     #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     shutdown_seconds: Option<u64>,
-    /// Hold runs over SWF's wire to AWS's limits: 25,000 events, a year, 100,000 open runs, 100 domains, 1,000 polls on a list
+    /// Hold runs over SWF's wire to AWS's limits: 25,000 events, a year, 100,000 open runs, 100 domains, 1,000 polls
+    /// on a list
     #[arg(long, env = "BATON_SWF_LIMITS")]
     swf_limits: bool,
     /// Directory of compiled time-zone tables to use for schedules, e.g. /usr/share/zoneinfo [default: those built in]
     #[arg(long, env = "BATON_ZONEINFO", value_name = "DIR")]
     zoneinfo: Option<PathBuf>,
-    /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be repeated
+    /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be
+    /// repeated
     #[arg(long = "lambda", value_name = "NAME=URL|COMMAND")]
     #[serde(skip)]
     lambdas: Vec<String>,
-    /// The same in the file
+    /// Functions from the configuration file.
     #[arg(skip)]
     #[serde(rename = "lambda")]
     functions: BTreeMap<String, Function>,
-    /// Who may do what; only in the file
+    /// Credentials; only in the configuration file.
     #[arg(skip)]
     credentials: Vec<Credential>,
-    /// Whose tokens are believed; only in the file
+    /// Token issuers; only in the configuration file.
     #[arg(skip)]
     issuers: Vec<Issuer>,
-    /// How much of the service a domain, or the holder of a credential, may take; only in the file
+    /// Quotas of domains and credentials; only in the configuration file.
     #[arg(skip)]
     limits: Vec<Limit>,
     /// Write a JSON line for each request to the end of this file, or to standard output: `-`
@@ -175,7 +178,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// The options with those of the file, if one is named, where they are absent.
+    /// Adds the options of the configuration file for those that are absent.
     fn with_file(self) -> Result<Self, String> {
         let Some(path) = &self.config else { return Ok(self) };
         let file: Self = config::read(path)?;
@@ -215,24 +218,25 @@ impl Serve {
         })
     }
 
-    /// Who may do what.
+    /// Returns the credentials and issuers.
     pub(crate) fn stanzas(self) -> Stanzas {
         Stanzas { credentials: self.credentials, issuers: self.issuers }
     }
 
-    /// The files that who may do what is read from: this one, and those with keys of issuers.
+    /// Returns the files that the permissions are read from: the configuration file and the key files of issuers.
     pub(crate) fn read_from(path: &Path, issuers: &[Issuer]) -> Vec<PathBuf> {
         let keys = issuers.iter().filter_map(|issuer| issuer.jwks_file.clone());
         std::iter::once(path.to_owned()).chain(keys).collect()
     }
 
-    /// How much of it.
+    /// Returns the quotas.
     pub(crate) fn limits(&self) -> Result<ShareLimits, String> {
         ShareLimits::read(self.limits.clone())
     }
 
     pub(crate) async fn run(self) -> ExitCode {
-        // Before the file is read, so that no change is missed; and before all else, so that SIGHUP ends nothing.
+        // This precedes reading the file, so that no change is missed, and everything else, so that SIGHUP never ends
+        // the process.
         let outcome = match Hangups::listen() {
             Ok(hangups) => {
                 let files = hangups.files(self.config.iter().cloned().collect());
@@ -265,7 +269,7 @@ impl Serve {
         Ok(())
     }
 
-    /// Memory to take: what the options say, else what suits the limit of the control group.
+    /// Returns the memory limits: those of the options, or defaults that depend on the limit of the control group.
     fn memory(&self) -> MemorySizes {
         let limit = memory::limit();
         let in_flight = (BYTES_IN_FLIGHT_MIN, FrontSettings::default().bytes_in_flight_max);
@@ -316,7 +320,7 @@ impl Serve {
         self.data_dir.clone().unwrap_or_else(|| PathBuf::from("baton-data"))
     }
 
-    /// The functions by their names; those of the command line come first.
+    /// Returns the functions by name. Those on the command line take precedence.
     fn lambda(&self) -> Result<BTreeMap<String, Function>, String> {
         let given = self.lambdas.iter().map(|entry| {
             let given = entry.split_once('=').filter(|(name, _)| !name.is_empty());
@@ -327,7 +331,7 @@ impl Serve {
         in_file.chain(given).collect()
     }
 
-    /// Which of several nodes this is, where the store may be shared.
+    /// Returns the identity of this node, if the store may be shared.
     fn node(&self, listened: SocketAddr, encrypts: bool) -> Result<Option<Node>, String> {
         let is_shared = matches!(self.store, Some(StoreKind::Dynamodb));
         match &self.node_address {
@@ -348,7 +352,7 @@ impl Serve {
         }
     }
 
-    /// The routes with a line for each request, and the access log if there is one.
+    /// Adds logging of requests to the routes, and opens the access log if there is one.
     fn logged(&self, router: Router, engine: &Arc<Engine>) -> Result<(Router, Option<Arc<AccessLog>>), String> {
         let Some(target) = &self.access_log else { return Ok((with_request_log(router, engine, None), None)) };
         let target = target.parse().map_err(|error| format!("--access-log: {error}"))?;
@@ -394,7 +398,7 @@ impl Serve {
         must_be_shown(&self.credentials, asks_callers)?;
         let tls = self.encryption.open(listen, hangups)?;
         let audit_log = self.open_audit_log()?;
-        // Stop requests are heard from the very beginning.
+        // Stop signals must be handled from the start.
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = service::http::listen(listen).map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
@@ -444,7 +448,8 @@ impl Serve {
             self.encryption.clone().follow(&tls, files, &front, joined);
             tls
         });
-        tracing::info!(address = %format_args!("{scheme}://{address}"), data, version = env!("CARGO_PKG_VERSION"), "ready");
+        let url = format!("{scheme}://{address}");
+        tracing::info!(address = %url, data, version = env!("CARGO_PKG_VERSION"), "ready");
         if let Some(path) = &self.port_file {
             write_port_file(path, address)?;
         }
@@ -477,7 +482,7 @@ impl Serve {
         tokio::select! {
             () = server.run_while(may_answer, stopping) => {}
             failed = store.failed() => {
-                // Whatever is in flight must not be acknowledged any more: leave at once.
+                // Requests in flight must not be acknowledged any more: exit at once.
                 tracing::error!(%failed, "the store has failed; stopping rather than answer what may not be kept");
                 return Err(failed.to_string());
             }
@@ -502,7 +507,7 @@ impl Serve {
 
 /// # Errors
 ///
-/// For a credential that names certificates where callers are asked for none.
+/// A credential has certificates, but the service does not request certificates from clients.
 pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> Result<(), String> {
     let certified = credentials.iter().find(|credential| !credential.certificates.is_empty());
     certified.filter(|_| !asks_callers).map_or(Ok(()), |Credential { name, .. }| {
@@ -510,7 +515,7 @@ pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> R
     })
 }
 
-/// An address to listen on. Without a host, as with the name that every machine has for itself, it is this machine only.
+/// Parses a listen address. Without a host, or with `localhost`, it is an address of this machine only.
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let host_and_port = text.rsplit_once(':').filter(|(host, _)| matches!(*host, "" | "localhost"));
     let whole = host_and_port.map_or_else(|| text.to_owned(), |(_, port)| format!("127.0.0.1:{port}"));
@@ -524,7 +529,7 @@ fn listen_in_file<'de, D: serde::Deserializer<'de>>(file: D) -> Result<Option<So
     listen_address(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-/// Written whole or not at all, so that whoever waits for it never reads half an address.
+/// Writes the file atomically, so that a reader never sees part of an address.
 fn write_port_file(path: &std::path::Path, address: SocketAddr) -> Result<(), String> {
     let shown = path.display();
     let partial = path.with_extension("partial");
@@ -537,7 +542,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_option_for_memory_wins_over_the_limit_of_the_control_group() {
+    fn memory_options_take_precedence_over_the_control_group() {
         let chosen = Serve::default().memory();
         let said = Serve { cache_mib: Some(5), ..Serve::default() }.memory();
         assert_eq!(said, MemorySizes { cache: 5 << 20, ..chosen });
@@ -546,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_to_listen_on_is_this_machine_unless_it_says_otherwise() {
+    fn a_listen_address_without_a_host_is_local() {
         for (text, address) in [
             ("127.0.0.1:7420", Some("127.0.0.1:7420")),
             ("localhost:7420", Some("127.0.0.1:7420")),

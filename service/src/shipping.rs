@@ -1,5 +1,5 @@
-//! `baton serve --ship-to`: a copy of everything that is durable, elsewhere, and the end of a service that another has taken
-//! over.
+//! `baton serve --ship-to`: continuous copying of durable data to an archive, and the end of a service from which
+//! another has taken over.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use store_embedded::Embedded;
 use store_embedded::archive::{ArchiveAddress, ShipTo};
 
-/// Where the store is shipped to.
+/// Options of shipping.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Shipping {
@@ -21,17 +21,18 @@ pub(crate) struct Shipping {
     /// To any instant within so long the archive can be restored; what is older goes [default: 7d]
     #[arg(long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
     ship_keep: Option<Duration>,
-    /// Stop when the archive could not be written for so long, so that a standby that takes over is the only one [default: never]
+    /// Stop when the archive could not be written for so long, so that a standby that takes over is the only one
+    /// [default: never]
     #[arg(long, env = "BATON_SHIP_LEASE", value_name = "DURATION")]
     ship_lease: Option<Duration>,
-    /// Start without `--ship-to` although the data directory was shipped before. Another store may have taken over from it: make sure that
-    /// none has
+    /// Start without `--ship-to` although the data directory was shipped before. Another store may have taken over
+    /// from it: make sure that none has
     #[arg(id = "stop_shipping", long = "stop-shipping", env = "BATON_STOP_SHIPPING")]
     #[serde(default, rename = "stop-shipping")]
     stops: bool,
 }
 
-/// The shortest lease. Ours: what an archive may take to answer when its disk is busy.
+/// Minimum lease. Ours: the time that an archive may take to respond while its disk is busy.
 const LEASE_MIN: Duration = Duration::from_secs(5);
 
 fn standard(duration: Duration) -> std::time::Duration {
@@ -39,7 +40,7 @@ fn standard(duration: Duration) -> std::time::Duration {
 }
 
 impl Shipping {
-    /// These, or what the file says.
+    /// Adds the options of the configuration file for those that are absent.
     pub(crate) fn or(self, file: Self) -> Self {
         Self {
             ship_to: self.ship_to.or(file.ship_to),
@@ -49,7 +50,7 @@ impl Shipping {
         }
     }
 
-    /// Has the store ship, if it is to. Before anything is written.
+    /// Starts shipping if it is configured. Must be called before anything is written.
     pub(crate) async fn begin(&self, store: Option<&Arc<Embedded>>) -> Result<(), String> {
         let Some(archive) = &self.ship_to else {
             if self.ship_keep.is_some() || self.ship_lease.is_some() {
@@ -58,8 +59,10 @@ impl Shipping {
             let shipped_to = store.map(|store| store.shipped_to()).transpose().map_err(|error| error.to_string())?;
             return match shipped_to.flatten() {
                 Some(archive) if !self.stops => Err(format!(
-                    "this data directory was shipped to `{archive}`, and another store may have taken over from it, which cannot be told \
-                     without `--ship-to`. Start with `--ship-to {archive}`, or with `--stop-shipping` if no other store has taken over"
+                    "this data directory was shipped to `{archive}`, and another store may have taken over from it, \
+                        which cannot be told \
+                     without `--ship-to`. Start with `--ship-to {archive}`,
+                     or with `--stop-shipping` if no other store has taken over"
                 )),
                 _ => Ok(()),
             };
@@ -82,8 +85,8 @@ impl Shipping {
     }
 }
 
-/// Sees to what the old life of a store has handed out that was restored or took over: task tokens name events by number,
-/// and another event may have that number now.
+/// Invalidates task tokens that were issued before a restore or a takeover. Tokens refer to events by number, and
+/// another event may now have that number.
 pub(crate) async fn begin_new_life(store: &Embedded, engine: &Engine) -> Result<(), String> {
     let Some(restored) = store.restored().map_err(|error| error.to_string())? else { return Ok(()) };
     if restored.is_all {
@@ -92,7 +95,8 @@ pub(crate) async fn begin_new_life(store: &Embedded, engine: &Engine) -> Result<
         let rotated = engine.secrets().rotate(Some(Duration::ZERO)).await;
         rotated.map_err(|refusal| format!("the secret of task tokens cannot be replaced: {refusal}"))?;
         tracing::warn!(
-            "the store was restored: tokens of tasks that were handed out before are refused, and these tasks are handed out again \
+            "the store was restored: tokens of tasks that were handed out before are refused, and these tasks are \
+                handed out again \
              when they time out"
         );
     }

@@ -1,4 +1,4 @@
-//! The options of traces: where the spans of runs go.
+//! Options for the export of spans.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use engine::{SampleRatio, SpanExport};
 use serde::Deserialize;
 use service::otlp::{Collector, Exporter};
 
-/// What the service calls itself where nobody says otherwise.
+/// Default service name in spans.
 const SERVICE_NAME: &str = "baton";
 
-/// Where spans go, and of which runs.
+/// Destination of spans, and the runs that are sampled.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Spans {
@@ -23,24 +23,25 @@ pub(crate) struct Spans {
     otlp_sample: Option<f64>,
 }
 
-/// A variable of OpenTelemetry's; one that is empty says nothing.
+/// Returns a variable of OpenTelemetry. An empty one is ignored, as its specification requires.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Whether the collector that OpenTelemetry's variables name is asked as we ask.
+/// Checks that OpenTelemetry's variables select the protocol that the service uses.
 fn speaks_http() -> Result<(), String> {
     let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|protocol| protocol != "http/protobuf");
     protocol.map_or(Ok(()), |protocol| {
         Err(format!(
-            "OTEL_EXPORTER_OTLP_PROTOCOL is `{protocol}`, and spans are sent by `http/protobuf` alone; name an address for that \
+            "OTEL_EXPORTER_OTLP_PROTOCOL is `{protocol}`, and spans are sent by `http/protobuf` alone; name an \
+                address for that \
              with --otlp-endpoint, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
         ))
     })
 }
 
 impl Spans {
-    /// These options, with others where they are absent.
+    /// Adds other options for those that are absent.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             otlp_endpoint: self.otlp_endpoint.or(other.otlp_endpoint),
@@ -48,13 +49,14 @@ impl Spans {
         }
     }
 
-    /// What sends spans, if somebody is to have them.
+    /// Creates the exporter of spans, if one is configured.
     pub(crate) fn open(&self) -> Result<Option<Arc<Exporter>>, String> {
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS");
         let at = |address: &str| Collector::at(address, headers.as_deref());
         let collector = match (&self.otlp_endpoint, variable("OTEL_EXPORTER_OTLP_ENDPOINT")) {
             (Some(address), _) => Some(at(address).map_err(|error| format!("--otlp-endpoint: {error}"))?),
-            // Set for all that runs on a machine, perhaps: no reason to run no workflows.
+            // The variable may be set for all programs on the machine, so that an invalid one must not prevent the
+            // service from starting.
             (None, Some(address)) => {
                 let collector = speaks_http().and_then(|()| at(&address));
                 let collector = collector.map_err(|error| format!("OTEL_EXPORTER_OTLP_ENDPOINT: {error}"));
@@ -66,7 +68,7 @@ impl Spans {
         Ok(collector.map(|collector| Exporter::start(collector, name.as_deref().unwrap_or(SERVICE_NAME))))
     }
 
-    /// Of which runs they are, and where they go.
+    /// Returns the sampling and the exporter for the engine.
     pub(crate) fn export(&self, exporter: Option<&Arc<Exporter>>) -> Result<Option<SpanExport>, String> {
         let ratio = self.ratio()?;
         Ok(exporter.map(|exporter| SpanExport { to: Arc::clone(exporter) as _, ratio }))

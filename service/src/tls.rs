@@ -1,7 +1,8 @@
-//! TLS of the listener: the files that it is made of, which of their contents is in use, and how others take their place.
-//! What is in them is read in `read`; connections are `http::Server`'s.
+//! TLS of the listener: its files, the configuration in use, and replacing it. `read` parses the files;
+//! `http::Server` has the connections.
 //!
-//! Files that changed are taken as a whole or not at all. A connection keeps what it began with.
+//! Changed files take effect together or not at all. Existing connections keep the configuration with which they
+//! began.
 
 mod files;
 mod peer;
@@ -20,7 +21,7 @@ pub use files::{TlsCallers, TlsFiles};
 pub(crate) use peer::{Peer, Shown};
 pub use standing::TlsStanding;
 
-/// TLS as it is now.
+/// The TLS configuration in use.
 pub struct Tls {
     files: TlsFiles,
     clock: Arc<dyn Clock>,
@@ -29,7 +30,7 @@ pub struct Tls {
 }
 
 impl std::fmt::Debug for Tls {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
     }
@@ -40,7 +41,8 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// For a file that cannot be read, that is not PEM or has not in it what it should, and for a key of another certificate.
+    /// A file cannot be read, is not PEM or has other contents than expected, or the key does not belong to the
+    /// certificate.
     pub fn open(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
         let loaded = LoadedTls::read(&files)?;
         if let Some(problem) = loaded.validity.problem(clock.now()) {
@@ -50,12 +52,12 @@ impl Tls {
         Ok(Arc::new(Self { files, clock, loaded: RwLock::new(Arc::new(loaded)), standing }))
     }
 
-    /// Reads the files again, for connections that begin from now on.
+    /// Reloads the files for new connections.
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open), and for a certificate that is not good now where the one before is. Everything is as before
-    /// then.
+    /// As for [`open`](Self::open); or the new certificate is not valid now while the current one is. The current
+    /// configuration then stays in use.
     pub fn reload(&self) -> Result<(), String> {
         let loaded = LoadedTls::read(&self.files)?;
         let (now, before) = (self.clock.now(), self.loaded());
@@ -67,18 +69,18 @@ impl Tls {
         Ok(())
     }
 
-    /// How it stands, for the metrics.
+    /// Returns the status for the metrics.
     pub fn standing(&self) -> &Arc<TlsStanding> {
         &self.standing
     }
 
-    /// What a new connection begins with: what encrypts it, and what looks at the certificate of its caller.
+    /// Returns the configuration of a new connection and the verifier of client certificates.
     pub(crate) fn begin(&self) -> (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>) {
         let loaded = self.loaded();
         (Arc::clone(&loaded.config), loaded.verifier.clone())
     }
 
-    /// What looks at certificates of callers now.
+    /// Returns the current verifier of client certificates.
     fn verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
         self.loaded().verifier.clone()
     }

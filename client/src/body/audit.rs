@@ -1,4 +1,4 @@
-//! The audit log.
+//! Bodies of the audit log.
 
 use history::{CallerName, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -6,65 +6,65 @@ use serde::{Deserialize, Serialize};
 answers! {
     /// A page of the audit log, oldest entries first.
     AuditEntries {
-        /// Each as it stands in its file.
+        /// Entries exactly as in their file.
         entries: Vec<AuditEntry>,
-        /// What to pass as `after` for the next page; absent on the last one.
+        /// Value of `after` for the next page; absent on the last one.
         next: Option<u64>,
-        /// The number of the newest entry of all.
+        /// Number of the newest entry in the log.
         last: u64,
     }
 
-    /// An entry: a change that somebody was about to make, or with `of` how one went.
+    /// An entry of the audit log: a requested change, or with `of` its outcome.
     AuditEntry {
-        /// Its number: 1, 2, 3, ...
+        /// Number of the entry: 1, 2, 3, …
         seq: u64,
-        /// When it was written.
+        /// Time when the entry was written.
         at: Timestamp,
-        /// How a change went: the number of the entry that announced it.
+        /// Number of the entry with the request of this outcome.
         of: Option<u64>,
-        /// The status of its answer; absent where whoever asked did not wait for it.
+        /// HTTP status of the response; absent if the caller did not wait for it.
         status: Option<u16>,
-        /// Why it was refused.
+        /// Code of the problem if the request was refused.
         code: Option<String>,
-        /// Who made it: the name of a credential; absent where nobody is asked for one.
+        /// Name of the caller's credential; absent if callers are not authenticated.
         by: Option<CallerName>,
-        /// The address that it came from.
+        /// Network address of the caller.
         peer: Option<String>,
-        /// The call: method and route, or the operation over SWF's wire.
+        /// Method and route of the call, or the operation of the SWF protocol.
         call: Option<String>,
-        /// Who the caller says he is.
+        /// Identity that the caller sent.
         identity: Option<String>,
-        /// The domain.
+        /// Domain.
         domain: Option<String>,
-        /// The workflow id.
+        /// Workflow id.
         workflow_id: Option<String>,
-        /// The run.
+        /// Run id.
         run_id: Option<String>,
-        /// The type of a workflow.
+        /// Workflow type.
         workflow_type: Option<String>,
-        /// The type of an activity.
+        /// Activity type.
         activity_type: Option<String>,
-        /// The decider's name for an activity.
+        /// Name of the activity, chosen by the decider.
         activity_id: Option<String>,
-        /// The task list.
+        /// Task list.
         task_list: Option<String>,
-        /// The schedule.
+        /// Id of the schedule.
         schedule_id: Option<String>,
-        /// The update.
+        /// Id of the update.
         update_id: Option<String>,
-        /// Over SWF's wire the signal.
+        /// Name of the signal in the SWF protocol.
         signal_name: Option<String>,
-        /// What has no other member: a domain or type that is made, a signal, an update.
+        /// Name of the domain, type, signal or update.
         name: Option<String>,
-        /// The version of a type that is made.
+        /// Version of the registered type.
         version: Option<String>,
-        /// Over SWF's wire the domain that is tagged.
+        /// ARN of the tagged domain in the SWF protocol.
         resource_arn: Option<String>,
-        /// Names the request, in the access log and in the answer, too.
+        /// Id of the request; also in the access log and in the response.
         request_id: Option<String>,
-        /// The hash of the entry before it.
+        /// Hash of the preceding entry.
         previous: String,
-        /// SHA-256 of the bytes of this entry before `,"hash"`.
+        /// SHA-256 of this entry's bytes before `,"hash"`.
         hash: String,
     }
 }

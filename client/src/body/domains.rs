@@ -1,4 +1,4 @@
-//! Domains.
+//! Bodies of domains.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,39 @@ use history::{Duration, Timestamp, bounded};
 use serde::{Deserialize, Serialize};
 
 bodies! {@request
-    /// Creates a domain.
+    /// A domain to create.
     CreateDomain {
-        /// Its name. 1 to 256 characters.
+        /// Name. 1 to 256 characters.
         name: String,
-        /// What it is for. At most 4,096 bytes.
+        /// Description. At most 4,096 bytes.
         description: Option<String>,
-        /// How long its runs stay readable after they closed; 30 days when absent.
+        /// Time for which closed runs stay readable; 30 days by default.
         retention: Option<Duration>,
-        /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "bounded::map::<DOMAIN_TAGS_MAX, _>")]
+        /// Tags. At most 50, with keys of 1 to 128 characters and values of at most 256.
+        #[serde(
+            default,
+            skip_serializing_if = "BTreeMap::is_empty",
+            deserialize_with = "bounded::map::<DOMAIN_TAGS_MAX, _>"
+        )]
         #[at_most_members(DOMAIN_TAGS_MAX)]
         tags: BTreeMap<String, String>,
     }
-    /// Changes the tags of a domain.
+    /// Changes of a domain's tags.
     TagDomain {
-        /// Tags to add, or to replace. At most 50.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "bounded::map::<DOMAIN_TAGS_MAX, _>")]
+        /// Tags to add or to replace. At most 50.
+        #[serde(
+            default,
+            skip_serializing_if = "BTreeMap::is_empty",
+            deserialize_with = "bounded::map::<DOMAIN_TAGS_MAX, _>"
+        )]
         #[at_most_members(DOMAIN_TAGS_MAX)]
         add: BTreeMap<String, String>,
-        /// Keys of tags to take off. At most 50.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<DOMAIN_TAGS_MAX, _, _>")]
+        /// Keys of tags to remove. At most 50.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<DOMAIN_TAGS_MAX, _, _>"
+        )]
         #[at_most(DOMAIN_TAGS_MAX)]
         remove: Vec<String>,
     }
@@ -36,23 +48,24 @@ bodies! {@request
 answers! {
     /// A domain.
     Domain {
-        /// Its name.
+        /// Name.
         name: String,
-        /// What it is for.
+        /// Description.
         description: Option<String>,
-        /// How long its runs stay readable after they closed.
+        /// Time for which closed runs stay readable.
         retention: Duration,
-        /// Since when.
+        /// Time of creation.
         created_at: Timestamp,
-        /// Since when nothing can be started or registered in it; absent while it is in use.
+        /// Time of the deprecation, after which nothing can be started or registered in it; absent while it is in
+        /// use.
         deprecated_at: Option<Timestamp>,
-        /// Its tags.
+        /// Tags.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tags: BTreeMap<String, String>,
     }
-    /// Every domain.
+    /// All domains.
     Domains {
-        /// By name.
+        /// Domains by name.
         domains: Vec<Domain>,
     }
 }

@@ -1,4 +1,4 @@
-//! Exchanges: many answers to tasks of one list in one request, and as many tasks as there is room for.
+//! Bodies of exchanges. An exchange is one request that answers many tasks of a list and takes new ones.
 
 use history::bounded;
 use history::limits::EXCHANGE_ANSWERS_MAX;
@@ -8,110 +8,129 @@ use serde_with::skip_serializing_none;
 use super::{CancelActivity, CompleteTurn, FailActivity, FailTurn, Problem, SucceedActivity, TaskHistory, Warning};
 
 bodies! {@request
-    /// Answers turns of a task list and takes others.
+    /// Answers to turns of a task list, and a request for further turns.
     ExchangeTurns {
-        /// Answers to turns of this list, at most 256. Each is judged by itself, and has its receipt at the same place.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        /// Answers to turns of this list. Each is judged separately, and its receipt is at the same index. At most
+        /// 256.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>"
+        )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         answers: Vec<TurnReply>,
-        /// How many turns to take at most, 0 to 256. Each comes into a slot of its own, numbered from 0 on.
+        /// Maximum number of turns to take, 0 to 256; 0 by default. Each has a separate slot; slots are numbered from
+        /// 0.
         #[serde(default)]
         room: u32,
-        /// In the place of `room`, with a later `attempt`: the slots into which nothing had come.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        /// Slots that are still empty. Replaces `room` if `attempt` is more than 1. At most 256.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>"
+        )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         slots: Vec<u32>,
-        /// Who polls; shown in the history.
+        /// Name of the poller; shown in the history.
         identity: Option<String>,
-        /// Which events come with a task, as with a poll.
+        /// Events that come with a task, as for a poll.
         history: Option<TaskHistory>,
-        /// The most events that come with a task; 10,000 when absent or more.
+        /// Maximum number of events that come with a task. The default and the maximum are 10,000.
         max_events: Option<usize>,
-        /// This decider answers queries, as with a poll.
+        /// True if this decider answers queries, as for a poll.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
-        /// The most updates that a turn may ask this decider to judge, as for a poll.
+        /// Maximum number of updates in a turn for this decider to judge, as for a poll.
         updates: Option<usize>,
-        /// Names this exchange, so that it can be repeated when what came of it is lost; not used for another one. At most 256
-        /// characters.
+        /// Unique id of this exchange, with which it can be repeated if its response is lost. At most 256 characters.
         poll_id: Option<String>,
-        /// Which try of it this is, 1 to 32; 1 when absent. A later one says that what had been sent into `slots` was lost, and gets
-        /// the turns that had been started for them.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. A later attempt states that the tasks sent
+        /// into `slots` were lost, and returns the turns that were started for them.
         attempt: Option<u32>,
     }
-    /// An answer to a turn: `complete` or `fail`, without `next`.
+    /// An answer to a turn: exactly one of `complete` and `fail`.
     TurnReply {
-        /// The turn's token, exactly as it came.
+        /// Token of the turn, unchanged.
         token: String,
         /// Completes the turn.
         complete: Option<CompleteTurn>,
         /// Gives the turn back.
         fail: Option<FailTurn>,
     }
-    /// Answers activities of a task list and takes others.
+    /// Answers to activities of a task list, and a request for further activities.
     ExchangeActivities {
-        /// Answers to activities of this list, at most 256. Each is judged by itself, and has its receipt at the same place.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        /// Answers to activities of this list. Each is judged separately, and its receipt is at the same index. At
+        /// most 256.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>"
+        )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         answers: Vec<ActivityReply>,
-        /// How many activities to take at most, 0 to 256. Each comes into a slot of its own, numbered from 0 on.
+        /// Maximum number of activities to take, 0 to 256; 0 by default. Each has a separate slot; slots are numbered
+        /// from 0.
         #[serde(default)]
         room: u32,
-        /// In the place of `room`, with a later `attempt`: the slots into which nothing had come.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        /// Slots that are still empty. Replaces `room` if `attempt` is more than 1. At most 256.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>"
+        )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         slots: Vec<u32>,
-        /// Who polls; shown in the history.
+        /// Name of the poller; shown in the history.
         identity: Option<String>,
-        /// Names this exchange, so that it can be repeated when what came of it is lost; not used for another one. At most 256
-        /// characters.
+        /// Unique id of this exchange, with which it can be repeated if its response is lost. At most 256 characters.
         poll_id: Option<String>,
-        /// Which try of it this is, 1 to 32; 1 when absent. A later one says that what had been sent into `slots` was lost, and gets
-        /// the activities that had been started for them.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. A later attempt states that the tasks sent
+        /// into `slots` were lost, and returns the activities that were started for them.
         attempt: Option<u32>,
     }
-    /// An answer to an activity: `success`, `failure` or `canceled`, without `next`.
+    /// An answer to an activity: exactly one of `success`, `failure` and `canceled`.
     ActivityReply {
-        /// The activity's token, exactly as it came.
+        /// Token of the activity, unchanged.
         token: String,
-        /// It is done.
+        /// Completes the activity.
         success: Option<SucceedActivity>,
-        /// It could not be done.
+        /// Fails the activity.
         failure: Option<FailActivity>,
-        /// It stopped, as it was asked to.
+        /// Confirms that the activity stopped after a cancel request.
         canceled: Option<CancelActivity>,
     }
 }
 
 answers! {
-    /// What became of one answer.
+    /// The outcome of one answer.
     AnswerReceipt {
-        /// Why it was refused; absent where it is recorded.
+        /// Reason for the refusal of the answer; absent if it was recorded.
         problem: Option<Problem>,
-        /// Decisions that were recorded and are probably not meant.
+        /// Decisions that were recorded and are probably mistakes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Warning>,
     }
 }
 
-/// What came of an exchange: all of it, or as a stream a piece of it a line, the receipts first.
+/// The response to an exchange. A streamed response has several of them, one per line, with the receipts first.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Exchanged{T}"))]
 pub struct Exchanged<T> {
-    /// What became of the answers, in their order. In a stream on its first line alone.
+    /// Outcomes of the answers, in the same order. In a streamed response only in the first line.
     pub receipts: Option<Vec<AnswerReceipt>>,
-    /// Tasks that came.
+    /// Tasks that were taken.
     pub tasks: Vec<SlotTask<T>>,
-    /// Where nothing came: lists of the domain on which tasks wait and nobody polls, as `Baton-Unpolled` has them with a poll.
+    /// If no task was taken: lists of the domain that have waiting tasks and no pollers, in the format of the
+    /// `Baton-Unpolled` header of polls.
     pub unpolled: Option<String>,
 }
 
-/// A task that came into a slot.
+/// A task in a slot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Slot{T}"))]
 pub struct SlotTask<T> {
-    /// The slot.
+    /// Number of the slot.
     pub slot: u32,
     /// The task.
     pub task: T,

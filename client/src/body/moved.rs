@@ -1,4 +1,4 @@
-//! Bodies of runs that go from one service to another.
+//! Bodies of the export and import of closed runs.
 
 use history::limits::IMPORTED_EVENTS_MAX;
 use history::{Event, EventId, bounded};
@@ -6,42 +6,47 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// Memory that each event of an import takes in addition to its text: it is read into this.
+/// Memory of each parsed event of an import, in addition to its text.
 const EVENT_BYTES: usize = size_of::<Event>();
 
-/// Takes over a closed run that another service has recorded.
+/// A closed run that another service recorded, to be imported.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImportRun {
-    /// Its whole history: each an Event, as that service gives it. At most 524,288, each of at most 1 MiB.
+    /// Complete history: each element is an Event, exactly as the other service returned it. At most 524,288 events
+    /// of at most 1 MiB each.
     #[serde(deserialize_with = "bounded::weighed::<IMPORTED_EVENTS_MAX, EVENT_BYTES, _, _>")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>"), schemars(length(max = IMPORTED_EVENTS_MAX)))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>"),
+        schemars(length(max = IMPORTED_EVENTS_MAX))
+    )]
     pub events: Vec<Box<RawValue>>,
 }
 
 answers! {
-    /// A run that was taken over.
+    /// An imported run.
     ImportedRun {
-        /// Its workflow id.
+        /// Workflow id.
         workflow_id: String,
-        /// The run, which has the id that it had.
+        /// Run id, as in the other service.
         run_id: Uuid,
-        /// Whether it was there already, with this history.
+        /// True if the run had already been imported with this history.
         repeated: bool,
     }
 }
 
-/// Events of a run as their texts, byte for byte as the service gives them.
+/// Events of a run as raw JSON, unchanged from the service's response.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RawHistory {
-    /// The events, oldest first.
+    /// Events, oldest first.
     pub events: Vec<Box<RawValue>>,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// Whether the run has closed.
+    /// True if the run has closed.
     pub closed: bool,
-    /// Where to go on; absent on the last page.
+    /// Event id at which to continue; absent on the last page.
     pub next: Option<EventId>,
 }

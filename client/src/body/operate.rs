@@ -1,4 +1,4 @@
-//! Bodies of the calls with which somebody operates a run.
+//! Bodies of operator actions on runs, activities, domains and the service.
 
 use history::event::{ActivityPausedCause, LaterSignals};
 use history::{Duration, EventId, Payload, RetryPolicy, Timestamp};
@@ -6,222 +6,223 @@ use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 bodies! {@request
-    /// An activity is done, whoever has it.
+    /// Completion of an activity by an operator, even if a runner holds it.
     CompleteByHand {
-        /// The result.
+        /// Result of the activity.
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
-        /// Who says so.
+        /// Name of the operator; shown in the history.
         identity: Option<String>,
-        /// Why. At most 256 characters.
+        /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// An activity cannot be done, whoever has it.
+    /// Failure of an activity by an operator, even if a runner holds it.
     FailByHand {
-        /// Why it cannot be done, for programs: the `reason` of its ActivityFailed. 1 to 256 characters.
+        /// Reason for the failure, for programs: the `reason` of its ActivityFailed. 1 to 256 characters.
         failure_reason: String,
-        /// Why it cannot be done, for people and programs.
+        /// Details of the failure, for people and programs.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Who says so.
+        /// Name of the operator; shown in the history.
         identity: Option<String>,
-        /// Why it is failed by hand. At most 256 characters.
+        /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Something is done by hand: an activity is retried, paused or resumed.
+    /// Retry, pause or resumption by an operator.
     ByHand {
-        /// Who does it.
+        /// Name of the operator; shown in the history.
         identity: Option<String>,
-        /// Why. At most 256 characters.
+        /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Changes a domain; what is absent stays as it is.
+    /// Changes of a domain. Absent fields stay unchanged.
     ChangeDomain {
-        /// What it is for; nothing with `null`. At most 4,096 bytes.
+        /// Description; `null` removes it. At most 4,096 bytes.
         #[serde(default, deserialize_with = "given")]
         description: Option<Option<String>>,
-        /// How long runs stay readable after they closed that are started from now on.
+        /// Retention of closed runs, for runs that start after the change.
         retention: Option<Duration>,
     }
-    /// Makes another secret for task tokens.
+    /// Rotation of the secret of task tokens.
     RotateSecret {
-        /// How long tokens that were made before stay good; 30 days when absent, and at once no longer with zero.
+        /// Time for which older tokens stay valid; 30 days by default. With 0 they become invalid at once.
         overlap: Option<Duration>,
     }
-    /// Has a run wait.
+    /// Pause of a run.
     PauseWorkflow {
-        /// Whether its clock stands still: its timers and all timeouts wait, too, and go on where they were.
+        /// True to stop the run's clock: timers and all timeouts stop too, and continue when the run is resumed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stop_clocks: bool,
-        /// Who does it.
+        /// Name of the operator; shown in the history.
         identity: Option<String>,
-        /// Why. At most 256 characters.
+        /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Has a new run go on from an event of a run.
+    /// Reset: a new run that continues from an event of a run.
     ResetWorkflow {
-        /// The last event that the new run has of the old one's history: one where no decider is at work, and no commit is cut
-        /// in two. A refusal names the nearest.
+        /// Last event of the old run's history that the new run keeps. At that event no decider may hold a turn, and
+        /// it must be the last of its commit. If it is not possible, the refusal has the nearest event.
         event_id: EventId,
-        /// What becomes of the signals that came later.
+        /// Treatment of signals that arrived later.
         #[serde(default)]
         signals: LaterSignals,
-        /// Who does it.
+        /// Name of the operator; shown in the history.
         identity: Option<String>,
-        /// Why. At most 256 characters.
+        /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Changes the options of an open activity; what is absent stays as it is.
+    /// Changes of the options of an open activity. Absent fields stay unchanged.
     ChangeActivity {
-        /// The task list where runners poll for it.
+        /// Task list of the activity.
         task_list: Option<String>,
-        /// Its timeouts.
+        /// Timeouts of the activity.
         #[serde(default)]
         timeouts: ChangeTimeouts,
-        /// Whether and when it is tried again: a whole policy. Not for an activity that was started without one.
+        /// Complete retry policy. Only for an activity that was scheduled with one.
         #[serde(default, deserialize_with = "history::retry_of_request")]
         retry: Option<RetryPolicy>,
-        /// Who does it.
+        /// Name of the operator; shown in the history.
         identity: Option<String>,
-        /// Why. At most 256 characters.
+        /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Timeouts of an activity that are changed: absent, it stays; `null`, there is none.
+    /// Changes of the timeouts of an activity. Absent fields stay unchanged; `null` removes a timeout.
     ChangeTimeouts {
-        /// From ActivityScheduled to ActivityStarted, at most.
+        /// Maximum time from ActivityScheduled to ActivityStarted.
         #[serde(default, deserialize_with = "given")]
         schedule_to_start: Option<Option<Duration>>,
-        /// From ActivityStarted to the answer, at most.
+        /// Maximum time from ActivityStarted to the answer.
         #[serde(default, deserialize_with = "given")]
         start_to_close: Option<Option<Duration>>,
-        /// From ActivityScheduled to the answer, at most.
+        /// Maximum time from ActivityScheduled to the answer.
         #[serde(default, deserialize_with = "given")]
         schedule_to_close: Option<Option<Duration>>,
-        /// From ActivityStarted or a heartbeat to the next heartbeat or the answer, at most.
+        /// Maximum time from ActivityStarted or a heartbeat to the next heartbeat or the answer.
         #[serde(default, deserialize_with = "given")]
         heartbeat: Option<Option<Duration>>,
     }
 }
 
-/// Reads a field that is given, `null` or not.
+/// Deserializes a field that is present, and keeps `null` apart from an absent field.
 #[expect(clippy::option_option, reason = "absent, `null` and given mean three things")]
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
 answers! {
-    /// Runs that were deleted.
+    /// Deleted runs.
     Deleted {
-        /// How many.
+        /// Number of deleted runs.
         runs: u64,
     }
-    /// Another secret for task tokens.
+    /// A new secret of task tokens.
     RotatedSecret {
-        /// From when on tokens are made with it. Where several nodes share a store, some seconds from now.
+        /// Time from which the new secret signs tokens; a few seconds in the future if several nodes share a store.
         from: Timestamp,
-        /// Until when those are good that were made before; some only until an earlier rotation's overlap is over.
+        /// Time until which older tokens are valid. Some expire earlier, with the overlap of an earlier rotation.
         previous_until: Timestamp,
     }
-    /// The service's clock, which is believed.
+    /// The service's clock after it was confirmed.
     ConfirmedClock {
-        /// What it says.
+        /// Current time of the clock.
         now: Timestamp,
     }
-    /// A deadline that is too late, because it was set while the service's clock was ahead.
+    /// A deadline that is too late because it was set while the service's clock was ahead.
     LateDeadline {
-        /// What: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
+        /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
         what: String,
-        /// The event that set it.
+        /// Event id of the event that set it.
         scheduled_event_id: Option<EventId>,
-        /// The name of the activity or timer.
+        /// Name of the activity or timer.
         name: Option<String>,
-        /// When it is due.
+        /// Time when it is due.
         at: Timestamp,
-        /// When it is due after a repair.
+        /// Time when it would be due after a repair.
         repaired_at: Timestamp,
     }
     /// An open run with deadlines that are too late.
     LateRun {
-        /// The workflow id.
+        /// Workflow id.
         workflow_id: String,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The workflow type.
+        /// Workflow type.
         workflow_type: String,
-        /// Whether it is paused. Its deadlines are then told as if it were resumed now.
+        /// True if the run is paused. Its deadlines are calculated as if it were resumed now.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
-        /// The deadlines, in the order of time.
+        /// Deadlines in order of time.
         deadlines: Vec<LateDeadline>,
     }
     /// A page of open runs with deadlines that are too late.
     LateRuns {
-        /// What the service's clock says.
+        /// Current time of the service's clock.
         now: Timestamp,
-        /// What speaks against the clock; absent if it is known to be right. Nothing is repaired meanwhile.
+        /// Reason to doubt the clock; absent if it is known to be right. Repairs are refused while the clock is in
+        /// doubt.
         doubt: Option<String>,
-        /// The runs.
+        /// Runs on this page.
         runs: Vec<LateRun>,
-        /// Number of open runs that were looked at for this page.
+        /// Number of open runs examined for this page.
         looked_at: u64,
-        /// What to pass as `page` for the next page; absent on the last one.
+        /// Value of `page` for the next page; absent on the last one.
         next_page: Option<String>,
     }
-    /// What a repair of a run's deadlines has done.
+    /// Outcome of a repair of a run's deadlines.
     RepairedDeadlines {
-        /// The workflow id.
+        /// Workflow id.
         workflow_id: String,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The first event that was recorded; absent if nothing had to be repaired.
+        /// Event id of the first recorded event; absent if nothing had to be repaired.
         event_id: Option<EventId>,
-        /// What was repaired.
+        /// Repaired deadlines.
         deadlines: Vec<LateDeadline>,
     }
-    /// A run goes on from an event of another.
+    /// Outcome of a reset.
     WasReset {
-        /// The workflow id.
+        /// Workflow id.
         workflow_id: String,
-        /// The run that goes on.
+        /// Run id of the new run.
         run_id: Uuid,
-        /// The run whose history it has.
+        /// Run id of the run whose history it continues.
         base_run_id: Uuid,
-        /// The last event of that history that it has.
+        /// Event id of the last event that it keeps of that history.
         base_event_id: EventId,
     }
-    /// Where a run comes from that began with the history of another.
+    /// Origin of a run that began with the history of another.
     BranchedFrom {
-        /// The other run.
+        /// Run id of the other run.
         run_id: Uuid,
-        /// The last of its events that this one has.
+        /// Event id of the last event that this run keeps of the other one.
         event_id: EventId,
-        /// Its workflow id, where that is another one.
+        /// Workflow id of the other run, if it is different.
         workflow_id: Option<String>,
     }
-    /// That a run is paused.
+    /// Pause of a run.
     PausedRun {
-        /// Since when.
+        /// Time of the pause.
         at: Timestamp,
-        /// Whether its clock stands still: nothing that is timed goes on.
+        /// True if the run's clock is stopped: timers and timeouts wait, too.
         stop_clocks: bool,
-        /// Its WorkflowPaused.
+        /// Event id of its WorkflowPaused.
         event_id: EventId,
-        /// Who did it.
+        /// Name of the operator.
         identity: Option<String>,
-        /// Why.
+        /// Reason for the pause.
         reason: Option<String>,
     }
-    /// That an activity is paused.
+    /// Pause of an activity.
     PausedActivity {
-        /// Since when.
+        /// Time of the pause.
         at: Timestamp,
-        /// Why, for programs.
+        /// Cause of the pause, for programs.
         cause: ActivityPausedCause,
-        /// Its ActivityPaused.
+        /// Event id of its ActivityPaused.
         event_id: EventId,
-        /// Who did it.
+        /// Name of the operator.
         identity: Option<String>,
-        /// Why, for people.
+        /// Reason for the pause, for people.
         reason: Option<String>,
     }
 }

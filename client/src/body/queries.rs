@@ -1,4 +1,4 @@
-//! Queries: what an application asks, what a decider is asked, and what both are answered.
+//! Bodies of queries: the caller's request and response, and a decider's question and result.
 
 use history::limits::KNOWN_QUERIES_MAX;
 use history::{EventId, Payload, bounded};
@@ -6,76 +6,76 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
-/// The reason with which a decider says that it knows no query of the name.
+/// Reason with which a decider reports that it has no query of the name.
 pub const UNKNOWN_QUERY: &str = "unknown-query";
 
-/// Asks a run's decider.
+/// A query to a run's decider.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueryWorkflow {
-    /// The input.
+    /// Input of the query.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
 }
 
-/// What a run's decider answered.
+/// The decider's answer to a query.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct QueryAnswer {
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The newest news that the answer reflects; also in its entity tag.
+    /// Version of the run that the answer is based on; also in the entity tag.
     pub version: EventId,
-    /// The answer; absent for `null`.
+    /// Result of the query; absent for `null`.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
 }
 
-/// A query to a decider.
+/// A query in a decider task.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskQuery {
-    /// What to answer with.
+    /// Id that identifies the query in its result.
     pub id: String,
-    /// The query's name.
+    /// Name of the query.
     pub name: String,
-    /// Its input.
+    /// Input of the query.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
 }
 
-/// What a decider says to a query.
+/// A decider's result of a query.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueryResult {
-    /// The query's id.
+    /// Id of the query.
     pub id: String,
-    /// The answer; `null` when absent.
+    /// Result; `null` by default.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
-    /// Why there is none. It fails the query and nothing else.
+    /// Reason why there is no result. It fails only this query.
     pub error: Option<QueryError>,
 }
 
-/// Why a decider has no answer to a query.
+/// Reason why a decider has no result for a query.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueryError {
-    /// Why, for programs; `unknown-query` when it knows no query of this name.
+    /// Reason, for programs; `unknown-query` if the decider has no query of this name.
     pub reason: String,
-    /// Why, for people.
+    /// Explanation, for people.
     pub message: Option<String>,
-    /// With `unknown-query`: the names that it knows; those beyond 1,000 are left out.
+    /// With `unknown-query`: names of the decider's queries. Those beyond 1,000 are dropped.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",

@@ -1,23 +1,23 @@
-//! How the service is.
+//! Bodies of the readiness check.
 
 use serde::{Deserialize, Serialize};
 
 answers! {
-    /// How a service is that takes work.
+    /// State of a service that is ready.
     Readiness {
-        /// It takes work. Where it does not, a problem says why.
+        /// True if the service accepts work. Otherwise the response is a problem with the reason.
         ready: bool,
-        /// What somebody should see to all the same; nothing where all is well.
+        /// Conditions that need an operator's attention; empty if there are none.
         warnings: Vec<ReadinessWarning>,
     }
-    /// Something that somebody should see to.
+    /// A condition that needs an operator's attention.
     ReadinessWarning {
-        /// What it is, for programs: `store-trouble`, `disk-low`, `disk-full`, `clock-doubted`, `clock-moved`, `clock-behind`, `clocks-apart`,
-        /// `zones-differ` or `file-refused`. There may be others.
+        /// Kind of condition, for programs: `store-trouble`, `disk-low`, `disk-full`, `clock-doubted`, `clock-moved`,
+        /// `clock-behind`, `clocks-apart`, `zones-differ` or `file-refused`. There may be others.
         code: String,
-        /// What is so.
+        /// Description of the condition.
         detail: String,
-        /// What to do.
+        /// Recommended next step.
         advice: String,
     }
 }

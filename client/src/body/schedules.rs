@@ -1,130 +1,132 @@
-//! Bodies of calls about schedules.
+//! Bodies of schedules.
 
 use history::{Overlap, Schedule, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
-/// Creates a schedule.
+/// A schedule to create.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateSchedule {
-    /// Its id. 1 to 256 characters.
+    /// Id of the schedule. 1 to 256 characters.
     pub schedule_id: String,
-    /// What it starts, and when.
+    /// Times, and the workflow to start.
     pub schedule: Schedule,
-    /// It begins paused.
+    /// True to create it paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
 
-/// Pauses a schedule.
+/// Pause of a schedule.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PauseSchedule {
-    /// Why. At most 256 characters.
+    /// Reason for the pause. At most 256 characters.
     pub reason: Option<String>,
 }
 
-/// Lets a schedule go on.
+/// Resumption of a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResumeSchedule {}
 
-/// Has a schedule act now.
+/// Trigger of an immediate action.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TriggerSchedule {
-    /// What to do while an earlier run is open; as the schedule says when absent.
+    /// Overlap policy for this action; that of the schedule by default.
     pub overlap: Option<Overlap>,
 }
 
-/// Has a schedule act for the times that its spec names in a span, as if they came now.
+/// Actions for the scheduled times in an interval, carried out as if these times came now.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BackfillSchedule {
-    /// The first instant of the span.
+    /// First time of the interval.
     pub from: Timestamp,
-    /// The last one.
+    /// Last time of the interval.
     pub to: Timestamp,
-    /// What to do while an earlier run is open; as the schedule says when absent.
+    /// Overlap policy for these actions; that of the schedule by default.
     pub overlap: Option<Overlap>,
 }
 
-/// An action that a schedule decided.
+/// An action of a schedule.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleAction {
-    /// 1, 2, 3, … among the actions of the schedule.
+    /// Number among the actions of the schedule: 1, 2, 3, …
     pub action: u64,
-    /// The time that the schedule names.
+    /// Time that the schedule specifies for the action.
     pub nominal_time: Timestamp,
-    /// `time`, `trigger` or `backfill`.
+    /// Cause of the action: `time`, `trigger` or `backfill`.
     pub cause: String,
-    /// When it was decided.
+    /// Time when the action was decided.
     pub at: Timestamp,
-    /// The run's workflow id, once it was started.
+    /// Workflow id of the run, once it was started.
     pub workflow_id: Option<String>,
-    /// The run, once it was started.
+    /// Run id, once the run was started.
     pub run_id: Option<Uuid>,
-    /// `starting`, `open`, how the run closed, `refused`, or `unknown` when the run was forgotten before anybody looked.
+    /// Outcome: `starting`, `open`, how the run closed, `refused`, or `unknown` if the run was deleted before its
+    /// outcome was read.
     pub outcome: String,
-    /// Why the run could not be started, or while it is `starting` why not yet: the code of the problem.
+    /// Code of the problem because of which the run was not started, or while the outcome is `starting`, not yet
+    /// started.
     pub refusal: Option<String>,
-    /// When the run closed.
+    /// Time when the run closed.
     pub closed_at: Option<Timestamp>,
 }
 
-/// What a schedule has done, and what not.
+/// Totals of a schedule since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleTotals {
-    /// Runs that were started.
+    /// Number of runs started.
     pub started: u64,
-    /// Runs that could not be started.
+    /// Number of runs that could not be started.
     pub refused: u64,
-    /// Actions that were left out because an earlier run was open.
+    /// Number of actions skipped because an earlier run was open.
     pub skipped: u64,
-    /// Times that were found too late to be made good; where there were very many, at least so many.
+    /// Number of times noticed too late to catch up; a lower bound if there were very many.
     pub missed: u64,
 }
 
-/// A schedule as it is.
+/// The state of a schedule.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DescribedSchedule {
-    /// Its id.
+    /// Id of the schedule.
     pub schedule_id: String,
-    /// What it starts, and when.
+    /// Times, and the workflow to start.
     pub schedule: Schedule,
-    /// Since when.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Since when it is paused.
+    /// Time of the pause; absent unless it is paused.
     pub paused_at: Option<Timestamp>,
-    /// Why it is paused.
+    /// Reason for the pause.
     pub pause_reason: Option<String>,
-    /// The next times, without jitter; none while it is paused.
+    /// Next times without jitter; empty while it is paused.
     pub next_times: Vec<Timestamp>,
-    /// Runs that are not known to have closed.
+    /// Number of its runs that are not known to have closed.
     pub running: u64,
-    /// Actions that wait for them to close, and that were asked for and not decided yet.
+    /// Number of actions that wait for those runs to close, or that were requested and are not decided yet.
     pub waiting: u64,
-    /// What it has done.
+    /// Totals since its creation.
     pub totals: ScheduleTotals,
-    /// The newest actions, newest first.
+    /// Recent actions, newest first.
     pub recent_actions: Vec<ScheduleAction>,
 }
 
@@ -133,36 +135,37 @@ pub struct DescribedSchedule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListedSchedule {
-    /// Its id.
+    /// Id of the schedule.
     pub schedule_id: String,
-    /// The workflow type that it starts.
+    /// Workflow type of its runs.
     pub workflow_type: String,
-    /// Whether it is paused.
+    /// True if it is paused.
     pub paused: bool,
-    /// Since when.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
-/// A page of schedules, newest first. It may be short, or empty, and still have a next one.
+/// A page of schedules, newest first. It may be short or empty and still have a next page.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Schedules {
-    /// The schedules.
+    /// Schedules on this page.
     pub schedules: Vec<ListedSchedule>,
-    /// What to give as `page` for the next page; absent on the last.
+    /// Value of `page` for the next page; absent on the last one.
     pub next_page: Option<String>,
 }
 
-/// The next times of a schedule.
+/// Next times of a schedule.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NextTimes {
-    /// In order, without jitter.
+    /// Times in order, without jitter.
     pub times: Vec<Timestamp>,
-    /// The search was broken off here, as it took too long: there may be more times after this one.
+    /// Time at which the search was aborted because it took too long; there may be later times. Absent if it was
+    /// complete.
     pub searched_until: Option<Timestamp>,
 }

@@ -1,66 +1,66 @@
-//! Who asks, what they may do, and who else may: for the console.
+//! Bodies about the caller's identity and permissions, credentials and nodes, for the console.
 
 use history::Timestamp;
 use serde::{Deserialize, Serialize};
 
 answers! {
-    /// What a credential may do. Domains are named as in the configuration: `*` is all of them.
+    /// Permissions of a credential. Domains are named as in the configuration: `*` is all of them.
     CredentialLevels {
-        /// Its name; absent where nobody is asked for a credential.
+        /// Name of the credential; absent if callers are not authenticated.
         name: Option<String>,
-        /// May do everything.
+        /// True if it may do everything.
         operator: bool,
-        /// May read the metrics.
+        /// True if it may read the metrics.
         metrics: bool,
         /// Domains in which it may read everything.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         readers: Vec<String>,
-        /// Domains in which it may read everything but payloads.
+        /// Domains in which it may read everything except payloads.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         readers_without_payloads: Vec<String>,
-        /// Domains in which it may start, read, signal, query, update, cancel and terminate.
+        /// Domains in which it may start, read, signal, query, update, cancel and terminate runs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         applications: Vec<String>,
         /// Domains that it may operate.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         operators: Vec<String>,
-        /// Task lists, as `domain/list`, where it may take and answer turns.
+        /// Task lists, as `domain/list`, from which it may take and answer turns.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         deciders: Vec<String>,
-        /// Task lists where it may take and answer activities.
+        /// Task lists, as `domain/list`, from which it may take and answer activities.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runners: Vec<String>,
     }
-    /// Who asks.
+    /// Identity and permissions of the caller.
     SessionInfo {
-        /// What they may do.
+        /// Permissions of the caller.
         may: CredentialLevels,
-        /// Of a session: what to send as `baton-csrf` with whatever changes something.
+        /// Value of the `baton-csrf` header for requests that change something; only in a session.
         csrf_token: Option<String>,
-        /// Of a session: it is good until then at the latest.
+        /// Latest time at which the session expires; only in a session.
         expires_at: Option<Timestamp>,
     }
-    /// The credentials in force, without what they are known by.
+    /// Credentials in force, without their secrets.
     CredentialList {
-        /// By name. Issuers of tokens and their callers are not among them.
+        /// Credentials by name, without token issuers and the callers that they vouch for.
         credentials: Vec<CredentialLevels>,
     }
-    /// A node over a store that several share.
+    /// A node over a shared store.
     ListedNode {
-        /// Its address.
+        /// Address of the node.
         address: String,
-        /// Whether it is the one that answers.
+        /// True for the node that responds.
         answers: bool,
-        /// Its version; absent where it has not said it.
+        /// Version of the node; absent if the node has not reported it.
         version: Option<String>,
-        /// How many shards of what falls due it looks after: timers, timeouts and what is to be done again of their runs.
+        /// Number of shards of the due index that the node handles. They contain timers, timeouts and retries.
         due_shards: u32,
     }
-    /// The nodes over the store.
+    /// Nodes over the store.
     NodeList {
-        /// Those that are alive, as far as the one knows that answers, by address; none where the store is not shared.
+        /// Live nodes by address, as known to the node that responds; empty if the store is not shared.
         nodes: Vec<ListedNode>,
-        /// How many shards there are of what falls due; the nodes share them.
+        /// Total number of shards of the due index.
         due_shards: u32,
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks: polls, what they hand out, and the answers.
+//! Bodies of polls, of the tasks that they return, and of the answers to tasks.
 
 use history::bounded;
 use history::event::ActivityTimeouts;
@@ -10,204 +10,217 @@ use uuid::Uuid;
 use super::{QueryResult, TaskQuery, TaskUpdate, UpdateResult};
 
 bodies! {@request
-    /// Polls for a decider task.
+    /// A poll for a decider task.
     PollDecider {
-        /// Who polls; shown in the history.
+        /// Name of the poller; shown in the history.
         identity: Option<String>,
-        /// Which events come with a task: `full` for the whole history, `window` for those since the last completed
-        /// turn; `window` when absent.
+        /// Events that come with a task: `full` for the whole history, `window` (the default) for those since the
+        /// last completed turn.
         history: Option<TaskHistory>,
-        /// The most events that come with a task; 10,000 when absent or more.
+        /// Maximum number of events that come with a task. The default and the maximum are 10,000.
         max_events: Option<usize>,
-        /// This decider answers queries. Without it a task brings none, and none comes that only asks.
+        /// True if this decider answers queries. Otherwise its tasks contain none, and it gets no query-only tasks.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
-        /// The most updates that a task may ask this decider to judge; none when absent. A decider whose verdict on one depends
-        /// on another takes 1.
+        /// Maximum number of updates in a task for this decider to judge; 0 by default. Use 1 if the verdict on an
+        /// update depends on another one.
         updates: Option<usize>,
-        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 characters.
+        /// Unique id of this poll, with which it can be repeated if its response is lost. At most 256 characters.
         poll_id: Option<String>,
-        /// Which try of the poll this is, 1 to 32; 1 when absent. A later one says that the answers to all before it were lost, and
-        /// gets the task that had been started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. A later attempt states that the responses to
+        /// all earlier ones were lost, and returns the task that was started for one of them.
         attempt: Option<u32>,
     }
-    /// Polls for an activity task.
+    /// A poll for an activity task.
     PollActivity {
-        /// Who polls; shown in the history.
+        /// Name of the poller; shown in the history.
         identity: Option<String>,
-        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 characters.
+        /// Unique id of this poll, with which it can be repeated if its response is lost. At most 256 characters.
         poll_id: Option<String>,
-        /// Which try of the poll this is, 1 to 32; 1 when absent. A later one says that the answers to all before it were lost, and
-        /// gets the task that had been started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. A later attempt states that the responses to
+        /// all earlier ones were lost, and returns the task that was started for one of them.
         attempt: Option<u32>,
     }
-    /// A decider's answer.
+    /// A decider's answer to a turn.
     CompleteTurn {
-        /// What to do, in order; nothing when empty. At most 2,500.
+        /// Decisions in the order in which they are applied; may be empty. At most 2,500.
         #[serde(default, deserialize_with = "bounded::list::<DECISIONS_MAX, _, _>")]
         #[at_most(DECISIONS_MAX)]
         decisions: Vec<Decision>,
-        /// What the decider wants to be told on the next turn. At most 32 KiB.
+        /// Context to return to the decider with the next turn. At most 32 KiB.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
-        /// The signals that the run now waits for, by name; `baton.cancel` for a cancel request. A run that waits for nothing
-        /// at all is flagged as stuck. At most 32.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<AWAITING_MAX, _, _>")]
+        /// Names of the signals that the run now awaits; `baton.cancel` for a cancel request. A run that has nothing
+        /// open and awaits nothing is flagged as stuck. At most 32.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<AWAITING_MAX, _, _>"
+        )]
         #[at_most(AWAITING_MAX)]
         awaiting: Vec<String>,
-        /// What it says to the task's queries, from the state after these decisions. At most 1,000.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<QUERY_RESULTS_MAX, _, _>")]
+        /// Results of the task's queries, based on the state after these decisions. At most 1,000.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<QUERY_RESULTS_MAX, _, _>"
+        )]
         #[at_most(QUERY_RESULTS_MAX)]
         query_results: Vec<QueryResult>,
-        /// What it says to the task's updates, and to updates that earlier turns accepted. Recorded together with the decisions.
-        /// At most 1,064.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<UPDATE_RESULTS_MAX, _, _>")]
+        /// Results of the task's updates, and of updates that earlier turns accepted. They are recorded together with
+        /// the decisions. At most 1,064.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<UPDATE_RESULTS_MAX, _, _>"
+        )]
         #[at_most(UPDATE_RESULTS_MAX)]
         update_results: Vec<UpdateResult>,
     }
-    /// Gives a turn back.
+    /// A turn that the decider gives back.
     FailTurn {
-        /// Why. At most 256 characters.
+        /// Reason for the failure. At most 256 characters.
         reason: Option<String>,
-        /// More of it.
+        /// Details of the failure.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     }
-    /// The activity is done.
+    /// Successful completion of an activity.
     SucceedActivity {
-        /// The result.
+        /// Result of the activity.
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
     }
-    /// The activity could not be done.
+    /// Failure of an activity.
     FailActivity {
-        /// Why, for programs. 1 to 256 characters.
+        /// Reason for the failure, for programs. 1 to 256 characters.
         reason: String,
-        /// Why, for people and programs.
+        /// Details of the failure, for people and programs.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Another try cannot help.
+        /// True if another attempt cannot succeed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         non_retryable: bool,
-        /// Try again after this long, where the activity has a retry policy; as the policy says when absent.
+        /// Delay before the next attempt, if the activity has a retry policy; the delay of the policy by default.
         retry_after: Option<Duration>,
     }
-    /// The activity stopped, as it was asked to.
+    /// Confirmation that an activity stopped after a cancel request.
     CancelActivity {
-        /// What was done.
+        /// Details of what was done before the stop.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     }
-    /// The activity is alive.
+    /// A runner's report that it is still working on an activity.
     Heartbeat {
-        /// How far it is; recorded if it times out.
+        /// Progress of the activity; recorded if the activity times out.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     }
 }
 
 answers! {
-    /// A turn to be decided.
+    /// A turn for a decider.
     DeciderTask {
-        /// What to answer with.
+        /// Token that identifies the turn in its answer.
         token: String,
-        /// The domain.
+        /// Domain of the run.
         domain: String,
-        /// The workflow id.
+        /// Workflow id of the run.
         workflow_id: String,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The workflow type.
+        /// Workflow type of the run.
         workflow_type: String,
-        /// The task list that it was taken from.
+        /// Task list from which the turn was taken.
         task_list: String,
-        /// 1, and one more for every turn in a row that failed or timed out before it.
+        /// Number of this attempt of the turn: 1, plus one for each preceding turn that failed or timed out in a row.
         attempt: u32,
-        /// The turn's DeciderStarted, the newest event that its decider may see.
+        /// Event id of the turn's DeciderStarted, the newest event that the decider may see.
         started_event_id: EventId,
-        /// The DeciderStarted of the last completed turn; 0 when there is none.
+        /// Event id of the DeciderStarted of the last completed turn; 0 if there is none.
         previous_started_event_id: EventId,
-        /// The events, oldest first: the window, or with `history: "full"` the history from its first event on. They
-        /// end after 10,000 events and after about 4 MiB.
+        /// Events, oldest first: the window, or with `history: "full"` the history from its first event. At most
+        /// 10,000 events and about 4 MiB.
         events: Vec<Event>,
-        /// With `history: "full"`, when not all events fit: the `after` of the next page of `GET
-        /// /v1/decider-tasks/{token}/history`. Absent when `events` is the whole history.
+        /// With `history: "full"`, if not all events fit: value of `after` for the next page of `GET
+        /// /v1/decider-tasks/{token}/history`. Absent if `events` is the whole history.
         next: Option<EventId>,
-        /// What the last completed turn left.
+        /// Context that the last completed turn returned.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
-        /// What the run is asked, to be answered with the turn.
+        /// Queries to answer with the turn.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         queries: Vec<TaskQuery>,
-        /// There is nothing to decide, only `queries` to answer: no turn was started, `startedEventId` is the run's newest
-        /// event, and decisions are refused.
+        /// True if there is nothing to decide, only `queries` to answer. No turn was started, `startedEventId` is the
+        /// run's newest event, and decisions are refused.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         only_asks: bool,
-        /// Updates to be judged with the turn, in this order.
+        /// Updates to judge with the turn, in this order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<TaskUpdate>,
-        /// The turn is made for its updates alone. Its last two events are not recorded yet, and will be together with the answer
-        /// if that accepts or decides something; if not, nothing is.
+        /// True if the turn exists only for its updates. Its last two events are not recorded yet. They are recorded
+        /// together with the answer if that accepts an update or contains decisions, and otherwise dropped.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         speculative: bool,
-        /// What the decider is below, in the trace of the run, as W3C's `traceparent`; absent where the run belongs to none.
+        /// Parent span for the decider in the run's trace, as a W3C `traceparent`; absent if the run has no trace.
         traceparent: Option<Traceparent>,
-        /// What vendors say of that trace, as W3C's `tracestate`.
+        /// Vendor data of that trace, as a W3C `tracestate`.
         tracestate: Option<String>,
     }
-    /// An activity to be done.
+    /// An activity for a runner.
     ActivityTask {
-        /// What to answer with.
+        /// Token that identifies the activity in its answer.
         token: String,
-        /// The domain.
+        /// Domain of the run.
         domain: String,
-        /// The workflow id.
+        /// Workflow id of the run.
         workflow_id: String,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The workflow type.
+        /// Workflow type of the run.
         workflow_type: String,
-        /// The task list that it was taken from.
+        /// Task list from which the activity was taken.
         task_list: String,
-        /// The decider's name for it.
+        /// Name of the activity, chosen by the decider.
         activity_id: String,
-        /// What to do.
+        /// Type of the activity.
         activity_type: String,
-        /// Its ActivityScheduled.
+        /// Event id of its ActivityScheduled.
         scheduled_event_id: EventId,
-        /// Its ActivityStarted; absent with a retry policy, which has it recorded only when the activity closes.
+        /// Event id of its ActivityStarted; absent with a retry policy, because the event is then recorded only when
+        /// the activity closes.
         started_event_id: Option<EventId>,
-        /// Which try it is: 1, 2, 3, …
+        /// Number of this attempt: 1, 2, 3, …
         attempt: u32,
-        /// What the last heartbeat of an earlier try said.
+        /// Details of the last heartbeat of an earlier attempt.
         #[serde(default, deserialize_with = "history::payload_present")]
         heartbeat_details: Option<Payload>,
-        /// The input.
+        /// Input of the activity.
         #[serde(default, deserialize_with = "history::payload_present")]
         input: Option<Payload>,
-        /// Its timeouts.
+        /// Timeouts of the activity.
         timeouts: ActivityTimeouts,
-        /// What the runner is below, in the trace of the run, as W3C's `traceparent`; absent where the run belongs to none.
+        /// Parent span for the runner in the run's trace, as a W3C `traceparent`; absent if the run has no trace.
         traceparent: Option<Traceparent>,
-        /// What vendors say of that trace, as W3C's `tracestate`.
+        /// Vendor data of that trace, as a W3C `tracestate`.
         tracestate: Option<String>,
     }
-    /// A decision that was recorded and is probably not meant.
+    /// A decision that was recorded and is probably a mistake.
     Warning {
-        /// What it is, for programs: `activity-repeated`.
+        /// Kind of warning, for programs: `activity-repeated`.
         code: String,
-        /// What it is, for people.
+        /// Description of the warning, for people.
         detail: String,
-        /// What to do, for people.
+        /// Recommended next step, for people.
         advice: String,
-        /// The activity.
+        /// Name of the activity.
         activity_id: Option<String>,
-        /// The event that the decision led to.
+        /// Event id of the event that the decision caused.
         event_id: EventId,
     }
-    /// The answer to a heartbeat.
+    /// The response to a heartbeat.
     Beaten {
-        /// The activity should stop.
+        /// True if the activity should stop.
         cancel_requested: bool,
     }
 }
@@ -215,93 +228,93 @@ answers! {
 answers! {
     /// Acknowledgment of a recorded answer to a task.
     Answered {
-        /// Decisions that were recorded and are probably not meant.
+        /// Decisions that were recorded and are probably mistakes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Warning>,
     }
 }
 
-/// Which events come with a decider task.
+/// Events that come with a decider task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TaskHistory {
-    /// The window: from the DeciderStarted of the last completed turn on.
+    /// The window: events from the DeciderStarted of the last completed turn.
     #[default]
     Window,
-    /// The whole history, page by page where it is long.
+    /// The whole history, in pages if it is long.
     Full,
 }
 
 answers! {
-    /// Somebody who polls a task list, or did so in the last five minutes.
+    /// A poller of a task list that is polling, or polled in the last five minutes.
     ListPoller {
-        /// Who, as they said with the poll.
+        /// Identity that the poller sent.
         identity: Option<String>,
-        /// The name of their credential.
+        /// Name of the poller's credential.
         by: Option<String>,
-        /// Polls of theirs that are under way.
+        /// Number of polls in progress.
         polls: u64,
-        /// Since when they poll, with pauses of at most five minutes.
+        /// Time since which it has polled with pauses of at most five minutes.
         since: Timestamp,
-        /// When the last of their polls ended; absent while one is under way.
+        /// Time when its last poll ended; absent while one is in progress.
         last_polled_at: Option<Timestamp>,
     }
-    /// What the node that answers knows of a task list.
+    /// A task list, as known to the node that responds.
     ListedTaskList {
-        /// Its name.
+        /// Name of the task list.
         name: String,
-        /// Whether deciders poll it: `decider`, or runners: `activity`. Lists of both kinds may have the same name.
+        /// Kind of its tasks: `decider` or `activity`. Lists of both kinds may have the same name.
         kind: String,
-        /// Tasks that wait in memory; queries and updates that wait for a task of their own are not among them.
+        /// Number of tasks waiting in memory, without queries and updates that wait for a separate task.
         waiting: u64,
-        /// Whether more tasks wait in the store alone.
+        /// True if further tasks are waiting only in the store.
         more_waiting: bool,
-        /// Since when the task that has waited longest waits, as far as it is known.
+        /// Time since which the oldest task has been waiting, if it is known.
         oldest_since: Option<Timestamp>,
-        /// Tasks that somebody has, of those that were handed out since the service started; absent where several nodes share a
-        /// store.
+        /// Number of tasks that pollers hold, of those dispatched since the service started; absent if several nodes
+        /// share a store.
         in_flight: Option<u64>,
-        /// Tasks that were handed out in the last minute, about.
+        /// Approximate number of tasks dispatched in the last minute.
         handed_out_last_minute: u64,
-        /// Polls that are under way.
+        /// Number of polls in progress.
         polls: u64,
-        /// Who polls it, or did in the last five minutes: twenty at most, those who poll now first.
+        /// Pollers that are polling, or polled in the last five minutes; the polling ones first. At most 20.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pollers: Vec<ListPoller>,
-        /// Other nodes over the same store where somebody polls it.
+        /// Addresses of other nodes over the same store with pollers of this list.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         polled_at: Vec<String>,
-        /// Since when nobody polls it: the end of the last poll, or the start of the service where none is known; absent while somebody
-        /// polls.
+        /// Time since which the list has had no poller: the end of the last poll, or the start of the service if no
+        /// poll is known. Absent while a poll is in progress.
         unpolled_since: Option<Timestamp>,
-        /// The tasks that are handed out next, in that order, a hundred at most: where one list is asked for.
+        /// Next tasks to dispatch, in that order; only in the description of a single list. At most 100.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         next: Vec<ListedTask>,
     }
-    /// A task that waits.
+    /// A waiting task.
     ListedTask {
-        /// Of which workflow.
+        /// Workflow id of its run.
         workflow_id: String,
-        /// Of which run.
+        /// Run id.
         run_id: Uuid,
-        /// The event that made it.
+        /// Event id of the event that created the task.
         scheduled_event_id: EventId,
-        /// Those of higher ones are taken first.
+        /// Priority; tasks with higher values are dispatched first.
         priority: i32,
-        /// Since when it waits to be taken, where that is known.
+        /// Time since which the task has been waiting, if it is known.
         since: Option<Timestamp>,
     }
     /// Task lists of a domain.
     ListedTaskLists {
-        /// By name, of one name the deciders' first.
+        /// Task lists by name; deciders before runners if two have the same name.
         task_lists: Vec<ListedTaskList>,
-        /// The node that answers, where several share a store.
+        /// Address of the node that responds, if several share a store.
         node: Option<String>,
-        /// Whether there are more lists in memory than were looked at.
+        /// True if there are more lists in memory than were examined.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
-        /// Leads to the next page; absent on the last one.
+        /// Value of `page` for the next page; absent on the last one.
         next_page: Option<String>,
     }
 }

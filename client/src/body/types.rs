@@ -1,22 +1,22 @@
-//! Registered types of workflows and activities.
+//! Bodies of registered workflow and activity types.
 
 use history::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Registers a type.
+/// A type to register.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisterTypeWith{D}"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegisterType<D: Default> {
-    /// Its name, without a slash. 1 to 256 characters.
+    /// Name without a slash. 1 to 256 characters.
     pub name: String,
-    /// Its version, without a slash; starts and decisions name both together, as `name/version`.
+    /// Version without a slash. Starts and decisions refer to the type as `name/version`.
     pub version: Option<String>,
-    /// What it is for. At most 4,096 bytes.
+    /// Description. At most 4,096 bytes.
     pub description: Option<String>,
-    /// What applies where a start or a decision does not say.
+    /// Default values for starts or decisions with this type.
     #[serde(default)]
     pub defaults: D,
 }
@@ -27,19 +27,19 @@ pub struct RegisterType<D: Default> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisteredTypeWith{D}"))]
 #[serde(rename_all = "camelCase")]
 pub struct RegisteredType<D> {
-    /// Its name and version together, as starts and decisions name it.
+    /// Name and version as used by starts and decisions.
     pub r#type: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: Option<String>,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// Since when.
+    /// Time of the registration.
     pub created_at: Timestamp,
-    /// Since when nothing new of it is to begin; absent while it is in use.
+    /// Time of the deprecation, after which the type cannot be used for new work; absent while it is in use.
     pub deprecated_at: Option<Timestamp>,
-    /// What applies where a start or a decision does not say.
+    /// Default values for starts or decisions with this type.
     pub defaults: D,
 }
 
@@ -49,24 +49,24 @@ pub struct RegisteredType<D> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListedType {
-    /// Its name and version together.
+    /// Name and version as used by starts and decisions.
     pub r#type: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: Option<String>,
-    /// Whether it is deprecated.
+    /// True if the type is deprecated.
     pub deprecated: bool,
 }
 
-/// Registered types.
+/// A page of registered types.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Types {
-    /// By name.
+    /// Types by name.
     pub types: Vec<ListedType>,
-    /// The next page's `after`; absent on the last.
+    /// Value of `after` for the next page; absent on the last one.
     pub next: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Updates: what an application asks for, what a decider is asked to judge, and what both are answered.
+//! Bodies of updates: the caller's request and response, and a decider's request and verdict.
 
 use history::{EventId, Payload, UpdateAnswer, Verdict};
 use serde::{Deserialize, Serialize};
@@ -7,102 +7,103 @@ use uuid::Uuid;
 
 use super::StartWorkflow;
 
-/// Asks a run's decider to take an update.
+/// An update for a run's decider.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateWorkflow {
-    /// What it says.
+    /// Input of the update.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
-    /// Your name for this one update, 1 to 256 characters: with it, asking again within a day gets the first answer. The
-    /// `Idempotency-Key` when absent, and without one a name that nobody knows.
+    /// Id of this update, 1 to 256 characters. Repeating it within a day returns the first answer. Defaults to the
+    /// `Idempotency-Key`, and without one to a random id.
     pub update_id: Option<String>,
-    /// Who asks; shown in the history.
+    /// Name of the caller; shown in the history.
     pub identity: Option<String>,
-    /// Starts the run unless one of its workflow id is open, so that its first turn judges the update. Its `workflowId` is the
-    /// one in the path; `use-existing` is its conflict policy when absent. A run that was started stays, whatever becomes of
-    /// the update.
+    /// Run to start if the workflow id has no open run, so that its first turn judges the update. Its `workflowId` is
+    /// the one in the path, and its conflict policy is `use-existing` by default. The run stays open even if the
+    /// update is rejected.
     pub start: Option<Box<StartWorkflow>>,
 }
 
-/// What came of an update that was accepted.
+/// The outcome of an accepted update.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Updated {
-    /// The name of this update.
+    /// Id of the update.
     pub update_id: String,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// Whether this very call has started the run.
+    /// True if this request started the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
-    /// Its UpdateCompleted; while it is not done its UpdateAccepted.
+    /// Event id of its UpdateCompleted, or of its UpdateAccepted until then.
     pub event_id: EventId,
-    /// Whether it is done. One that is not was accepted, and a later turn will answer: ask again with the same `updateId`.
+    /// True if the update is completed. Otherwise it was accepted and a later turn will complete it: send the request
+    /// again with the same `updateId`.
     pub done: bool,
-    /// The run's version once it was done; also in the entity tag.
+    /// Version of the run after the completion; also in the entity tag.
     pub version: Option<EventId>,
-    /// The decider's answer.
+    /// Result of the update.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
 }
 
-/// An update that a decider is asked to judge.
+/// An update for a decider to judge.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskUpdate {
-    /// What to answer with: the caller's name for it.
+    /// Id of the update; identifies it in its result.
     pub id: String,
-    /// What kind of update it is.
+    /// Name of the update.
     pub name: String,
-    /// What it says.
+    /// Input of the update.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
-    /// Who asks.
+    /// Name of the caller.
     pub identity: Option<String>,
 }
 
-/// What a decider says to an update: exactly one of `accepted`, `rejected`, `later` and `failed`.
+/// A decider's verdict on an update: exactly one of `accepted`, `rejected`, `later` and `failed`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateResult {
-    /// The update's id.
+    /// Id of the update.
     pub id: String,
-    /// It is accepted and done; this is the answer, which may be `null`.
+    /// Result of an update that is accepted and completed; may be `null`.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub accepted: Option<Payload>,
-    /// It is rejected, and nothing of it is recorded.
+    /// Reason for rejecting the update. Nothing is recorded.
     pub rejected: Option<Rejection>,
-    /// It is accepted, by this turn or an earlier one, and could not be done; that is recorded.
+    /// Reason why an update failed that this turn or an earlier one accepted. The failure is recorded.
     pub failed: Option<Rejection>,
-    /// It is accepted, and a later turn will answer.
+    /// True if the update is accepted and a later turn will complete it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub later: bool,
 }
 
-/// Why an update is rejected, or has failed.
+/// Reason why an update was rejected or failed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rejection {
-    /// Why, for programs. 1 to 256 characters.
+    /// Reason, for programs. 1 to 256 characters.
     pub reason: String,
-    /// Why, for people and programs.
+    /// Details, for people and programs.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub details: Option<Payload>,
 }
 
 impl UpdateResult {
-    /// The answer, taken apart; `None` when it is not exactly one.
+    /// Returns the verdict, or `None` unless exactly one is present.
     pub fn answer(self) -> Option<UpdateAnswer> {
         let verdict = match (self.accepted, self.rejected, self.failed, self.later) {
             (Some(result), None, None, false) => Verdict::Done { result: Some(result) },

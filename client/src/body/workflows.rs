@@ -1,4 +1,4 @@
-//! Runs: starting them, asking things of them, and what is told of them.
+//! Bodies of calls about runs: starting and changing them, and reading their state.
 
 use std::collections::BTreeMap;
 
@@ -11,249 +11,250 @@ use uuid::Uuid;
 use super::{BranchedFrom, PausedActivity, PausedRun};
 
 bodies! {@request
-    /// Signals a run.
+    /// A signal to a run.
     SignalWorkflow {
-        /// What the signal says.
+        /// Input of the signal.
         #[serde(default, deserialize_with = "history::payload_present")]
         input: Option<Payload>,
-        /// Who asks.
+        /// Name of the caller; shown in the history.
         identity: Option<String>,
     }
-    /// Asks for a run to be canceled.
+    /// A request to cancel a run.
     CancelWorkflow {
-        /// Why. At most 256 characters.
+        /// Reason for the request. At most 256 characters.
         reason: Option<String>,
-        /// Who asks.
+        /// Name of the caller; shown in the history.
         identity: Option<String>,
     }
-    /// Ends a run.
+    /// Termination of a run.
     TerminateWorkflow {
-        /// Why. At most 256 characters.
+        /// Reason for the termination. At most 256 characters.
         reason: Option<String>,
-        /// More of it.
+        /// Details of the termination.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Who asks.
+        /// Name of the caller; shown in the history.
         identity: Option<String>,
     }
 }
 
 answers! {
-    /// A run that was started.
+    /// A started run.
     Started {
-        /// The workflow id.
+        /// Workflow id.
         workflow_id: String,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The run was open already, and is used instead of a new one.
+        /// True if the run was already open and is used instead of a new one.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         existing: bool,
-        /// How it ended, where that was waited for and came in time.
+        /// Outcome of the run, if the caller waited for it and it closed in time.
         closed: Option<RunResult>,
     }
-    /// A request that was recorded.
+    /// A recorded request.
     Recorded {
-        /// The first event that it caused.
+        /// Event id of the first event that the request caused.
         event_id: EventId,
-        /// On this run.
+        /// Run id.
         run_id: Uuid,
     }
     /// A run in a list.
     Listed {
-        /// The workflow id.
+        /// Workflow id.
         workflow_id: String,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The workflow type.
+        /// Workflow type.
         workflow_type: String,
-        /// Whether it is open, and how it closed.
+        /// Status of the run: open, or how it closed.
         status: Status,
-        /// When it started.
+        /// Time when it started.
         started_at: Timestamp,
-        /// When it closed.
+        /// Time when it closed.
         closed_at: Option<Timestamp>,
-        /// Its tags.
+        /// Tags.
         tags: Vec<String>,
-        /// Reason that it failed or was terminated with; of a run that timed out, which timeout. Absent if the run closed under a
-        /// version that did not store it in lists.
+        /// Reason for its failure or termination; the name of the timeout for a run that timed out. Absent if the run
+        /// closed under a version that did not store reasons in lists.
         reason: Option<String>,
-        /// First line of the closing event's details, at most 120 characters. Only for callers who may see payloads.
+        /// First line of the closing event's details, at most 120 characters. Only for callers that may see payloads.
         details_line: Option<String>,
-        /// Nothing will ever wake it but its execution timeout.
+        /// True if only its execution timeout can wake it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stuck: bool,
-        /// An activity of it is paused and waits for somebody.
+        /// True if one of its activities is paused and waits for an operator.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         blocked: bool,
-        /// It is paused.
+        /// True if the run is paused.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
-        /// Its turns were given back or timed out at least twice in a row.
+        /// True if its turns failed or timed out at least twice in a row.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         failing: bool,
-        /// An activity of it is past its first try.
+        /// True if one of its activities is past its first attempt.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         retrying: bool,
-        /// An activity of it was scheduled again, with the same type and input, after it had succeeded.
+        /// True if one of its activities was scheduled again, with the same type and input, after it had succeeded.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeating: bool,
     }
-    /// A page of runs. It may be short, or empty, and still have a next one.
+    /// A page of runs. It may be short or empty and still have a next page.
     Workflows {
-        /// The runs.
+        /// Runs on this page.
         workflows: Vec<Listed>,
-        /// What to give as `page` for the next page; absent on the last.
+        /// Value of `page` for the next page; absent on the last one.
         next_page: Option<String>,
-        /// How many runs were looked at for this page, those that the filter keeps out, too.
+        /// Number of runs examined for this page, including those that the filter excludes.
         #[serde(default)]
         looked_at: u64,
     }
-    /// How many runs there are.
+    /// Number of runs.
     Count {
-        /// So many.
+        /// Number of runs that match.
         count: u64,
-        /// There are more runs than were looked at: the numbers are least ones.
+        /// True if not all runs were examined; the numbers are then lower bounds.
         truncated: bool,
-        /// How many of them stand how, by the words that `status` takes; `open` counts those here to which no other word applies, so that
-        /// the numbers add up to `count`. Words without a run are absent.
+        /// Number of runs for each value of `status`; values without runs are absent. Runs are counted as `open` only
+        /// if no other value applies to them, so that the numbers add up to `count`.
         #[serde(default)]
         by_status: BTreeMap<String, u64>,
     }
-    /// Something that time will do to a run.
+    /// A scheduled deadline of a run.
     Deadline {
-        /// When.
+        /// Time when it is due.
         at: Timestamp,
-        /// What: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
+        /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
         what: String,
-        /// The event that set it.
+        /// Event id of the event that set it.
         scheduled_event_id: Option<EventId>,
-        /// The name of the activity or timer.
+        /// Name of the activity or timer.
         name: Option<String>,
     }
     /// An open activity.
     OpenActivity {
-        /// The decider's name for it.
+        /// Name of the activity, chosen by the decider.
         activity_id: String,
-        /// Its type.
+        /// Type.
         activity_type: String,
-        /// Its task list.
+        /// Task list.
         task_list: String,
-        /// Its ActivityScheduled.
+        /// Event id of its ActivityScheduled.
         scheduled_event_id: EventId,
-        /// When it was scheduled.
+        /// Time when it was scheduled.
         scheduled_at: Timestamp,
-        /// When a runner took it; absent while it waits for one.
+        /// Time when a runner took it; absent while it waits for one.
         started_at: Option<Timestamp>,
-        /// Which try it is in, or waits for: 1, 2, 3, …
+        /// Number of the current or next attempt: 1, 2, 3, …
         attempt: u32,
-        /// How many tries its retry policy allows; absent without a limit or a policy.
+        /// Maximum number of attempts of its retry policy; absent without a limit or a policy.
         maximum_attempts: Option<u32>,
-        /// When it may be tried again, while it waits for that.
+        /// Earliest time of the next attempt, while it waits for that.
         next_try_at: Option<Timestamp>,
-        /// How the newest try ended that was followed by another.
+        /// Outcome of the last attempt that was followed by another.
         last_failure: Option<LastFailure>,
-        /// Whether it was asked to stop.
+        /// True if its cancellation was requested.
         cancel_requested: bool,
-        /// That it is paused: not handed out until somebody retries, resumes, completes or fails it.
+        /// Pause of the activity; absent unless it is paused. It is not dispatched until an operator retries,
+        /// resumes, completes or fails it.
         paused: Option<PausedActivity>,
-        /// When its runner last gave a sign of life.
+        /// Time of its runner's last heartbeat.
         last_heartbeat_at: Option<Timestamp>,
     }
     /// An open timer.
     OpenTimer {
-        /// Its name.
+        /// Name of the timer.
         timer_id: String,
-        /// Its TimerScheduled.
+        /// Event id of its TimerScheduled.
         scheduled_event_id: EventId,
-        /// When it expires.
+        /// Time when it expires.
         expires_at: Timestamp,
     }
-    /// An update that was accepted and not answered yet.
+    /// An update that was accepted and is not yet completed.
     OpenUpdate {
-        /// The caller's name for it.
+        /// Id of the update.
         update_id: String,
-        /// What kind of update it is.
+        /// Name of the update.
         name: String,
-        /// Its UpdateAccepted.
+        /// Event id of its UpdateAccepted.
         accepted_event_id: EventId,
-        /// When it was accepted.
+        /// Time when it was accepted.
         accepted_at: Timestamp,
     }
     /// A child that is not known to have closed.
     OpenChild {
-        /// Its workflow id.
+        /// Workflow id of the child.
         workflow_id: String,
-        /// Its ChildScheduled.
+        /// Event id of its ChildScheduled.
         scheduled_event_id: EventId,
-        /// Its ChildStarted.
+        /// Event id of its ChildStarted.
         started_event_id: Option<EventId>,
-        /// What becomes of it when this run closes first.
+        /// Action on the child if this run closes first.
         child_policy: ChildPolicy,
     }
     /// The state of a run.
     Described {
-        /// The workflow id.
+        /// Workflow id.
         workflow_id: String,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The workflow type.
+        /// Workflow type.
         workflow_type: String,
-        /// The task list of its deciders.
+        /// Task list of its deciders.
         task_list: String,
-        /// Whether it is open, and how it closed.
+        /// Status of the run: open, or how it closed.
         status: Status,
-        /// When it started.
+        /// Time when it started.
         started_at: Timestamp,
-        /// When it closed.
+        /// Time when it closed.
         closed_at: Option<Timestamp>,
-        /// Reason that it failed or was terminated with; of a run that timed out, which timeout.
+        /// Reason for its failure or termination; the name of the timeout for a run that timed out.
         reason: Option<String>,
-        /// First line of the closing event's details, at most 120 characters. Only for callers who may see payloads.
+        /// First line of the closing event's details, at most 120 characters. Only for callers that may see payloads.
         details_line: Option<String>,
-        /// From start to close, at most, of all runs that go on for each other.
+        /// Maximum time from the start to the close, including all runs that continue it.
         execution_timeout: Duration,
-        /// From start to close of this run, at most.
+        /// Maximum time from the start to the close of this run only.
         run_timeout: Option<Duration>,
-        /// The run that this one goes on for, or tries again.
+        /// Run id of the run that this one continues or retries.
         continued_from: Option<Uuid>,
-        /// Whether and when the workflow is tried again after it failed or took too long.
+        /// Retry policy for a workflow that fails or times out.
         retry: Option<RetryPolicy>,
-        /// With a retry policy: which try this run is, 1, 2, 3, …
+        /// Number of the attempt, with a retry policy: 1, 2, 3, …
         attempt: Option<u32>,
-        /// When this try begins, while it waits for that.
+        /// Time when this attempt begins, while it waits for that.
         next_try_at: Option<Timestamp>,
-        /// The run that tries again, when this one failed or took too long and has one.
+        /// Run id of the retry, if this run failed or timed out and is retried.
         retried_as: Option<Uuid>,
-        /// The run that goes on from an earlier event of this one, or of one before it, since this one was reset.
+        /// Run id of the run that continues from an earlier event, if this run was reset.
         reset_as: Option<Uuid>,
-        /// The run whose history this one began with, where it goes on from an event of another.
+        /// Origin of the run, if it began with the history of another.
         branched_from: Option<BranchedFrom>,
-        /// Its tags.
+        /// Tags.
         tags: Vec<String>,
-        /// Whether somebody asked for it to be canceled.
+        /// True if its cancellation was requested.
         cancel_requested: bool,
-        /// Nothing will ever wake it but its execution timeout: no turn, activity or timer is open, and its last turn named
-        /// no signal that it waits for.
+        /// True if only its execution timeout can wake it: no turn, activity or timer is open, and its last turn
+        /// awaits no signal.
         stuck: bool,
-        /// An activity of it is paused and waits for somebody.
+        /// True if one of its activities is paused and waits for an operator.
         #[serde(default)]
         blocked: bool,
-        /// An activity of it is past its first try; `openActivities` says which.
+        /// True if one of its activities, as listed in `openActivities`, is past its first attempt.
         #[serde(default)]
         retrying: bool,
-        /// That activities of it were scheduled again, with the same type and input, after they had succeeded.
+        /// Activities that were scheduled again, with the same type and input, after they had succeeded.
         repeating: Option<RepeatedActivities>,
-        /// That deciders fail at it: its turns were given back or timed out at least twice in a row.
+        /// Failures of its deciders; present if its turns failed or timed out at least twice in a row.
         failing: Option<FailingTurns>,
-        /// That it is paused: nothing of it is handed out.
+        /// Pause of the run; absent unless it is paused. None of its tasks is dispatched.
         paused: Option<PausedRun>,
-        /// The signals that its last turn said it waits for; `baton.cancel` for a cancel request.
+        /// Names of the signals that its last turn awaits; `baton.cancel` for a cancel request.
         awaiting: Vec<String>,
-        /// The newest event that is news; also in its entity tag.
+        /// Version of the run; also in the entity tag.
         version: EventId,
-        /// The newest event.
+        /// Event id of the newest event.
         history_length: EventId,
-        /// `none`, `waiting` for a decider, or `started` by one.
+        /// State of its turn: `none`, `waiting` for a decider, or `started` by one.
         turn: String,
         /// Activities that have not closed.
         open_activities: Vec<OpenActivity>,
@@ -262,81 +263,82 @@ answers! {
         /// Children that are not known to have closed.
         #[serde(default)]
         open_children: Vec<OpenChild>,
-        /// Updates that were accepted and not answered yet.
+        /// Updates that were accepted and are not yet completed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         open_updates: Vec<OpenUpdate>,
-        /// The event of the parent that wanted it, where the run is a child.
+        /// Event of the parent that started the run, if it is a child.
         parent: Option<Origin>,
-        /// What time will do, in order.
+        /// Scheduled deadlines in order of time.
         deadlines: Vec<Deadline>,
-        /// What it owes to other runs, in the order in which that was decided: on its way, or waiting to be tried again, which
-        /// `deadlines` has as `effects`.
+        /// Undelivered effects on other runs, in the order of their decisions. They are in delivery, or wait for the
+        /// next attempt, which is in `deadlines` as `effects`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outbox: Vec<OwedEffect>,
-        /// How often what it owes was tried again.
+        /// Number of times that the delivery of `outbox` was retried.
         #[serde(default, skip_serializing_if = "is_zero")]
         outbox_tries: u32,
-        /// Task lists on which something of it waits and nobody polls.
+        /// Task lists with waiting tasks of this run and without pollers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unpolled: Vec<UnpolledList>,
     }
-    /// A task list that nobody polls.
+    /// A task list without pollers.
     UnpolledList {
-        /// Its name.
+        /// Name of the task list.
         task_list: String,
-        /// Whether it is one of deciders; else it is one of runners.
+        /// True for a list of turns, false for a list of activities.
         decider: bool,
-        /// When the last poll of it ended, or the service started, if there was none since.
+        /// Time when the last poll ended, or when the service started if there was no poll since.
         since: Timestamp,
     }
-    /// Activities that were scheduled again, with the same type and input, after they had succeeded. More often than
-    /// not the decider takes its window for the whole history.
+    /// Activities that were scheduled again, with the same type and input, after they had succeeded. The usual cause
+    /// is a decider that treats its window as the whole history.
     RepeatedActivities {
-        /// How many times.
+        /// Number of repetitions.
         times: u32,
-        /// The newest one's ActivityScheduled.
+        /// Event id of the newest repetition's ActivityScheduled.
         event_id: EventId,
-        /// The newest one's name.
+        /// Name of the newest repetition's activity.
         activity_id: Option<String>,
     }
-    /// Turns in a row that were given back or timed out.
+    /// Turns in a row that failed or timed out.
     FailingTurns {
-        /// How many.
+        /// Number of these turns.
         turns: u32,
-        /// When the first of them was.
+        /// Time when the first of them failed.
         since: Timestamp,
-        /// The newest one's DeciderFailed or DeciderTimedOut.
+        /// Event id of the newest DeciderFailed or DeciderTimedOut.
         event_id: EventId,
-        /// The DeciderScheduled of the turn that is tried next, or again just now.
+        /// Event id of the DeciderScheduled of the next or current attempt.
         scheduled_event_id: Option<EventId>,
-        /// Why the newest was given back, for programs.
+        /// Reason for the newest failure, for programs.
         reason: Option<String>,
-        /// More of it.
+        /// Details of the newest failure.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Which of its timeouts ended it, where one did.
+        /// Timeout that ended the newest turn, if it timed out.
         timeout: Option<DeciderTimeout>,
     }
-    /// Something that a run owes to another.
+    /// An undelivered effect of a run on another run.
     OwedEffect {
-        /// `start-child`, `signal`, `request-cancel`, `end-child` or `tell-parent`.
+        /// Kind of effect: `start-child`, `signal`, `request-cancel`, `end-child` or `tell-parent`.
         what: String,
-        /// The event that asks for it.
+        /// Event id of the event that requested it.
         event_id: EventId,
-        /// The run that asked for it, where it was an earlier one of this workflow id.
+        /// Run id of the run that requested it, if it is an earlier one of this workflow id.
         run_id: Option<Uuid>,
     }
-    /// Events of a run.
+    /// A page of a run's events.
     History {
-        /// The events, in the order asked for.
+        /// Events in the requested order.
         events: Vec<Event>,
-        /// The run.
+        /// Run id.
         run_id: Uuid,
-        /// The run's newest event.
+        /// Event id of the run's newest event.
         last_event_id: EventId,
-        /// Whether the run has closed.
+        /// True if the run has closed.
         closed: bool,
-        /// Where to go on: `after` of the next page, `before` when reversed; absent on the last.
+        /// Event id at which to continue: value of `after` for the next page, or of `before` for a reversed one.
+        /// Absent on the last page.
         next: Option<EventId>,
     }
 }
@@ -346,26 +348,26 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// How a run ended, or that it has not.
+/// The outcome of a run, or its status while it is open.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunResult {
-    /// Whether it is open, and how it closed.
+    /// Status of the run: open, or how it closed.
     pub status: Status,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// When it closed.
+    /// Time when it closed.
     pub closed_at: Option<Timestamp>,
-    /// What the decider said on success.
+    /// Result, if the run succeeded.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
-    /// Why it failed or was terminated, for programs.
+    /// Reason for its failure or termination, for programs.
     pub reason: Option<String>,
-    /// More of it.
+    /// Details of its failure or termination.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub details: Option<Payload>,
-    /// The run that goes on, when it continued as new, is tried again or was reset.
+    /// Run id of its successor, if it continued as new, is retried or was reset.
     pub continued_as: Option<Uuid>,
 }

@@ -1,4 +1,4 @@
-//! The exchanges of a host with its list. Owns what is asked and when, and what is asked again.
+//! The exchanges of a host with its task list: which requests are sent when, and which are retried.
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
@@ -19,27 +19,28 @@ use crate::polls::fresh;
 use crate::tasks::{Outcome, log_warnings};
 use crate::{Client, Error, Patience, Waits};
 
-/// Answers of one exchange, and tasks that one takes, at most. Source: docs/exchanges.md.
+/// Maximum number of answers, and of tasks, in one exchange. Source: docs/exchanges.md.
 const AT_ONCE_MAX: usize = 256;
 
-/// Bytes of the answers of one exchange. Ours: half of what the service takes; one that is larger goes alone.
+/// Maximum size of the answers in one exchange, in bytes. Ours: half of the service's limit for a body. A larger
+/// answer is sent alone.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What an exchange has beside its answers, in bytes. Ours: room for one whose slots are not listed.
+/// Size of an exchange without its answers, in bytes. Ours: enough if its slots are not listed.
 const ASKED_BYTES: usize = 256;
 
-/// Exchanges whose answers are not recorded yet, at most: what comes meanwhile gathers. Ours: one that is being recorded, and one that is
-/// on its way.
+/// Maximum number of exchanges whose answers are not recorded yet; further answers are collected meanwhile. Ours: one
+/// that is being recorded, and one in transit.
 const RECORDING_MAX: usize = 2;
 
-/// How long to wait before a list is asked again that may not be asked.
+/// Delay before a list is polled again for which the caller has no permission.
 const REFUSED_WAIT: Duration = Duration::from_secs(10);
 
-/// What has happened.
-pub(super) enum Happened<T, C> {
-    /// A task has come. Its slot is free again with its answer.
+/// An event for the host.
+pub(super) enum HostEvent<T, C> {
+    /// A task has arrived. Its slot becomes free with its answer.
     Task(Box<T>),
-    /// An answer has come to its end, with what was given along with it.
+    /// The outcome of an answer, with the context that the host passed with it.
     Answered(C, Result<Outcome, Error>),
 }
 
@@ -47,30 +48,30 @@ pub(super) enum Happened<T, C> {
 struct Answer<C> {
     json: Box<RawValue>,
     context: C,
-    /// It does not go before.
+    /// Earliest time to send it.
     not_before: Instant,
     waits: Waits,
     may_be_recorded: bool,
-    /// What it went with was refused as a whole.
+    /// True if an exchange that contained it was refused as a whole.
     goes_alone: bool,
 }
 
-/// Slots that wait, by the poll that they wait with.
+/// Slots that wait for tasks in the same poll.
 struct SlotPoll {
     id: String,
     attempt: u32,
     slots: Vec<u32>,
 }
 
-/// An exchange that is under way.
+/// An exchange in flight.
 struct OpenExchange<C> {
     poll: SlotPoll,
-    /// Until it is known what became of them.
+    /// Its answers, until their outcomes are known.
     answers: Vec<Answer<C>>,
     task: AbortHandle,
 }
 
-enum ExchangeNews<T> {
+enum ExchangeMessage<T> {
     Line(Exchanged<T>),
     Ended(Result<(), Error>),
 }
@@ -80,22 +81,22 @@ pub(super) struct Exchanges<K: TaskKind, C> {
     client: Client,
     url: String,
     asking: ExchangeSettings,
-    /// Slots that are free and wait for nothing.
+    /// Number of slots that are free and not in a poll.
     free: usize,
-    /// Answers that go with the next exchange.
+    /// Answers for the next exchange.
     gathered: VecDeque<Answer<C>>,
-    /// Slots whose exchange was lost: they are asked for again.
+    /// Polls whose exchange was lost and that must be repeated.
     lost: Vec<SlotPoll>,
-    under_way: HashMap<u64, OpenExchange<C>>,
+    in_flight: HashMap<u64, OpenExchange<C>>,
     number: u64,
     calls: JoinSet<()>,
-    told: UnboundedReceiver<(u64, ExchangeNews<K::Task>)>,
-    tell: UnboundedSender<(u64, ExchangeNews<K::Task>)>,
-    happened: VecDeque<Happened<K::Task, C>>,
+    news: UnboundedReceiver<(u64, ExchangeMessage<K::Task>)>,
+    news_sender: UnboundedSender<(u64, ExchangeMessage<K::Task>)>,
+    host_events: VecDeque<HostEvent<K::Task, C>>,
     waits: Waits,
-    /// Nothing is asked before.
+    /// Earliest time of the next request.
     resume_at: Instant,
-    /// No task is taken before.
+    /// Earliest time to poll for the next task.
     take_at: Instant,
     is_stopping: bool,
     kind: PhantomData<K>,
@@ -119,10 +120,10 @@ struct Asked<'a> {
 }
 
 impl<K: TaskKind, C> Exchanges<K, C> {
-    /// Exchanges with this list of the client's domain.
+    /// Creates the exchanges with a list of the client's domain.
     pub(super) fn new(client: Client, list: &str, asking: ExchangeSettings) -> Self {
         let url = client.domain_url(&format!("task-lists/{}/{}/exchange", encode(list), K::SEGMENT));
-        let (tell, told) = unbounded_channel();
+        let (news_sender, news) = unbounded_channel();
         let now = Instant::now();
         Self {
             client,
@@ -131,12 +132,12 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             asking,
             gathered: VecDeque::new(),
             lost: Vec::new(),
-            under_way: HashMap::new(),
+            in_flight: HashMap::new(),
             number: 0,
             calls: JoinSet::new(),
-            told,
-            tell,
-            happened: VecDeque::new(),
+            news,
+            news_sender,
+            host_events: VecDeque::new(),
             waits: Waits::new(Patience::Endless),
             resume_at: now,
             take_at: now,
@@ -145,26 +146,27 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         }
     }
 
-    /// A task was worked on.
-    pub(super) fn has_worked(&mut self, done: Result<TaskReply<K, C>, JoinError>) {
+    /// Processes the end of the work on a task.
+    pub(super) fn finish_task(&mut self, done: Result<TaskReply<K, C>, JoinError>) {
         match done {
             Ok(reply) => self.answer(reply, true),
             Err(error) => {
-                // Its host contains what it runs; the task is left to its timeout.
+                // The host contains panics of the code that it runs, so that this is its own error. The task
+                // times out.
                 tracing::error!(%error, "a task was not worked on to its end");
                 self.free += 1;
             }
         }
     }
 
-    /// Answers a task, whose slot may be free from now on.
+    /// Queues an answer to a task, and frees the slot of the task if `frees_slot` is true.
     pub(super) fn answer(&mut self, TaskReply { reply, patience, context }: TaskReply<K, C>, frees_slot: bool) {
         self.free += usize::from(frees_slot);
         let json = match to_raw_value(&reply) {
             Ok(json) => json,
             Err(error) => {
                 let what = format!("the answer has no JSON form: {error}");
-                self.happened.push_back(Happened::Answered(context, Err(Error::Setup { what })));
+                self.host_events.push_back(HostEvent::Answered(context, Err(Error::Setup { what })));
                 return;
             }
         };
@@ -173,11 +175,11 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         self.gathered.push_back(Answer { json, context, not_before, waits, may_be_recorded, goes_alone });
     }
 
-    /// Takes no more tasks. Answers are recorded all the same.
+    /// Stops taking tasks. Answers are still recorded.
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;
         self.lost.clear();
-        self.under_way.retain(|_, exchange| {
+        self.in_flight.retain(|_, exchange| {
             let is_needed = !exchange.answers.is_empty();
             if !is_needed {
                 exchange.task.abort();
@@ -186,26 +188,26 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         });
     }
 
-    /// Whether no answer is on its way.
+    /// Returns true if there are no outstanding answers.
     pub(super) fn is_idle(&self) -> bool {
-        self.happened.is_empty()
+        self.host_events.is_empty()
             && self.gathered.is_empty()
-            && self.under_way.values().all(|exchange| exchange.answers.is_empty())
+            && self.in_flight.values().all(|exchange| exchange.answers.is_empty())
     }
 
-    /// What happens next. Asks for what there is room for, and gives what has gathered; nothing is lost when this is dropped.
-    pub(super) async fn next(&mut self) -> Happened<K::Task, C> {
+    /// Returns the next event. Sends polls for free slots, and collected answers. It is cancel safe.
+    pub(super) async fn next(&mut self) -> HostEvent<K::Task, C> {
         loop {
-            if let Some(happened) = self.happened.pop_front() {
-                return happened;
+            if let Some(event) = self.host_events.pop_front() {
+                return event;
             }
             let wake_at = self.send();
             tokio::select! {
                 biased;
-                told = self.told.recv() => {
-                    // This holds a sender itself.
-                    if let Some((number, told)) = told {
-                        self.hear(number, told);
+                news = self.news.recv() => {
+                    // The channel cannot be closed, because `self` holds a sender.
+                    if let Some((number, news)) = news {
+                        self.handle(number, news);
                     }
                 }
                 () = sleep_until(wake_at) => {}
@@ -213,7 +215,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         }
     }
 
-    /// Sends what there is to send; when to look again, where only time stands in the way.
+    /// Sends all requests that can be sent. Returns when to try again, if that depends only on time.
     fn send(&mut self) -> Option<Instant> {
         while self.calls.try_join_next().is_some() {}
         let now = Instant::now();
@@ -228,7 +230,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             let (answers, room) = (self.take_gathered(now), self.take_room(now));
             self.begin(SlotPoll { id: fresh(), attempt: 1, slots: numbered(room) }, answers);
         }
-        // Slots of tasks that were answered go with the answers.
+        // Slots whose tasks were answered are polled for in the exchange with the answers.
         while !self.has_gathered(now) {
             match self.take_room(now) {
                 0 => break,
@@ -240,17 +242,17 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         later.chain(waits_to_take.then_some(self.take_at)).min()
     }
 
-    /// How many exchanges have answers that are not known to be recorded.
+    /// Returns the number of exchanges whose answers are not known to be recorded.
     fn recording(&self) -> usize {
-        self.under_way.values().filter(|exchange| !exchange.answers.is_empty()).count()
+        self.in_flight.values().filter(|exchange| !exchange.answers.is_empty()).count()
     }
 
-    /// Whether an answer could go now.
+    /// Returns true if there is an answer that can be sent now.
     fn has_gathered(&self, now: Instant) -> bool {
         self.gathered.iter().any(|answer| answer.not_before <= now)
     }
 
-    /// The answers that go with one exchange.
+    /// Removes and returns the answers of the next exchange.
     fn take_gathered(&mut self, now: Instant) -> Vec<Answer<C>> {
         let (mut taken, mut bytes): (Vec<Answer<C>>, usize) = (Vec::new(), 0);
         for answer in std::mem::take(&mut self.gathered) {
@@ -266,7 +268,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         taken
     }
 
-    /// Takes slots that are free, as many as may be filled now.
+    /// Reserves free slots, at most as many as may be filled now. Returns their number.
     fn take_room(&mut self, now: Instant) -> usize {
         let may = match self.asking.interval {
             _ if self.is_stopping => 0,
@@ -295,26 +297,26 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             attempt: (!is_first).then_some(poll.attempt),
         };
         let wait = if poll.slots.is_empty() { Duration::ZERO } else { WAIT_AT_ONCE };
-        let (number, tell) = (self.number, self.tell.clone());
+        let (number, news_sender) = (self.number, self.news_sender.clone());
         self.number += 1;
         let bytes: usize = answers.iter().map(|answer| answer.json.get().len() + 1).sum();
         let (client, url, body) = (self.client.clone(), self.url.clone(), to_bytes_in(&asked, bytes + ASKED_BYTES));
         let task = self.calls.spawn(async move {
-            let told = |line: Exchanged<K::Task>| drop(tell.send((number, ExchangeNews::Line(line))));
+            let news = |line: Exchanged<K::Task>| drop(news_sender.send((number, ExchangeMessage::Line(line))));
             let ended = match body {
-                Ok(body) => client.lines(&url, body, wait, told).await,
+                Ok(body) => client.lines(&url, body, wait, news).await,
                 Err(error) => Err(error),
             };
-            drop(tell.send((number, ExchangeNews::Ended(ended))));
+            drop(news_sender.send((number, ExchangeMessage::Ended(ended))));
         });
-        self.under_way.insert(number, OpenExchange { poll, answers, task });
+        self.in_flight.insert(number, OpenExchange { poll, answers, task });
     }
 
-    fn hear(&mut self, number: u64, told: ExchangeNews<K::Task>) {
-        let Some(exchange) = self.under_way.get_mut(&number) else { return };
-        match told {
-            ExchangeNews::Line(Exchanged { receipts, tasks, unpolled }) => {
-                if let Some(lists) = unpolled.filter(|lists| self.client.unpolled.is_news(lists)) {
+    fn handle(&mut self, number: u64, news: ExchangeMessage<K::Task>) {
+        let Some(exchange) = self.in_flight.get_mut(&number) else { return };
+        match news {
+            ExchangeMessage::Line(Exchanged { receipts, tasks, unpolled }) => {
+                if let Some(lists) = unpolled.filter(|lists| self.client.unpolled.replace(lists)) {
                     tracing::info!(
                         polled = self.url,
                         lists,
@@ -322,16 +324,16 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                     );
                 }
                 for task in tasks {
-                    // What came into no slot of ours is none of ours.
+                    // A task in an unknown slot belongs to no poll of this exchange.
                     if let Some(at) = exchange.poll.slots.iter().position(|slot| *slot == task.slot) {
                         exchange.poll.slots.swap_remove(at);
-                        self.happened.push_back(Happened::Task(Box::new(task.task)));
+                        self.host_events.push_back(HostEvent::Task(Box::new(task.task)));
                     }
                 }
                 let Some(receipts) = receipts else { return };
                 let answers = std::mem::take(&mut exchange.answers);
                 if self.is_stopping
-                    && let Some(exchange) = self.under_way.remove(&number)
+                    && let Some(exchange) = self.in_flight.remove(&number)
                 {
                     exchange.task.abort();
                 }
@@ -342,8 +344,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                     self.settle(answer, receipt);
                 }
             }
-            ExchangeNews::Ended(ended) => {
-                let Some(OpenExchange { poll, answers, .. }) = self.under_way.remove(&number) else { return };
+            ExchangeMessage::Ended(ended) => {
+                let Some(OpenExchange { poll, answers, .. }) = self.in_flight.remove(&number) else { return };
                 match ended {
                     Ok(()) => {
                         self.free += poll.slots.len();
@@ -354,18 +356,18 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                             self.settle(answer, None);
                         }
                     }
-                    Err(error) => self.has_failed(poll, answers, &error),
+                    Err(error) => self.fail_exchange(poll, answers, &error),
                 }
             }
         }
     }
 
-    /// Says what became of an answer, or has it given again.
+    /// Reports the outcome of an answer, or queues it for a retry.
     fn settle(&mut self, answer: Answer<C>, receipt: Option<AnswerReceipt>) {
         let error = match receipt {
             Some(AnswerReceipt { problem: None, warnings }) => {
                 log_warnings(&warnings);
-                self.happened.push_back(Happened::Answered(answer.context, Ok(Outcome::Recorded)));
+                self.host_events.push_back(HostEvent::Answered(answer.context, Ok(Outcome::Recorded)));
                 return;
             }
             Some(AnswerReceipt { problem: Some(problem), .. }) => {
@@ -376,10 +378,10 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         self.refuse(answer, error, None);
     }
 
-    /// Says that an answer was refused, or has it given again: after its own waits where nothing else says when.
+    /// Reports that an answer was refused, or queues it for a retry at `again_at`, by default after its backoff.
     fn refuse(&mut self, mut answer: Answer<C>, error: Error, again_at: Option<Instant>) {
         let outcome = match error.code() {
-            // An earlier try was recorded and what was said of it was lost.
+            // An earlier attempt was recorded, and its receipt was lost.
             Some("turn-completed" | "query-task-lost" | "activity-closed" | "run-closed") if answer.may_be_recorded => {
                 Ok(Outcome::RecordedBefore)
             }
@@ -396,13 +398,13 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                 }
             }
         };
-        self.happened.push_back(Happened::Answered(answer.context, outcome));
+        self.host_events.push_back(HostEvent::Answered(answer.context, outcome));
     }
 
-    /// An exchange was refused as a whole, or it is not known what became of it.
-    fn has_failed(&mut self, mut poll: SlotPoll, answers: Vec<Answer<C>>, error: &Error) {
+    /// Processes an exchange that was refused as a whole, or whose outcome is unknown.
+    fn fail_exchange(&mut self, mut poll: SlotPoll, answers: Vec<Answer<C>>, error: &Error) {
         let (wait, has_answers, is_one) = (self.waits.after(error), !answers.is_empty(), answers.len() == 1);
-        // What an answer was refused for is no reason to wait with others.
+        // A refusal because of an answer need not delay other requests.
         if wait.is_some() || !has_answers {
             self.resume_at = self.resume_at.max(Instant::now() + wait.unwrap_or(REFUSED_WAIT));
         }
@@ -413,7 +415,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             if wait.is_some() || is_one {
                 self.refuse(answer, error.clone(), wait.map(|_| self.resume_at));
             } else {
-                // One of them may be at fault for all.
+                // One answer may be the reason for the refusal of all, so that each is retried separately.
                 answer.goes_alone = true;
                 self.gathered.push_back(answer);
             }
@@ -427,12 +429,12 @@ impl<K: TaskKind, C> Exchanges<K, C> {
     }
 }
 
-/// The numbers of so many slots.
+/// Returns the numbers of `room` slots.
 fn numbered(room: usize) -> Vec<u32> {
     (0..u32::try_from(room).unwrap_or(u32::MAX)).collect()
 }
 
-/// Sleeps for ever where there is nothing to wake up for.
+/// Sleeps until `at`, or forever without it.
 pub(super) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

@@ -1,4 +1,4 @@
-//! What is exchanged: turns or activities, and how they are asked for.
+//! Kinds of exchanges, for turns and for activities, and their settings.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 
 use crate::body::{ActivityReply, ActivityTask, DeciderTask, TurnReply};
 
-/// What a list has: turns or activities.
+/// The kind of tasks of a list.
 pub trait TaskKind: Send + 'static {
     /// A task.
     type Task: DeserializeOwned + Send + 'static;
-    /// An answer to one.
+    /// An answer to a task.
     type Reply: Serialize + Send + 'static;
-    /// The segment of the path that says so.
+    /// Path segment of the kind.
     const SEGMENT: &'static str;
 }
 
@@ -37,28 +37,28 @@ impl TaskKind for ActivityKind {
     const SEGMENT: &'static str = "activity";
 }
 
-/// How tasks are asked for.
+/// Settings of the exchanges of a host.
 #[derive(Debug, Clone, Default)]
 pub struct ExchangeSettings {
-    /// Who asks; shown in the history.
+    /// Name of the poller; shown in the history.
     pub identity: String,
-    /// Tasks that are worked on at the same time.
+    /// Maximum number of tasks in progress.
     pub at_once: usize,
-    /// Whether queries are answered.
+    /// True if queries are answered.
     pub queries: bool,
-    /// The most updates that a turn may ask to judge.
+    /// Maximum number of updates in a turn for this decider to judge.
     pub updates: Option<usize>,
-    /// The least time between two tasks that are taken.
+    /// Minimum time between two tasks.
     pub interval: Option<Duration>,
 }
 
 /// An answer to a task.
 #[derive(Debug)]
 pub struct TaskReply<K: TaskKind, C> {
-    /// What is said.
+    /// The answer.
     pub reply: K::Reply,
-    /// How long to go on trying while the service is away.
+    /// Time limit for retries while the service is unavailable.
     pub patience: Duration,
-    /// What its host wants to know when it is known what became of it.
+    /// Data that the host needs when the outcome of the answer is known.
     pub context: C,
 }

@@ -1,4 +1,4 @@
-//! The calls about domains.
+//! Calls about domains.
 
 use super::{Client, encode};
 use crate::Error;
@@ -9,12 +9,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `domain-exists` when it does.
+    /// See [`Error`]: `domain-exists` if there is one of this name.
     pub async fn create_domain(&self, domain: &CreateDomain) -> Result<Domain, Error> {
         self.write(&self.service_url("domains"), domain, None).await
     }
 
-    /// Every domain.
+    /// Returns all domains.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl Client {
         Ok(self.get::<Domains>(&self.service_url("domains"), None).await?.domains)
     }
 
-    /// This client's domain.
+    /// Returns this client's domain.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Runs that go from one service to another.
+//! Calls for the export and import of closed runs.
 
 use history::EventId;
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use crate::Error;
 use crate::body::{ImportRun, ImportedRun, RawHistory, SessionInfo};
 
 impl Client {
-    /// Who asks, as the service sees it, and what they may do.
+    /// Returns the identity and permissions of the caller.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ impl Client {
         self.get(&self.service_url("session"), None).await
     }
 
-    /// The state of a run, as the text that the service gives.
+    /// Returns the state of a run as raw JSON, unchanged from the response.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Client {
         self.get(&self.workflow_url(workflow_id, &run_query(Some(run_id))), None).await
     }
 
-    /// A page of a run's history, as the texts that the service gives.
+    /// Returns a page of a run's history as raw JSON, unchanged from the response.
     ///
     /// # Errors
     ///
@@ -43,11 +43,11 @@ impl Client {
         self.get(&self.workflow_url(workflow_id, &format!("/history{query}")), None).await
     }
 
-    /// Has the service take over a closed run of another one. Asked again it changes nothing.
+    /// Imports a closed run of another service. Repeating it changes nothing.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `bad-history` where it is none that the service takes, `run-differs` where the run is there with another one.
+    /// See [`Error`]: `bad-history` if the history is invalid, `run-differs` if the run exists with another history.
     pub async fn import(&self, import: &ImportRun) -> Result<ImportedRun, Error> {
         self.write(&self.domain_url("imported-runs"), import, None).await
     }

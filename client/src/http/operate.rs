@@ -1,4 +1,4 @@
-//! The calls with which somebody operates a run.
+//! Calls for operators of runs, activities, domains and the service.
 
 use reqwest::Method;
 use uuid::Uuid;
@@ -10,29 +10,29 @@ use crate::body::{
     LateRuns, PauseWorkflow, Recorded, RepairedDeadlines, ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
-/// What is done to an open activity by hand.
+/// An operator's action on an open activity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActivityOperation {
-    /// It is done, whoever has it.
+    /// Completes the activity, even if a runner holds it.
     Complete(CompleteByHand),
-    /// It cannot be done, whatever its retry policy has.
+    /// Fails the activity, regardless of its retry policy.
     Fail(FailByHand),
-    /// It is tried again at once.
+    /// Retries the activity at once.
     Retry(ByHand),
-    /// It is not handed out any more.
+    /// Stops dispatching the activity.
     Pause(ByHand),
-    /// It is handed out again.
+    /// Dispatches the activity again.
     Resume(ByHand),
-    /// Its options are changed.
+    /// Changes the options of the activity.
     Change(ChangeActivity),
 }
 
 impl Client {
-    /// A page of the service's audit log: entries after the one with this number.
+    /// Returns a page of the service's audit log: entries after number `after`.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `no-audit-log` where it writes none.
+    /// See [`Error`]: `no-audit-log` if the service writes none.
     pub async fn audit(&self, after: u64, limit: Option<usize>) -> Result<AuditEntries, Error> {
         let mut query = String::new();
         push_query(&mut query, "after", Some(&after.to_string()));
@@ -51,28 +51,29 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Has nothing started or registered in the client's domain any more.
+    /// Deprecates the client's domain, so that nothing can be started or registered in it.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `domain-deprecated` when it is already.
+    /// See [`Error`]: `domain-deprecated` if it is already deprecated.
     pub async fn deprecate_domain(&self) -> Result<Domain, Error> {
         let url = self.service_url(&format!("domains/{}/deprecate", encode(self.domain_name())));
         let (_, bytes) = self.send(Method::POST, &url, None, None, None).await?;
         self.read(&bytes)
     }
 
-    /// Deletes the client's domain, which is deprecated and has nothing in it any more.
+    /// Deletes the client's domain, which must be deprecated and empty.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `domain-in-use` while something keeps it.
+    /// See [`Error`]: `domain-in-use` if it is not empty.
     pub async fn delete_domain(&self) -> Result<(), Error> {
         let url = self.service_url(&format!("domains/{}", encode(self.domain_name())));
         self.send(Method::DELETE, &url, None, None, None).await.map(drop)
     }
 
-    /// Says that the service's clock is right although it has jumped ahead: what is past its retention by it is deleted.
+    /// Confirms that the service's clock is right although it has jumped ahead. Runs whose retention has passed
+    /// according to it are then deleted.
     ///
     /// # Errors
     ///
@@ -82,8 +83,9 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// A page of the open runs of the client's domain with deadlines that are too late because they were set while the service's clock
-    /// was ahead; `page` is what the page before named. With a workflow id, only its run.
+    /// Returns a page of the open runs of the client's domain with deadlines that are too late because they were set
+    /// while the service's clock was ahead. `page` is the `nextPage` of the previous page. With a workflow id, only
+    /// its run is examined.
     ///
     /// # Errors
     ///
@@ -99,7 +101,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `clock-doubted` unless the clock is known to be right.
+    /// See [`Error`]: `clock-doubted` unless the clock is known to be right.
     pub async fn repair_deadlines(
         &self,
         workflow_id: &str,
@@ -110,7 +112,7 @@ impl Client {
             .await
     }
 
-    /// Makes another secret for task tokens, and for what nodes show each other.
+    /// Creates a new secret for task tokens and for authentication between nodes.
     ///
     /// # Errors
     ///
@@ -119,7 +121,8 @@ impl Client {
         self.write(&self.service_url("secret/rotate"), rotate, None).await
     }
 
-    /// Deletes a run, or without a run id all runs of a workflow id; an open one only if it is to be terminated first.
+    /// Deletes a run, or without a run id all runs of a workflow id. An open run is deleted only with `terminates`,
+    /// which terminates it first.
     ///
     /// # Errors
     ///
@@ -133,7 +136,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Has a run wait.
+    /// Pauses a run.
     ///
     /// # Errors
     ///
@@ -148,7 +151,7 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/pause{}", run_query(run_id))), pause, key).await
     }
 
-    /// Has a paused run go on.
+    /// Resumes a paused run.
     ///
     /// # Errors
     ///
@@ -163,7 +166,8 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/resume{}", run_query(run_id))), resume, key).await
     }
 
-    /// Has a new run go on from an event of a run, the newest one unless given. The newest is terminated if it is open.
+    /// Resets a run (the newest one if there is no run id): a new run continues from one of its events. If the newest
+    /// run is open, it is terminated.
     ///
     /// # Errors
     ///
@@ -178,7 +182,7 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/reset{}", run_query(run_id))), reset, key).await
     }
 
-    /// Does something to an open activity by hand.
+    /// Performs an operator's action on an open activity.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The calls about schedules.
+//! Calls about schedules.
 
 use reqwest::Method;
 
@@ -18,7 +18,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `schedule-exists` when there is one with this id.
+    /// See [`Error`]: `schedule-exists` if there is one with this id.
     pub async fn create_schedule(
         &self,
         create: &CreateSchedule,
@@ -27,7 +27,7 @@ impl Client {
         self.write(&self.domain_url("schedules"), create, key).await
     }
 
-    /// A page of schedules, newest first; `page` is what the page before named.
+    /// Returns a page of schedules, newest first. `page` is the `nextPage` of the previous page.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl Client {
         self.get(&format!("{}{query}", self.domain_url("schedules")), None).await
     }
 
-    /// A schedule, what it has done and what it will.
+    /// Returns a schedule with its past and next actions.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Client {
         self.get(&self.schedule_url(schedule_id, ""), None).await
     }
 
-    /// Has a schedule be another one from now on.
+    /// Replaces a schedule.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Forgets a schedule; its runs go on.
+    /// Deletes a schedule; its runs continue.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Client {
         self.send(Method::DELETE, &self.schedule_url(schedule_id, ""), None, None, None).await.map(drop)
     }
 
-    /// Has times pass without an action.
+    /// Pauses a schedule.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/pause"), pause, None).await
     }
 
-    /// Lets a schedule go on, from now.
+    /// Resumes a schedule from now.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/resume"), &ResumeSchedule {}, None).await
     }
 
-    /// Has a schedule act now. With a key the call is safe to repeat.
+    /// Triggers an action of a schedule now. With a key the call is safe to repeat.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/trigger"), trigger, key).await
     }
 
-    /// Has a schedule act for the times of a span. With a key the call is safe to repeat.
+    /// Carries out the actions of a schedule for an interval. With a key the call is safe to repeat.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/backfill"), backfill, key).await
     }
 
-    /// The next times of a schedule.
+    /// Returns the next times of a schedule.
     ///
     /// # Errors
     ///

@@ -1,12 +1,12 @@
-//! The calls about task lists, for people who look at them.
+//! Calls that describe task lists.
 
 use super::{Client, encode, push_query};
 use crate::Error;
 use crate::body::ListedTaskLists;
 
 impl Client {
-    /// A page of task lists of this client's domain, by name, as the node that answers knows them; `page` is what the page before
-    /// named.
+    /// Returns a page of this client's domain's task lists by name, as known to the node that responds. `page` is the
+    /// `nextPage` of the previous page.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ impl Client {
         self.get(&format!("{}{query}", self.domain_url("task-lists")), None).await
     }
 
-    /// The task lists of a name: the deciders' and the runners'.
+    /// Returns the task lists of a name: that of deciders and that of runners.
     ///
     /// # Errors
     ///

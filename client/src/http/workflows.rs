@@ -1,4 +1,4 @@
-//! The calls about runs: starting them, listing and reading them, and what callers do to them.
+//! Calls about runs: starting, listing and reading them, and changing them.
 
 use std::time::Duration;
 
@@ -12,47 +12,47 @@ use crate::body::{
     TerminateWorkflow, Workflows,
 };
 
-/// Which runs to list. `None` and empty mean any.
+/// A filter for lists of runs. Empty fields match all runs.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`, `repeating`), or one way of closing, e.g.
-    /// `failed`.
+    /// `open`, `closed`, a condition of open runs (`paused`, `blocked`, `stuck`, `failing`, `retrying`, `repeating`),
+    /// or a close status such as `failed`.
     pub status: Option<String>,
-    /// The workflow type.
+    /// Workflow type.
     pub workflow_type: Option<String>,
-    /// The workflow id.
+    /// Workflow id.
     pub workflow_id: Option<String>,
-    /// What the workflow id begins with.
+    /// Prefix of the workflow id.
     pub workflow_id_prefix: Option<String>,
-    /// A tag.
+    /// Tag.
     pub tag: Option<String>,
-    /// Reason that a run failed or was terminated with, or the timeout that ended it; the whole of it.
+    /// Complete reason of the run's failure or termination, or the timeout that ended it.
     pub reason: Option<String>,
-    /// Only runs that closed at this instant or later.
+    /// Earliest close time.
     pub closed_from: Option<Timestamp>,
-    /// Only runs that closed before this instant.
+    /// Close time before which the runs closed.
     pub closed_before: Option<Timestamp>,
-    /// Which come first; the newest start when `None`. A count has no order.
+    /// Order of the list; the newest start first by default. Counts have no order.
     pub order: Option<Order>,
-    /// Runs a page; the service's default when `None`.
+    /// Maximum number of runs per page; the service's default if it is `None`.
     pub limit: Option<usize>,
 }
 
-/// Which runs of a list come first.
+/// Order of a list of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Those that started last.
+    /// The newest start first.
     NewestStart,
-    /// Those that started first.
+    /// The oldest start first.
     OldestStart,
-    /// Those that closed last; open ones are not listed.
+    /// The newest close first, without open runs.
     NewestClose,
-    /// Those that closed first; open ones are not listed.
+    /// The oldest close first, without open runs.
     OldestClose,
 }
 
 impl Order {
-    /// The value of `order`.
+    /// Returns the value of the parameter `order`.
     fn word(self) -> &'static str {
         match self {
             Self::NewestStart => "-startedAt",
@@ -63,18 +63,18 @@ impl Order {
     }
 }
 
-/// Which events to read.
+/// A page of events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Page {
-    /// Only events after this one.
+    /// Event id after which the page begins.
     pub after: Option<EventId>,
-    /// Only events before this one.
+    /// Event id before which the page ends.
     pub before: Option<EventId>,
-    /// Newest first.
+    /// True for the newest event first.
     pub reverse: bool,
-    /// Events a page; the service's default when `None`.
+    /// Maximum number of events per page; the service's default if it is `None`.
     pub limit: Option<usize>,
-    /// How long to wait for an event when there is none.
+    /// Time to wait for an event if there is none.
     pub wait: Option<Duration>,
 }
 
@@ -83,17 +83,17 @@ impl Client {
         self.domain_url(&format!("workflows/{}{rest}", encode(workflow_id)))
     }
 
-    /// Starts a run. With a key the call is safe to repeat, and is repeated while the service is away.
+    /// Starts a run. With a key the call is safe to repeat, and is retried while the service is unavailable.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `workflow-already-open` when a run with this id is open.
+    /// See [`Error`]: `workflow-already-open` if the workflow id has an open run.
     pub async fn start(&self, start: &StartWorkflow, key: Option<&str>) -> Result<Started, Error> {
         self.write(&self.domain_url("workflows"), start, key).await
     }
 
-    /// Starts a run and waits up to `wait` for its end, in as few requests as it takes. With a key the start is safe to
-    /// repeat, and is repeated while the service is away.
+    /// Starts a run and waits up to `wait` for its close, in as few requests as possible. With a key the start is
+    /// safe to repeat, and is retried while the service is unavailable.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Client {
         let (mut run_id, mut closed) = (started.run_id, started.closed);
         loop {
             match closed {
-                // What was started goes on until a run closes in another way.
+                // The workflow continues until a run closes without a successor.
                 Some(RunResult { continued_as: Some(next), .. }) => run_id = next,
                 Some(closed) => return Ok(closed),
                 None => {}
@@ -114,7 +114,7 @@ impl Client {
             let result = self.result(&started.workflow_id, Some(run_id), left).await;
             match result {
                 Ok(result) if result.continued_as.is_some() => closed = Some(result),
-                // The run that goes on is there in a moment.
+                // The successor is created shortly after the close of its predecessor.
                 Err(error) if run_id != started.run_id && error.code() == Some("unknown-run") && !left.is_zero() => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     closed = None;
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    /// A page of runs; `page` is what the page before named.
+    /// Returns a page of runs. `page` is the `nextPage` of the previous page.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Client {
         self.get(&format!("{}{query}", self.domain_url("workflows")), None).await
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Client {
         self.get(&format!("{}{}", self.domain_url("workflow-count"), filter_query(filter)), None).await
     }
 
-    /// The state of a run; of the newest without a run id.
+    /// Returns the state of a run, of the newest one if there is no run id.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Client {
         self.get(&self.workflow_url(workflow_id, &run_query(run_id)), None).await
     }
 
-    /// A page of a run's history.
+    /// Returns a page of a run's history.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Client {
         self.get(&self.workflow_url(workflow_id, &format!("/history{query}")), page.wait).await
     }
 
-    /// The whole history of a run.
+    /// Returns the whole history of a run.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl Client {
         }
     }
 
-    /// How a run ended; waits for it for up to `wait`, in as many requests as it takes.
+    /// Returns the outcome of a run. Waits up to `wait` for its close, in as many requests as necessary.
     ///
     /// # Errors
     ///
@@ -200,11 +200,12 @@ impl Client {
         }
     }
 
-    /// Signals a run. With a key the call is safe to repeat, and is repeated while the service is away.
+    /// Signals the newest run of a workflow id. With a key the call is safe to repeat, and is retried while the
+    /// service is unavailable.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `run-closed` when it has.
+    /// See [`Error`]: `run-closed` if the run has closed.
     pub async fn signal(
         &self,
         workflow_id: &str,
@@ -215,12 +216,12 @@ impl Client {
         self.signal_run(workflow_id, None, name, &SignalWorkflow { input, identity: None }, key).await
     }
 
-    /// Signals this run of a workflow id, the newest one unless given. With a key the call is safe to repeat, and is repeated
-    /// while the service is away.
+    /// Signals a run of a workflow id, the newest one if there is no run id. With a key the call is safe to repeat,
+    /// and is retried while the service is unavailable.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
+    /// See [`Error`]: `run-closed` if the run has closed, `run-not-current` if it is not the newest.
     pub async fn signal_run(
         &self,
         workflow_id: &str,
@@ -233,11 +234,11 @@ impl Client {
         self.write(&url, signal, key).await
     }
 
-    /// Asks for a run to be canceled, the newest one unless given.
+    /// Requests the cancellation of a run, of the newest one if there is no run id.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
+    /// See [`Error`].
     pub async fn cancel(
         &self,
         workflow_id: &str,
@@ -248,11 +249,11 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/cancel{}", run_query(run_id))), cancel, key).await
     }
 
-    /// Ends a run, the newest one unless given.
+    /// Terminates a run, the newest one if there is no run id.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
+    /// See [`Error`].
     pub async fn terminate(
         &self,
         workflow_id: &str,

@@ -1,30 +1,30 @@
-//! Why a connection could not be encrypted, in words that say what to do.
+//! Reasons why a secure connection could not be established.
 
 use std::fmt;
 
-/// Why a connection could not be encrypted.
+/// Reason why a secure connection could not be established.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsProblem {
-    /// Its certificate is signed by nobody who is trusted here.
+    /// The server's certificate is not signed by a trusted authority.
     UnknownAuthority,
-    /// Its certificate is for other names than the one that it was asked by.
+    /// The server's certificate is for other names than the requested one.
     OtherName {
-        /// The names that it is for, as far as they are known.
+        /// Names of the certificate, if they are known.
         shown: Vec<String>,
     },
-    /// Its certificate has expired, or this machine's clock is ahead.
+    /// The server's certificate has expired, or the local clock is ahead.
     Expired,
-    /// Its certificate is not valid yet, or this machine's clock is behind.
+    /// The server's certificate is not valid yet, or the local clock is behind.
     NotYetValid,
-    /// Its certificate cannot be taken for another reason.
+    /// The server's certificate is invalid for another reason.
     BadCertificate(String),
-    /// What is there does not speak TLS.
+    /// The server does not use TLS.
     NotEncrypted,
-    /// It wants a certificate of its callers, and none was shown.
+    /// The server requires a client certificate, and none was sent.
     CertificateWanted,
-    /// It does not take the certificate that was shown.
+    /// The server refuses the client certificate.
     CertificateRefused(String),
-    /// Something else.
+    /// Another problem.
     Other(String),
 }
 

@@ -1,5 +1,5 @@
-//! A service that is the test itself: each request of a host comes to the test, which answers it as it likes. Time stands
-//! still unless the test moves it. Shared by the tests of both kits.
+//! A test double of the service, shared by the tests of both kits. Each request of a host is passed to the test,
+//! which chooses the response. Time stands still unless the test advances it.
 
 #![allow(dead_code, unreachable_pub, reason = "each kit's tests use their part")]
 
@@ -14,28 +14,29 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Where requests come in.
+/// The listening side, which queues requests.
 pub struct Double {
     url: String,
     asked: mpsc::UnboundedReceiver<Asked>,
-    /// Came before what was waited for; there is no order between requests of one host that do not follow from each other.
+    /// Requests that arrived before the expected one. Requests of a host that do not depend on each other have no
+    /// order.
     passed_over: VecDeque<Asked>,
-    /// While it is there a blocking task runs, beside which a paused clock does not go on by itself.
+    /// A blocking task runs until this is dropped. It prevents a paused clock from advancing automatically.
     _clock: std::sync::mpsc::Sender<()>,
 }
 
-/// A request that waits for its response. An exchange is shown as the one answer that it carries, with its poll as `poll`, or as a
-/// poll alone.
+/// A request that waits for its response. An exchange is presented as its single answer, with its poll as `poll`, or
+/// only as a poll.
 pub struct Asked {
     pub path: String,
     pub body: Value,
-    /// When it came.
+    /// Time of arrival.
     pub at: Instant,
     stream: TcpStream,
     exchange: Option<Exchange>,
 }
 
-/// What an exchange asks for.
+/// The parts of an exchange that its response depends on.
 struct Exchange {
     has_answer: bool,
     slot: Option<u64>,
@@ -55,7 +56,7 @@ impl Double {
                 let (stream, _) = listener.accept().await.unwrap();
                 let sender = sender.clone();
                 tokio::spawn(async move {
-                    // A host that stops hangs up, perhaps before it has asked.
+                    // A host that stops closes its connection, possibly before it has sent a request.
                     if let Some(asked) = read(stream).await {
                         drop(sender.send(asked));
                     }
@@ -69,7 +70,7 @@ impl Double {
         Client::new(&self.url).unwrap()
     }
 
-    /// The next request, whose path ends like this.
+    /// Returns the next request whose path ends with `path`.
     pub async fn next(&mut self, path: &str) -> Asked {
         if let Some(at) = self.passed_over.iter().position(|asked| asked.path.ends_with(path)) {
             return self.passed_over.remove(at).unwrap();
@@ -84,19 +85,19 @@ impl Double {
         }
     }
 
-    /// Whether a request has come that nobody looked at.
+    /// Returns true if there is a request that the test has not taken.
     pub fn is_asked(&mut self) -> bool {
         !self.asked.is_empty() || !self.passed_over.is_empty()
     }
 
-    /// Lets the clock go on by a step, and what is on its way between the two arrive.
+    /// Advances the clock, and gives data in transit time to arrive.
     pub async fn step(&self, by: Duration) {
         tokio::time::advance(by).await;
         let arrives = || std::thread::sleep(Duration::from_millis(1));
         tokio::task::spawn_blocking(arrives).await.unwrap();
     }
 
-    /// The next request, with as much time as it takes.
+    /// Returns the next request, and advances the clock until there is one.
     pub async fn later(&mut self) -> Asked {
         while !self.is_asked() {
             self.step(Duration::from_millis(50)).await;
@@ -105,7 +106,7 @@ impl Double {
     }
 }
 
-/// A host that runs against a double until it is told to stop.
+/// A host that runs against a double until it is stopped.
 pub struct Running {
     pub double: Double,
     stop: Option<oneshot::Sender<()>>,
@@ -113,7 +114,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Runs what is made with a client of the double and the sign to stop.
+    /// Starts a host with a client of the double and a stop signal.
     pub async fn begin<F: Future<Output = ()> + Send + 'static>(
         host: impl FnOnce(Client, oneshot::Receiver<()>) -> F,
     ) -> Self {
@@ -123,7 +124,7 @@ impl Running {
         Self { double, stop: Some(stop), ended }
     }
 
-    /// Has the host stop, and know of it.
+    /// Stops the host, and lets it process the signal.
     pub async fn stop(&mut self) {
         drop(self.stop.take());
         tokio::task::yield_now().await;
@@ -133,7 +134,7 @@ impl Running {
 impl Asked {
     pub async fn answer(self, status: u16, body: &Value) {
         let body = match &self.exchange {
-            // What would be the answer to a poll comes into a slot.
+            // The body of a poll's response becomes a task in a slot.
             Some(Exchange { has_answer: false, slot }) if status == 200 => lines(None, *slot, body),
             Some(_) if status == 204 => lines(None, None, &Value::Null),
             _ if body.is_null() => String::new(),
@@ -145,13 +146,14 @@ impl Asked {
         self.write(&answer).await;
     }
 
-    /// Answers as the service does when it did what was asked, with the next task for the asking.
+    /// Responds that the answer was recorded, with the next task.
     pub async fn record(self, next: Value) {
         let slot = self.exchange.as_ref().and_then(|exchange| exchange.slot);
         self.tell(&lines(Some(json!({})), slot, &next)).await;
     }
 
-    /// Refuses with a code; nothing was recorded. What is refused of an answer is a matter of its own, but where the service is away.
+    /// Refuses with a code; nothing was recorded. An exchange with an answer gets the refusal as its receipt, unless
+    /// the status is a server error.
     pub async fn refuse(self, status: u16, code: &str, retryable: bool) {
         let problem = json!({
             "type": "about:blank", "title": code, "status": status, "detail": format!("no: {code}"), "code": code,
@@ -165,12 +167,12 @@ impl Asked {
         }
     }
 
-    /// Waits until whoever asked hangs up.
+    /// Waits until the client closes the connection.
     pub async fn until_let_go(mut self) {
         assert!(self.stream.read_u8().await.is_err(), "nothing more is said");
     }
 
-    /// The connection breaks in the middle of the answer.
+    /// Breaks the connection in the middle of the response.
     pub async fn lose(self) {
         self.write("HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").await;
     }
@@ -181,20 +183,20 @@ impl Asked {
     }
 
     async fn write(mut self, answer: &str) {
-        // A host that stops hangs up.
+        // A host that stops closes its connection.
         drop(self.stream.write_all(answer.as_bytes()).await);
         drop(self.stream.shutdown().await);
     }
 }
 
-/// What comes of an exchange, line by line.
+/// Returns the lines of the response to an exchange.
 fn lines(receipt: Option<Value>, slot: Option<u64>, task: &Value) -> String {
     let receipts = receipt.map(|receipt| json!({ "receipts": [receipt], "tasks": [] }));
     let task = slot.filter(|_| !task.is_null()).map(|slot| json!({ "tasks": [{ "slot": slot, "task": task }] }));
     receipts.into_iter().chain(task).flat_map(|line| [line.to_string(), "\n".to_owned()]).collect()
 }
 
-/// An exchange as what it is for.
+/// Returns the path and the body of the poll or the answer that an exchange corresponds to.
 fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let (list, side) = path.strip_suffix("/exchange").unwrap().rsplit_once('/').unwrap();
     let slots = body["slots"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `baton-bench children`: one parent, many children at once, each with many activities at once.
+//! `baton-bench children`: one parent with many concurrent children, each with many concurrent activities.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::service::{Counters, Process, Scratch, Service, client, mib, other};
 
 const LIST: &str = "bench-children";
 
-/// How long the parent may take.
+/// Maximum time of the parent.
 const PARENT_WAIT: Duration = Duration::from_secs(3_600);
 
-/// One wait for the result, and how often it is shown how far it has come.
+/// Wait of one request for the result, after which the progress is printed.
 const RESULT_WAIT: Duration = Duration::from_secs(5);
 
 /// Measure: one parent starts children, all at once, and each of them activities, all at once
@@ -43,14 +43,14 @@ pub(super) struct Children {
     workers_of: Option<String>,
 }
 
-/// What a parent is to do.
+/// Input of a parent.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Family {
     children: usize,
     activities: usize,
 }
 
-/// Starts its children, each with its number of activities, and waits for all of them.
+/// A workflow that starts its children, passes each its number of activities, and waits for all of them.
 struct Parent;
 
 impl Decider for Parent {
@@ -76,7 +76,7 @@ impl Decider for Parent {
     }
 }
 
-/// Schedules its activities and waits for all of them.
+/// A workflow that schedules its activities and waits for all of them.
 struct Worker;
 
 impl Decider for Worker {

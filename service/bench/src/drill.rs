@@ -1,5 +1,5 @@
-//! `baton-bench drill`: real nodes over one table under load, while they are killed and paused and the way to the table is
-//! stalled, throttled and cut; then what was acknowledged is held against what the table has.
+//! `baton-bench drill`: real nodes over one table under load. Nodes are killed and paused, and connections to the
+//! table are stalled, throttled and cut. Then everything that was acknowledged is looked up in the table.
 
 mod balancer;
 mod checks;
@@ -27,20 +27,21 @@ use crate::failed::Failed;
 use crate::service::{baton, other};
 use crate::table::Place;
 
-/// How long a node is paused: longer than the time after which the others take it for dead.
+/// Duration of a pause of a node. Ours: longer than the time after which other nodes consider it dead.
 const PAUSE: Duration = Duration::from_secs(8);
 
-/// How long a killed node stays away: short, so that it comes back before it is missed, and long, so that it is missed.
+/// Times for which a killed node stays away: one so short that other nodes do not notice, and one so long that they
+/// do.
 const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)];
 
-/// How long the last workflows may take once every trouble is over.
+/// Maximum time for the last workflows after the end of all failures.
 const REST_WAIT: Duration = Duration::from_secs(60);
 
 /// Drill: nodes over one table, killed, paused and cut off under load; then every acknowledged thing is looked for
 ///
-/// Makes a table, starts nodes of its own on it, and puts a proxy that makes trouble before the database and a balancer
-/// before the nodes. For DynamoDB Local and its like only: requests to AWS are signed for AWS's address. Exit code 1 when a
-/// check fails.
+/// Makes a table, starts nodes of its own on it, and puts a proxy that makes trouble before the database and a
+/// balancer before the nodes. For DynamoDB Local and its like only: requests to AWS are signed for AWS's address.
+/// Exit code 1 when a check fails.
 #[derive(Debug, Args)]
 pub(super) struct Drill {
     #[command(flatten)]
@@ -99,7 +100,7 @@ impl Drill {
         if report.is_passed() { Ok(()) } else { Err(other("a check failed".to_owned())) }
     }
 
-    /// Kills and pauses nodes, one at a time, while storms go over the way to the table.
+    /// Kills and pauses nodes, one at a time, while connections to the table fail.
     async fn trouble(
         &self,
         nodes: &mut Nodes,
@@ -114,7 +115,7 @@ impl Drill {
         while Instant::now() < end {
             nodes.watch(calm).await;
             let victim = random.usize(..nodes.len());
-            // Every fifth node is paused, beginning with the third: the others are killed.
+            // Every fifth node is paused, beginning with the third; the others are killed.
             standstills.push(if rounds % 5 == 2 {
                 nodes.pause(victim, PAUSE).await?
             } else {

@@ -1,18 +1,18 @@
-//! Why a measurement ended early.
+//! Failures of measurements.
 
 use std::error::Error as _;
 use std::process::ExitCode;
 
 use client::Error;
 
-/// Why a measurement ended early.
+/// Reason why a measurement failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// Something was wrong with the arguments.
+    /// The arguments were invalid.
     Usage(String),
-    /// The service said no, or could not be asked.
+    /// The service refused a request, or could not be reached.
     Client(Error),
-    /// Something else.
+    /// Another failure.
     Other(String),
 }
 
@@ -26,7 +26,7 @@ impl From<Error> for Failed {
 }
 
 impl Failed {
-    /// Says it to the person at the terminal; answers the exit code, which is `baton`'s own for the same.
+    /// Prints the failure, and returns the exit code that `baton` has for it.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(what) => {

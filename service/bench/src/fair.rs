@@ -1,4 +1,4 @@
-//! `baton-bench fair`: what a domain that takes all that it can get adds to what another one waits.
+//! `baton-bench fair`: by how much a domain at full load slows down another one.
 
 mod within;
 
@@ -22,19 +22,19 @@ const QUIET: &str = "quiet";
 
 const LOUD: &str = "loud";
 
-/// Nobody polls it.
+/// A task list without pollers.
 const LIST: &str = "bench-fair";
 
-/// How many of all quiet requests may be slower than in the goal.
+/// Quantile of the quiet domain's requests that is compared.
 const QUANTILE: f64 = 0.99;
 
-/// How much the loud domain may add to the quiet one's p99. Source: the project's own goal.
+/// Maximum ratio of the quiet domain's p99 with and without the loud one. Source: the project's goal.
 const RATIO_MAX: f64 = 1.2;
 
-/// How long the loud domain is under load before it is measured.
+/// Time for which the loud domain is under load before the measurement.
 const WARM: Duration = Duration::from_secs(2);
 
-/// By how much the process of the loud clients is nicer than the service, whose processors it shares here.
+/// Niceness of the loud clients' process, because it shares processors with the service.
 const NICE: i32 = 10;
 
 /// Measure: a quiet domain alone, and beside one at full load, in turns
@@ -82,8 +82,8 @@ impl Fair {
         Ok(())
     }
 
-    /// One round; how many starts of the loud domain there were. With a service of its own: what a loud domain has left behind
-    /// would still be tidied up when the quiet one is alone.
+    /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service, because
+    /// cleanup after the loud domain would otherwise slow down the quiet one alone.
     async fn round(&self, round: u32, alone: &mut Took, beside: &mut Took) -> Result<u64, Failed> {
         let scratch = Scratch::new(None)?;
         let mut log = QuietLog::at(scratch.file("access.jsonl"));
@@ -111,7 +111,7 @@ impl Fair {
         Ok(after.saturating_sub(before).saturating_sub(quiet))
     }
 
-    /// The quiet domain's requests, at a fixed rate whatever becomes of them; how many there were.
+    /// Sends the quiet domain's requests at a fixed rate, and returns their number.
     async fn measure(&self, all: &Client, name: &str, latencies: &mut Histogram<u64>) -> Result<u64, Failed> {
         let every = Duration::from_secs(1) / u32::try_from(self.rate.max(1)).unwrap_or(u32::MAX);
         let count = self.rate.max(1) * self.seconds.max(1);
@@ -123,7 +123,8 @@ impl Fair {
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
                 let mut latencies = histogram();
                 for request in 0..count {
-                    // From when it was due, so that a request that is late because of the one before counts as late.
+                    // The latency begins when the request was due, so that it includes a delay by the previous
+                    // request.
                     let due = ticks.tick().await;
                     client.start(&start(format!("{name}-{request}")), None).await?;
                     latencies.saturating_record(micros_since(due));
@@ -139,7 +140,7 @@ impl Fair {
     }
 
     async fn be_loud(&self, url: &str) -> Result<(), Failed> {
-        // Elsewhere it would have processors of its own.
+        // In production the clients would have separate processors.
         let niced = rustix::process::nice(NICE);
         niced.map_err(|error| other(format!("the process of the loud clients cannot be made nicer: {error}")))?;
         let next = Arc::new(AtomicU64::new(0));

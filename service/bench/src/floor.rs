@@ -1,4 +1,5 @@
-//! `baton-bench floor`: what an empty server can do, which does nothing but the durable round trips of a workflow; in turns with Baton.
+//! `baton-bench floor`: alternates between Baton and an empty server that does only the durable round trips of a
+//! workflow.
 
 mod log;
 mod server;
@@ -15,14 +16,16 @@ use crate::failed::Failed;
 use crate::load::{Load, Report};
 use crate::service::{Process, Scratch, count, cpu_seconds, histogram, micros_each, micros_since, other, shown_micros};
 
-/// What a request of the floor carries: about as much as an answer of a decider or a runner with a payload of 100 bytes.
+/// Size of a request of the empty server. Ours: about that of an answer of a decider or a runner with a payload of
+/// 100 bytes.
 const BODY_BYTES: usize = 300;
 
 /// Measure: an empty server that does only a workflow's durable round trips, and Baton, in turns
 ///
-/// A workflow of n activities, one after the other, is 3 + 4 × n round trips when each task is polled for and answered by itself: the start, n + 1
-/// turns, n activities. Here n is 3, so that there are 15. The empty server takes each as a POST over the HTTP stack that the service has, and
-/// answers when what came is in a log that has been synced, once for all who wait.
+/// A workflow of n activities, one after the other, is 3 + 4 × n round trips when each task is polled for and
+/// answered by itself: the start, n + 1 turns, n activities. Here n is 3, so that there are 15. The empty server
+/// takes each as a POST over the HTTP stack that the service has, and answers when what came is in a log that has
+/// been synced, once for all who wait.
 #[derive(Debug, Args)]
 pub(crate) struct Floor {
     /// How many workflows, in each round
@@ -70,12 +73,12 @@ impl Floor {
     }
 }
 
-/// What one round came to.
+/// Results of one round.
 struct Figures {
     per_second: f64,
     p50: f64,
     p99: f64,
-    /// Processor time a workflow, of the server and of all processes.
+    /// Processor time per workflow, of the server and of all processes.
     server: Option<f64>,
     all: Option<f64>,
 }
@@ -105,7 +108,7 @@ impl Figures {
     }
 }
 
-/// The middle one of some, or the upper of the two.
+/// Returns the median, or the upper one of two.
 fn median(figures: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
     let mut values: Vec<f64> = figures.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
@@ -113,7 +116,7 @@ fn median(figures: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
 }
 
 impl Floor {
-    /// One round of the empty server.
+    /// Runs one round of the empty server.
     async fn floor(&self) -> Result<Figures, Failed> {
         let scratch = Scratch::new(None)?;
         let address = scratch.port_file();
@@ -136,7 +139,7 @@ impl Floor {
         })
     }
 
-    /// The latencies of workflows' round trips, in microseconds.
+    /// Returns the latencies of all round trips of a workflow together, in microseconds.
     async fn round_trips(&self, url: &str) -> Result<Histogram<u64>, Failed> {
         let next = Arc::new(AtomicU64::new(0));
         let http = reqwest::Client::builder().tcp_nodelay(true).no_proxy().build();

@@ -1,4 +1,4 @@
-//! `baton-bench idle`: polls that wait for tasks that do not come.
+//! `baton-bench idle`: polls that wait and get no task.
 
 mod poller;
 
@@ -16,13 +16,13 @@ use super::swf::Wire;
 use crate::failed::Failed;
 use crate::service::{Scratch, Service, client, mib, other};
 
-/// Files and sockets of either process beside those of polls: what the service keeps for itself is the most of them.
+/// Files and sockets of each process in addition to those of polls. Ours: mostly the reserve of the service.
 const FILES_BESIDE: u64 = 1_024;
 
-/// Polls that begin at once.
+/// Polls that begin concurrently.
 const BEGIN_AT_ONCE: usize = 256;
 
-/// Polls that begin in a second, at least.
+/// Minimum number of polls that begin per second.
 const BEGIN_PER_SECOND: u64 = 500;
 
 /// Measure: what polls cost that wait for nothing
@@ -54,7 +54,7 @@ impl Idle {
         let began = Instant::now();
         let deadline = began + Duration::from_secs(60 + self.polls / BEGIN_PER_SECOND);
         loop {
-            // Whoever asks among so many that come may have to wait longer than a client does.
+            // While so many polls arrive, the request may take longer than the client's timeout.
             let count = waiting(&client).await;
             if count.as_ref().is_ok_and(|count| *count >= self.polls) {
                 break;
@@ -83,7 +83,7 @@ impl Idle {
         Ok(())
     }
 
-    /// Has them begin, a few at a time.
+    /// Starts the polls, a few at a time.
     fn begin(&self, service: &Service) -> Result<tokio::task::JoinSet<()>, Failed> {
         let to = service.url.trim_start_matches("http://");
         let to: SocketAddr = to.parse().map_err(|error| other(format!("{to}: {error}")))?;
@@ -98,7 +98,7 @@ impl Idle {
     }
 }
 
-/// Raises what this process may open, and with it the service, to that.
+/// Raises the limit of open files of this process, and thereby of the service.
 fn must_open(files: u64) -> Result<(), Failed> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= files) {
@@ -106,7 +106,8 @@ fn must_open(files: u64) -> Result<(), Failed> {
     }
     if let Some(maximum) = maximum.filter(|maximum| *maximum < files) {
         return Err(other(format!(
-            "as many polls take {files} files and sockets in this process and as many in the service, and either may open {maximum}; \
+            "as many polls take {files} files and sockets in this process and as many in the service, and either may \
+                open {maximum}; \
              raise the limit with `ulimit -n {files}` as root, or have fewer --polls"
         )));
     }
@@ -114,7 +115,7 @@ fn must_open(files: u64) -> Result<(), Failed> {
         .map_err(|error| other(format!("the limit of open files cannot be raised to {files}: {error}")))
 }
 
-/// How many polls the service says are waiting.
+/// Returns the number of waiting polls according to the service.
 async fn waiting(client: &Client) -> Result<u64, Failed> {
     let text = client.metrics().await?;
     let lines = text.lines().filter(|line| line.starts_with("baton_pollers_waiting{"));

@@ -1,5 +1,5 @@
-//! `baton-bench`: a load of small workflows, with the service, a decider and a runner as processes of their own, and
-//! everything durable before it is answered.
+//! `baton-bench`: a load of small workflows. The service, a decider and a runner are separate processes, and
+//! everything is durable before it is acknowledged.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::prices;
 use crate::progress::Progress;
 use crate::service::{Counters, Process, Scratch, Service, client, cpu_seconds, histogram, mib, micros_since, other};
 
-/// The task list of the load's decider and runner.
+/// Task list of the load's decider and runner.
 const LIST: &str = "bench";
 
-/// The most tasks that the decider and the runner have at once. As many as there are workflows at once: a task that finds no room waits on its
-/// list, and taking it from there is a commit more.
+/// Maximum number of tasks that the decider and the runner each hold. Ours: as many as concurrent workflows, because
+/// a task without a free slot waits in its list, and taking it from there costs another commit.
 const SLOTS_MAX: usize = 1_024;
 
-/// How long one workflow may take.
+/// Maximum time of one workflow.
 const WORKFLOW_WAIT: Duration = Duration::from_secs(120);
 
-/// Which of the load's processes this is.
+/// The role of a process of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Role {
     Decider,
     Runner,
 }
 
-/// The canonical load.
+/// The standard load.
 #[derive(Debug, Args)]
 pub(super) struct Load {
     /// How many workflows
@@ -47,7 +47,8 @@ pub(super) struct Load {
     /// How many at the same time
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
-    /// How many tasks the decider and the runner do at the same time, each; as many as there are workflows at once unless given
+    /// How many tasks the decider and the runner do at the same time, each; as many as there are workflows at once
+    /// unless given
     #[arg(long)]
     slots: Option<usize>,
     /// Give the decider and the runner a runtime of several threads each, as `#[tokio::main]` does
@@ -59,8 +60,8 @@ pub(super) struct Load {
     /// Bytes of each input and result
     #[arg(long, default_value_t = 100)]
     payload: usize,
-    /// A running service to put under load, or several over one store, with commas between; without it one is started on a
-    /// data directory of its own
+    /// A running service to put under load, or several over one store, with commas between; without it one is started
+    /// on a data directory of its own
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     url: Vec<String>,
     /// Where the service that is started keeps everything; a fresh temporary directory unless given
@@ -73,7 +74,7 @@ pub(super) struct Load {
     role: Option<Role>,
 }
 
-/// Schedules its activities one after the other, then succeeds.
+/// A workflow that schedules its activities one after the other and then succeeds.
 struct Chain {
     activities: usize,
     payload: usize,
@@ -123,19 +124,19 @@ impl Load {
         }
     }
 
-    /// The canonical load, on a service of its own.
+    /// Returns the standard load on a new service.
     pub(super) fn of(workflows: u64, concurrency: usize) -> Self {
         let (slots, several_threads, activities, payload) = (None, false, 3, 100);
         let (url, data_dir, json, role) = (Vec::new(), None, false, None);
         Self { workflows, concurrency, slots, several_threads, activities, payload, url, data_dir, json, role }
     }
 
-    /// Whether this process is a host that is to have several threads.
+    /// Returns true if this process is a host with several threads.
     pub(super) fn is_host_of_several_threads(&self) -> bool {
         self.role.is_some() && self.several_threads
     }
 
-    /// Puts the service under load; and how long activities waited for a runner.
+    /// Runs the load. Returns the report and the times that activities waited for a runner.
     pub(super) async fn report(&self) -> Result<(Report, Histogram<u64>), Failed> {
         let scratch = Scratch::new(self.data_dir.clone())?;
         let (service, urls) = if self.url.is_empty() {
@@ -155,7 +156,7 @@ impl Load {
             let threads: &[&str] = if self.several_threads { &["--several-threads"] } else { &[] };
             Process::start(&[&args[..], &["--concurrency", &concurrency], threads].concat())
         };
-        // A decider and a runner at each service.
+        // Each service has a decider and a runner.
         let workers = urls.iter().flat_map(|url| [role("decider", url), role("runner", url)]);
         let workers = workers.collect::<Result<Vec<Process>, Failed>>()?;
         let before = Counters::read(&clients).await?;
@@ -184,7 +185,8 @@ impl Load {
         Ok((report, waits))
     }
 
-    /// Starts the workflows and waits for each, `concurrency` at a time; the start-to-close latencies in microseconds.
+    /// Starts the workflows and waits for each, `concurrency` at a time. Returns their latencies from start to close,
+    /// in microseconds.
     async fn load(&self, clients: &[Client]) -> Result<Histogram<u64>, Failed> {
         let next = Arc::new(AtomicU64::new(0));
         let prefix = format!("bench-{}", std::process::id());
@@ -192,8 +194,8 @@ impl Load {
             Payload::of(&"x".repeat(self.payload.saturating_sub(2))).map_err(|error| other(error.to_string()))?;
         let mut starters = tokio::task::JoinSet::new();
         let total = self.workflows;
-        // Several nodes may be there to see one of them die: with a key a start is safe to repeat, and an activity that was
-        // lost on its way is scheduled again soon.
+        // With several nodes, some may be killed during the load. With a key a start is safe to repeat, and with the
+        // timeout a lost activity is soon scheduled again.
         let has_keys = clients.len() > 1;
         let start_to_close = has_keys.then_some(history::Duration::from_secs(10));
         let activity_timeouts = ActivityTimeouts { start_to_close, ..ActivityTimeouts::default() };
@@ -238,7 +240,7 @@ impl Load {
     }
 }
 
-/// How long activities waited for a runner, in milliseconds, read off the newest histories.
+/// Returns the times that activities waited for a runner, in milliseconds, from the newest histories.
 async fn schedule_to_start(client: &Client) -> Result<Histogram<u64>, Failed> {
     let mut waits = histogram();
     let newest = client.list(&client::Filter { limit: Some(200), ..client::Filter::default() }, None).await?;
@@ -255,10 +257,10 @@ async fn schedule_to_start(client: &Client) -> Result<Histogram<u64>, Failed> {
     Ok(waits)
 }
 
-/// Processor time in seconds, where the system says; of the service only where it was started here.
+/// Processor times in seconds, if the system provides them; that of the service only if it was started here.
 struct Processors {
     service: Option<f64>,
-    /// The decider's, the runner's and the driver's.
+    /// Total of the decider, the runner and the driver.
     others: Option<f64>,
 }
 
@@ -280,7 +282,7 @@ pub(super) struct Report {
     pub(super) workflows_per_second: f64,
     commits_per_second: f64,
     commits_per_workflow: f64,
-    /// Commits that lost a race and were tried again, by all commits.
+    /// Commits that were retried after a conflict, divided by all commits.
     conflicts_per_commit: f64,
     events_per_workflow: f64,
     matched_at_once_per_workflow: f64,
@@ -289,16 +291,16 @@ pub(super) struct Report {
     pub(super) start_to_close_ms_p99: f64,
     /// Processor time of the service.
     pub(super) service_micros_per_workflow: Option<f64>,
-    /// The same of all processes together.
+    /// Processor time of all processes.
     pub(super) micros_per_workflow: Option<f64>,
     bytes_written_per_workflow: f64,
     bytes_on_disk_per_workflow: f64,
     service_memory_mib: Option<f64>,
-    /// Of a store that is billed by them.
+    /// Billed units, for a store that has them.
     units: Option<Units>,
 }
 
-/// What a database bills. In us-east-1, on demand.
+/// Billed units of a database, and their price on demand in us-east-1.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Units {

@@ -1,4 +1,4 @@
-//! `baton-bench`: loads over real HTTP against a service in a process of its own, and what they cost.
+//! `baton-bench`: load tests over real HTTP against a service in a separate process, and their costs.
 
 mod children;
 #[cfg(feature = "dynamodb")]
@@ -32,7 +32,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Measure: starts workflows of sequential activities and reports rates, latencies, syncs, disk and memory
 ///
-/// Services are started from the `baton` beside this program: build both, `cargo build --profile dist -p baton-service -p baton-bench`.
+/// Services are started from the `baton` beside this program: build both, `cargo build --profile dist -p
+/// baton-service -p baton-bench`.
 #[derive(Debug, Parser)]
 #[command(name = "baton-bench", version, args_conflicts_with_subcommands = true)]
 struct Bench {

@@ -1,4 +1,4 @@
-//! `baton-bench open`: many open runs that only wait for a timer, and the service started again over them.
+//! `baton-bench open`: many open runs that wait for a timer, and a restart of the service over them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::service::{Counters, Process, Scratch, Service, client, mib, other};
 
 const LIST: &str = "bench-open";
 
-/// How long the timers run.
+/// Duration of the timers.
 const TIMER: history::Duration = history::Duration::from_secs(30 * 24 * 3_600);
 
-/// How long no turn at all may be decided before this gives up.
+/// Maximum time without any progress of turns.
 const TURNS_WAIT: Duration = Duration::from_secs(60);
 
 /// Measure: opens many runs with a 30-day timer each, kills the service and starts it again
@@ -39,7 +39,7 @@ pub(crate) struct Open {
     decider_of: Option<String>,
 }
 
-/// Sets its timer and waits.
+/// A workflow that waits for its timer.
 struct Sleeper;
 
 impl Decider for Sleeper {
@@ -73,7 +73,7 @@ impl Open {
         println!("  {rate:>10.0}  runs/s were opened, {seconds:.0} s in all");
         decider.stop().await;
         service.process.stop().await;
-        // What the killed service left in its log is read once, and merged in the background.
+        // The log of the killed service is read once, and merged in the background.
         let service = Service::start(&scratch).await?;
         report("killed and started again", &service);
         let last = format!("open-{}", self.runs.saturating_sub(1));
@@ -122,7 +122,7 @@ impl Open {
         Ok(())
     }
 
-    /// Waits until every run's turn is done: five events each.
+    /// Waits until every run's turn is completed. Each run then has five events.
     async fn wait_for_turns(&self, client: &Client) -> Result<(), Failed> {
         let mut events = 0;
         let mut deadline = Instant::now() + TURNS_WAIT;

@@ -1,4 +1,4 @@
-//! How far a load is: all the time on a terminal, elsewhere a line now and then.
+//! Progress of a load: continuously on a terminal, otherwise a line from time to time.
 
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often it is said on a terminal.
+/// Time between two updates on a terminal.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
-/// How often elsewhere. Ours: as `baton` does; what takes less says nothing.
+/// Time between two lines otherwise. Ours: the same as for `baton`; shorter loads print none.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Says how far it is; of many tasks at once.
+/// A progress report that many tasks share.
 pub(crate) struct Progress {
     is_terminal: bool,
     said: Mutex<Instant>,
@@ -22,10 +22,10 @@ impl Progress {
         Self { is_terminal: std::io::stderr().is_terminal(), said: Mutex::new(Instant::now()) }
     }
 
-    /// Says it if it is time to.
+    /// Prints the progress if it is time to.
     pub(crate) fn at(&self, text: impl FnOnce() -> String) {
         let every = if self.is_terminal { DRAW_EVERY } else { LINE_EVERY };
-        // Whoever does not come in is not needed: another is saying it.
+        // If the lock is taken, another task is printing.
         let Ok(mut said) = self.said.try_lock() else { return };
         if said.elapsed() < every {
             return;

@@ -1,4 +1,4 @@
-//! `baton-bench queries`: what queries and updates cost beside a turn, and what watchers cost that wait for nothing.
+//! `baton-bench queries`: costs of queries and updates compared with a turn, and of idle watchers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const LIST: &str = "bench-queries";
 
 const WORKFLOW: &str = "asked";
 
-/// How long a query may take, and a watcher waits.
+/// Maximum time of a query, and the wait of a watcher.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// Measure: signal and query, and updates, against one turn; queries of an idle run, and watchers that wait
@@ -36,7 +36,7 @@ pub(crate) struct Queries {
     seconds: u64,
 }
 
-/// Counts signals.
+/// A workflow that counts signals.
 struct Count;
 
 impl Decider for Count {
@@ -80,7 +80,7 @@ impl Queries {
         client.start(&start, None).await?;
         ask(&client).await?;
         let (mut told, mut idle, mut updated, mut rejected) = (histogram(), histogram(), histogram(), histogram());
-        // In turns, so that whatever else the machine does touches each alike.
+        // The kinds alternate, so that other load on the machine affects all of them.
         for number in 1..=self.rounds.max(1) {
             measured_turn(&client, &mut turns).await?;
             let began = Instant::now();

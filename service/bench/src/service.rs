@@ -1,4 +1,4 @@
-//! The service under load as a process of its own, and what the system and the service say about it.
+//! The service under load as a separate process, and its measurements by the system and by itself.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,15 @@ use tokio::time::Instant;
 
 use crate::failed::Failed;
 
-/// How long to wait for the service to be ready.
+/// Maximum time until the service is ready.
 const READY_WAIT: Duration = Duration::from_secs(30);
 
-/// Clock ticks a second in `/proc`. Source: proc(5); 100 on every Linux that matters here.
+/// Clock ticks per second in `/proc`. Source: proc(5); 100 on every relevant Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// How long a service rests before it has given back what it does not need any more: its threads for work that blocks end after ten seconds,
-/// and the allocator gives free memory back when a thread ends. Source: tokio, `thread_keep_alive`; mimalloc, `_mi_theap_collect_abandon`.
+/// Time after which an idle service has released memory that it does not need. Its threads for blocking work end
+/// after ten seconds, and the allocator returns free memory when a thread ends. Source: tokio, `thread_keep_alive`;
+/// mimalloc, `_mi_theap_collect_abandon`.
 const REST: Duration = Duration::from_secs(12);
 
 pub(super) fn other(what: String) -> Failed {
@@ -30,7 +31,7 @@ pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are in order")
 }
 
-/// Microseconds since `began`.
+/// Returns the microseconds since `began`.
 pub(super) fn micros_since(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
@@ -44,17 +45,17 @@ pub(super) fn mib(bytes: u64) -> f64 {
     count(bytes) / f64::from(1 << 20)
 }
 
-/// Microseconds of processor time that each of so many took, between two readings in seconds.
+/// Returns the processor time per item in microseconds, between two readings in seconds.
 pub(super) fn micros_each(now: Option<f64>, earlier: Option<f64>, number: u64) -> Option<f64> {
     Some((now? - earlier?) * 1e6 / count(number))
 }
 
-/// The same for people.
+/// Formats it for people.
 pub(super) fn shown_micros(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"))
 }
 
-/// A directory that is removed with this value, unless somebody named it.
+/// A directory that is removed when this is dropped, unless it was given by the user.
 pub(super) struct Scratch {
     dir: PathBuf,
     data_dir: PathBuf,
@@ -70,14 +71,14 @@ impl Scratch {
 }
 
 impl Scratch {
-    /// Where a service writes its address, when it has one.
+    /// Returns the file to which a service writes its address.
     pub(super) fn port_file(&self) -> PathBuf {
         let file = self.file("address");
         drop(std::fs::remove_file(&file));
         file
     }
 
-    /// A file in it.
+    /// Returns the path of a file in it.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -93,14 +94,14 @@ fn own_path() -> Result<PathBuf, Failed> {
     std::env::current_exe().map_err(|error| other(format!("own path: {error}")))
 }
 
-/// The service's program, which lies beside this one.
+/// Returns the path of the service's program, which must be in the directory of this one.
 pub(super) fn baton() -> Result<PathBuf, Failed> {
     let own = own_path()?;
     let baton = own.with_file_name(format!("baton{}", std::env::consts::EXE_SUFFIX));
     if baton.is_file() {
         return Ok(baton);
     }
-    // As this program was built: the folder is called after the profile.
+    // The directory is named after the profile of the build.
     let profile = match own.parent().and_then(Path::file_name).and_then(OsStr::to_str) {
         Some("dist") => " --profile dist",
         Some("release") => " --release",
@@ -114,16 +115,16 @@ pub(super) fn baton() -> Result<PathBuf, Failed> {
     )))
 }
 
-/// The processor time of a process so far, in seconds, where the system says.
+/// Returns the processor time of a process so far in seconds, if the system provides it.
 pub(super) fn cpu_seconds(process: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; user and system time are the 12th and 13th fields after it.
+    // The name in parentheses may contain anything. User and system time are the 12th and 13th fields after it.
     let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
     let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
     Some(ticks / TICKS_PER_SECOND)
 }
 
-/// A child process that does not outlive us.
+/// A child process that is killed when this is dropped.
 pub(super) struct Process {
     child: Child,
 }
@@ -140,7 +141,7 @@ impl Process {
         child.map(|child| Self { child }).map_err(|error| other(format!("a process could not be started: {error}")))
     }
 
-    /// Where it can be reached, as soon as it has written that to its file.
+    /// Waits until the process has written its address to its file, and returns its URL.
     pub(super) async fn url(&mut self, port_file: &Path) -> Result<String, Failed> {
         let address = async {
             loop {
@@ -158,20 +159,20 @@ impl Process {
         tokio::time::timeout(READY_WAIT, address).await.map_err(late)?
     }
 
-    /// Its memory in bytes, where the system says.
+    /// Returns its memory in bytes, if the system provides it.
     pub(super) fn memory(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
         let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
     }
 
-    /// The same once it has rested.
+    /// Returns its memory after some time without load.
     pub(super) async fn memory_at_rest(&self) -> Option<u64> {
         tokio::time::sleep(REST).await;
         self.memory()
     }
 
-    /// Its processor time so far, in seconds, where the system says.
+    /// Returns its processor time so far in seconds, if the system provides it.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         cpu_seconds(self.child.id()?)
     }
@@ -183,11 +184,11 @@ impl Process {
     }
 }
 
-/// A service of our own.
+/// A service that was started here.
 pub(super) struct Service {
     pub(super) process: Process,
     pub(super) url: String,
-    /// From its start until it said that it is ready.
+    /// Time from its start until it was ready.
     pub(super) ready_after: Duration,
 }
 
@@ -196,7 +197,7 @@ impl Service {
         Self::start_with(scratch, &[]).await
     }
 
-    /// One with these options, too.
+    /// Starts a service with additional options.
     pub(super) async fn start_with(scratch: &Scratch, more: &[&str]) -> Result<Self, Failed> {
         let port_file = scratch.port_file();
         let (data_dir, port) = (scratch.data_dir.to_string_lossy(), port_file.to_string_lossy());
@@ -209,12 +210,12 @@ impl Service {
     }
 }
 
-/// A client that waits for the service to be ready.
+/// Creates a client that waits for the service to be ready.
 pub(super) fn client(url: &str) -> Result<Client, Failed> {
     Ok(Client::new(url)?.patience(Patience::For(READY_WAIT)))
 }
 
-/// What the service counts.
+/// Counters of a service.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counters {
     pub(super) commits: u64,
@@ -229,7 +230,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// The sum of two.
+    /// Returns the sum of two.
     #[cfg(feature = "dynamodb")]
     pub(super) fn and(&self, other: &Self) -> Self {
         Self {
@@ -245,7 +246,7 @@ impl Counters {
         }
     }
 
-    /// The sums over these services.
+    /// Reads the counters of these services and returns their sums.
     pub(super) async fn read(clients: &[Client]) -> Result<Self, Failed> {
         let mut texts = Vec::new();
         for client in clients {

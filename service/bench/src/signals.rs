@@ -1,4 +1,5 @@
-//! `baton-bench signals`: how many signals a second one run takes, each acknowledged when it is durable.
+//! `baton-bench signals`: the number of signals per second that one run accepts, each acknowledged when it is
+//! durable.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,15 +17,16 @@ use crate::service::{
     Counters, Scratch, Service, client, count, cpu_seconds, histogram, micros_each, micros_since, other, shown_micros,
 };
 
-/// A round goes to a run of its own.
+/// Prefix of the workflow id. Each round has a separate run.
 const WORKFLOW: &str = "signaled";
 
-/// Events read at once afterwards.
+/// Events per page of the history.
 const PAGE: usize = 1_000;
 
 /// Measure: signals a second to one run, which many clients send at the same time
 ///
-/// Each client sends its next signal when the last one is acknowledged. In the end the run's history must have every one of them, once.
+/// Each client sends its next signal when the last one is acknowledged. In the end the run's history must have every
+/// one of them, once.
 #[derive(Debug, Args)]
 pub(crate) struct Signals {
     /// How many signals, in each round
@@ -88,7 +90,7 @@ impl Signals {
         Ok(())
     }
 
-    /// The latencies of all signals, in microseconds.
+    /// Sends the signals and returns their latencies in microseconds.
     async fn send(&self, client: &Client, workflow: &str) -> Result<Histogram<u64>, Failed> {
         let next = Arc::new(AtomicU64::new(0));
         let mut senders = tokio::task::JoinSet::new();
@@ -116,7 +118,7 @@ impl Signals {
         Ok(all)
     }
 
-    /// Looks for each of the signals in the history.
+    /// Checks that each of the signals is in the history.
     async fn must_all_be_there(&self, client: &Client, workflow: &str) -> Result<(), Failed> {
         let mut seen = BTreeSet::new();
         let mut page = Page { limit: Some(PAGE), ..Page::default() };

@@ -1,5 +1,5 @@
-//! `baton-bench swf`: the same small workflows over REST and over SWF's wire, by the same plain HTTP client, so that what
-//! differs is the wire.
+//! `baton-bench swf`: the same small workflows over REST and over the SWF protocol, with the same plain HTTP client,
+//! so that only the protocol differs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use crate::failed::Failed;
 use crate::service::{Scratch, Service, other};
 
-/// How long one poll waits.
+/// Wait of one poll.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
-/// Events from one turn's DeciderStarted to the next: what a turn and an activity make.
+/// Number of events from one turn's DeciderStarted to the next: those of a turn and an activity.
 const EVENTS_PER_STEP: u64 = 6;
 
 /// Measure: what SWF's wire costs beside REST
@@ -34,7 +34,8 @@ pub(crate) struct Swf {
     /// How often each wire has its turn
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// Have SWF's deciders take the whole history with each turn, as they do unless they say otherwise, rather than the window
+    /// Have SWF's deciders take the whole history with each turn, as they do unless they say otherwise, rather than
+    /// the window
     #[arg(long)]
     whole_history: bool,
 }
@@ -45,7 +46,7 @@ pub(super) enum Wire {
     Swf,
 }
 
-/// Speaks one of the wires.
+/// A client of one of the protocols.
 #[derive(Debug, Clone)]
 struct Caller {
     http: reqwest::Client,
@@ -54,7 +55,7 @@ struct Caller {
     whole_history: bool,
 }
 
-/// A turn or an activity: its token and its started event; none without a token.
+/// The token and the started event of a turn or an activity; `None` if the poll returned no task.
 type Task = Option<(String, u64)>;
 
 impl Caller {
@@ -81,7 +82,7 @@ impl Caller {
         self.send(request, body).await
     }
 
-    /// Waits for a task, as SWF's polls do unasked.
+    /// Polls for a task and waits, as SWF's polls do by default.
     async fn rest_poll(&self, list: &str) -> Result<Value, Failed> {
         let url = format!("{}/v1/domains/default/task-lists/{list}/poll", self.url);
         let request = self.http.post(url).header("content-type", "application/json");
@@ -93,7 +94,7 @@ impl Caller {
         self.send(request.header("x-amz-target", format!("SimpleWorkflowService.{operation}")), body).await
     }
 
-    /// The types that SWF must know.
+    /// Registers the types that SWF requires.
     async fn register(&self) -> Result<(), Failed> {
         let workflow = json!({ "domain": "default", "name": "chain", "version": "1",
             "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
@@ -161,7 +162,8 @@ impl Caller {
                 let decision = step.map_or_else(
                     || json!({ "type": "SucceedWorkflow", "result": "done" }),
                     |step| {
-                        json!({ "type": "ScheduleActivity", "activityId": format!("step-{step}"), "activityType": "step",
+                        json!({ "type": "ScheduleActivity", "activityId": format!("step-{step}"),
+                        "activityType": "step",
                             "input": "in" })
                     },
                 );
@@ -202,7 +204,7 @@ impl Caller {
     }
 }
 
-/// What a round came to.
+/// Results of a round.
 #[derive(Debug, Clone, Copy, Default)]
 struct Figures {
     seconds: f64,
@@ -218,7 +220,7 @@ impl Swf {
         swf.register().await?;
         let mut all = [Figures::default(); 2];
         for round in 0..self.rounds.max(1) {
-            // One after the other and in turn, so that what the machine does beside hits both.
+            // The protocols alternate, so that other load on the machine affects both.
             for (caller, sum) in [&rest, &swf].into_iter().zip(&mut all) {
                 let before = service.process.cpu_seconds().unwrap_or_default();
                 let began = Instant::now();
@@ -276,7 +278,7 @@ impl Swf {
             slot.forget();
             caller.start(&format!("{}-{round}-{number}", caller.list())).await?;
         }
-        // Only the one that closed the last run ends by itself, or one that failed.
+        // A worker ends only if it closed the last run, or failed.
         let ended = workers.join_next().await;
         workers.abort_all();
         ended.map_or(Ok(()), |ended| ended.map_err(|error| other(error.to_string()))?)

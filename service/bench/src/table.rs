@@ -1,10 +1,10 @@
-//! The table of a drill, and where it is.
+//! The table of a drill, and its address.
 
 use aws_config::retry::RetryConfig;
 use clap::Args;
 use store_dynamodb::{Dynamo, Options};
 
-/// Where a drill makes its table. Credentials come from where every AWS tool takes them.
+/// Place of a drill's table. Credentials come from the usual sources of AWS tools.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
     /// The table's region; otherwise that of `AWS_REGION`, of the profile, or of this machine
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Arguments for a `baton serve` that is to use this table by way of another address.
+    /// Returns the arguments of a `baton serve` that uses this table at another address.
     pub(crate) fn arguments(&self, table: &str, endpoint: &str) -> Vec<String> {
         let mut arguments = ["--table", table, "--endpoint-url", endpoint].map(str::to_owned).to_vec();
         if let Some(region) = &self.region {
@@ -25,7 +25,7 @@ impl Place {
         arguments
     }
 
-    /// A store over the table of that name, which nobody has looked at yet.
+    /// Creates a store over the table of this name without checking it.
     pub(crate) async fn store(&self, table: &str) -> Result<Dynamo, String> {
         let loader = aws_config::defaults(aws_config::BehaviorVersion::latest()).retry_config(RetryConfig::standard());
         let mut loader = loader.endpoint_url(&self.endpoint_url);

@@ -1,4 +1,4 @@
-//! `baton-bench turns`: what a turn costs as its run's history grows (it should not matter).
+//! `baton-bench turns`: the cost of a turn for histories of different lengths, which should all be equal.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ const LIST: &str = "bench-turns";
 
 const WORKFLOW: &str = "long";
 
-/// Decisions of one turn while the history is made long. Source: the limit of a turn's decisions.
+/// Decisions per turn while the history is made long. Source: the maximum of one turn.
 const MARKERS_A_TURN: u64 = history::limits::DECISIONS_MAX as u64;
 
-/// Longer histories are not read whole: it says nothing new.
+/// Maximum length of histories that are read completely. Ours: longer ones show nothing new.
 const LOOK_BACK_MAX: u64 = 100_000;
 
-/// How often a whole history is read at each length.
+/// Number of times that a whole history is read for each length.
 const LOOKS_BACK: u64 = 20;
 
-/// The store is at rest when it has written nothing for so long.
+/// Time without writes after which the store is idle.
 const SETTLED_FOR: Duration = Duration::from_secs(2);
 
 /// Measure: what one turn costs at several lengths of its run's history
@@ -48,7 +48,8 @@ impl Turns {
         let client = client(&service.url)?;
         begin(&client).await?;
         println!(
-            "    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB   at rest MiB   whole history p50 ms"
+            "    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB   at rest MiB   \
+                whole history p50 ms"
         );
         for events in &self.events {
             grow(&client, *events).await?;
@@ -82,7 +83,7 @@ fn ms(latencies: &Histogram<u64>, quantile: f64) -> f64 {
     latencies.value_at_quantile(quantile) as f64 / 1_000.0
 }
 
-/// Makes the history at least so long, by turns that record markers.
+/// Extends the history to at least `events`, by turns that record markers.
 async fn grow(client: &Client, events: u64) -> Result<(), Failed> {
     loop {
         client.signal(WORKFLOW, "more", None, None).await?;
@@ -96,7 +97,7 @@ async fn grow(client: &Client, events: u64) -> Result<(), Failed> {
     }
 }
 
-/// Waits until the store writes nothing more: what it merges in the background is not the turns' own.
+/// Waits until the store has finished its background merges, which are not part of the cost of turns.
 async fn settle(client: &Client) -> Result<(), Failed> {
     let mut written = Counters::read(std::slice::from_ref(client)).await?.written;
     loop {
@@ -121,7 +122,7 @@ pub(super) async fn begin(client: &Client) -> Result<(), Failed> {
     complete(client, poll(client).await?, Vec::new()).await
 }
 
-/// From a signal to the recorded answer of its turn; answers the size of the window, as JSON.
+/// Measures the time from a signal to the recorded answer of its turn. Returns the size of the window as JSON.
 pub(super) async fn measured_turn(client: &Client, latencies: &mut Histogram<u64>) -> Result<u64, Failed> {
     let began = Instant::now();
     client.signal(WORKFLOW, "measured", None, None).await?;
@@ -132,7 +133,7 @@ pub(super) async fn measured_turn(client: &Client, latencies: &mut Histogram<u64
     Ok(window.len() as u64)
 }
 
-/// The median of what a decider waits that has no state of the run and reads its whole history first, in milliseconds.
+/// Returns the median time, in milliseconds, that a decider without state of the run takes to read its whole history.
 async fn looks_back(client: &Client) -> Result<f64, Failed> {
     let mut latencies = histogram();
     for _ in 0..LOOKS_BACK {

@@ -1,4 +1,4 @@
-//! `baton-bench` where no `baton` lies beside it.
+//! `baton-bench` without a `baton` in its directory.
 
 use std::process::Command;
 

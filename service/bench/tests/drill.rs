@@ -1,20 +1,22 @@
-//! The fault drill, short enough for every change: real nodes over a real engine, killed, paused and cut off under load.
+//! A short fault drill for every change: real nodes over a real engine under load, which are killed, paused and cut
+//! off.
 //!
-//! Not part of the default tests: `cargo test -p baton-bench --features dynamodb --test drill`, with `BATON_TEST_DYNAMODB`
-//! as for `--test dynamodb`. `BATON_DRILL_SEED` repeats an order of troubles.
+//! It is not part of the default tests: `cargo test -p baton-bench --features dynamodb --test drill`, with
+//! `BATON_TEST_DYNAMODB` as for `--test dynamodb`. `BATON_DRILL_SEED` repeats an order of failures.
 
 use std::process::{Command, Stdio};
 
-/// How long the troubles last: until nodes were killed for a moment and for longer than they are missed, and one was paused.
+/// Duration of the failures. Ours: enough for a short and a long absence of a node, and for a pause.
 const SECONDS: &str = "26";
 
-/// How long a run may stand still across a node's death. Source: docs/dynamodb.md, "Drill".
+/// Maximum time that a run may stand still after a node's death. Source: docs/dynamodb.md, "Drill".
 const STANDSTILL_MAX_MS: u64 = 8_000;
 
 #[test]
-fn nothing_is_lost_or_done_twice_while_nodes_die_and_the_table_is_hard_to_reach() {
+fn nothing_is_lost_or_repeated_while_nodes_fail() {
     let endpoint = std::env::var("BATON_TEST_DYNAMODB").expect(
-        "BATON_TEST_DYNAMODB names no engine; `.ci/dynamodb-local 8000` runs Amazon's (it needs Java 17 and Maven), then \
+        "BATON_TEST_DYNAMODB names no engine; `.ci/dynamodb-local 8000` runs Amazon's (it needs Java 17 and Maven), \
+            then \
          BATON_TEST_DYNAMODB=http://127.0.0.1:8000",
     );
     let seed = std::env::var("BATON_DRILL_SEED").unwrap_or_else(|_| "1".to_owned());
@@ -34,7 +36,7 @@ fn nothing_is_lost_or_done_twice_while_nodes_die_and_the_table_is_hard_to_reach(
         assert_eq!(check["failed"], 0, "seed {seed}: {check}");
     }
     assert!(report["standstillAfterKillMs"].as_u64() <= Some(STANDSTILL_MAX_MS), "seed {seed}: {report}");
-    // It was no calm day.
+    // The drill must have had enough failures and runs.
     for (what, least) in [("kills", 2), ("pauses", 1), ("runs", 10)] {
         assert!(report[what].as_u64() >= Some(least), "{what}: {}", report[what]);
     }

@@ -1,4 +1,4 @@
-//! `baton activity …`: what is done to an open activity by hand.
+//! `baton activity …`: an operator's actions on an open activity.
 
 use clap::{Args, Subcommand};
 use client::ActivityOperation;
@@ -84,7 +84,7 @@ pub(crate) struct Options {
     retry: Option<RetryPolicy>,
 }
 
-/// A time limit, or none.
+/// A time limit, or `None` to remove it.
 #[derive(Debug, Clone, Copy)]
 struct Limit(Option<Duration>);
 

@@ -1,10 +1,11 @@
-//! What to do about a problem, in the words of the command line: the service's own are those of its REST API.
+//! Advice about problems for users of the command line. The advice in responses of the service is for users of its
+//! REST API.
 
 use client::TlsProblem;
 use client::body::Problem;
 use serde_json::Value;
 
-/// What is wrong, with the names of options where the API has fields.
+/// Returns the detail of a problem, with names of options instead of API fields.
 pub(crate) fn detail(problem: &Problem) -> String {
     let field = problem.members.get("field").and_then(Value::as_str).unwrap_or_default();
     match option(field) {
@@ -13,20 +14,20 @@ pub(crate) fn detail(problem: &Problem) -> String {
     }
 }
 
-/// What to do about it.
+/// Returns advice about a problem.
 pub(crate) fn advice(problem: &Problem) -> String {
     match problem.code.as_str() {
-        // The decider says more.
+        // The decider provides the names of its queries.
         "unknown-query" => match known(problem) {
             Some(known) => format!("correct the name; the decider knows {known}"),
             None => "correct the name".to_owned(),
         },
-        // A newer service's own.
+        // The code may come from a newer service.
         code => spoken(code).unwrap_or(&problem.advice).to_owned(),
     }
 }
 
-/// What to do where nothing can be encrypted.
+/// Returns advice about a failed TLS connection.
 pub(crate) fn of_tls(problem: &TlsProblem) -> &'static str {
     match problem {
         TlsProblem::UnknownAuthority => "--ca-file or BATON_CA_FILE names the certificates of an authority of your own",
@@ -48,7 +49,7 @@ fn known(problem: &Problem) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// The option that sets a field.
+/// Returns the option that sets a field.
 fn option(field: &str) -> Option<&'static str> {
     Some(match field.rsplit('.').next()? {
         "workflowType" => "--type",
@@ -86,7 +87,8 @@ fn option(field: &str) -> Option<&'static str> {
     })
 }
 
-/// The advice for a code: the service's own is of little use to whoever types commands. `None` for a code that is not known.
+/// Returns advice for a code, because the service's own is of little use on the command line; `None` for an unknown
+/// code.
 fn spoken(code: &str) -> Option<&'static str> {
     of_runs(code).or_else(|| of_others(code)).or_else(|| of_access(code)).or_else(|| of_calls(code))
 }
@@ -105,10 +107,12 @@ fn of_runs(code: &str) -> Option<&'static str> {
             "export it again, from a service of no later version than this one; open runs stay where they are"
         }
         "run-differs" => {
-            "compare `baton history` of both services; `baton workflow delete --run` removes the one that is there, if it is the wrong one"
+            "compare `baton history` of both services; `baton workflow delete --run` removes the one that is there, \
+                if it is the wrong one"
         }
         "clock-doubted" => {
-            "correct the clocks of all nodes (NTP); where they are right: `baton clock confirm`, then the same command again"
+            "correct the clocks of all nodes (NTP); where they are right: `baton clock confirm`, then the same \
+                command again"
         }
         "run-closed" => "nothing more can happen to this run; start another one",
         "run-paused" => "`baton workflow resume` has it go on",
@@ -153,7 +157,8 @@ fn of_others(code: &str) -> Option<&'static str> {
         "domain-exists" => "use it",
         "domain-deprecated" => "use another domain; `baton domain list` shows those that there are",
         "domain-in-use" => {
-            "`baton domain deprecate`, `workflow delete` and `schedule delete` make it ready; closed runs go after their retention"
+            "`baton domain deprecate`, `workflow delete` and `schedule delete` make it ready; closed runs go after \
+                their retention"
         }
         "unknown-type" | "type-deprecated" => "correct the name of the type; types with a version are registered first",
         "type-exists" => "use it, or register another version",
@@ -169,17 +174,20 @@ fn of_others(code: &str) -> Option<&'static str> {
 fn of_access(code: &str) -> Option<&'static str> {
     Some(match code {
         "expired-secret" | "early-secret" | "revoked-secret" => {
-            "give another secret with --secret-file or BATON_SECRET; `baton credential list` shows until when each is good"
+            "give another secret with --secret-file or BATON_SECRET; `baton credential list` shows until when each is \
+                good"
         }
         "expired-token" | "early-token" | "token-refused" => {
             "give another token of its issuer with --secret-file or BATON_SECRET"
         }
         "certificate-refused" => {
-            "show another with --client-cert and --client-key, or give a credential's secret with --secret-file or BATON_SECRET"
+            "show another with --client-cert and --client-key, or give a credential's secret with --secret-file or \
+                BATON_SECRET"
         }
         "unauthorized" | "too-many-guesses" => "give a credential's secret with --secret-file or BATON_SECRET",
         "forbidden" => {
-            "give the secret of a credential that may with --secret-file or BATON_SECRET; whoever looks after the service knows which"
+            "give the secret of a credential that may with --secret-file or BATON_SECRET; whoever looks after the \
+                service knows which"
         }
         "session-over" | "no-csrf-token" => {
             "give a credential's secret with --secret-file or BATON_SECRET: a program needs no session"
@@ -198,7 +206,8 @@ fn of_calls(code: &str) -> Option<&'static str> {
         "outcome-unknown" | "overloaded" => "ask again; with --key, where a command has it, that is always safe",
         "quota-exceeded" => "ask again after a moment; whoever looks after the service may raise the limit",
         "disk-low" => {
-            "ask again later; whoever looks after the service makes room on its disk, or starts it with a lower --disk-reserve"
+            "ask again later; whoever looks after the service makes room on its disk, or starts it with a lower \
+                --disk-reserve"
         }
         "disk-full" => {
             "ask again later; whoever looks after the service makes room on its disk, or deletes closed runs"
@@ -216,7 +225,8 @@ fn of_calls(code: &str) -> Option<&'static str> {
         | "no-such-path"
         | "method-not-allowed"
         | "unsupported-media-type" => {
-            "this `baton` and the service may be of different versions; `baton --version` tells one, the service's log the other"
+            "this `baton` and the service may be of different versions; `baton --version` tells one, the service's \
+                log the other"
         }
         "corrupt" => "tell whoever looks after the service; `baton fsck` says more",
         "internal" => "report it, with the service's log",
@@ -238,7 +248,7 @@ mod tests {
         Problem { code, detail, advice, members, ..Problem::default() }
     }
 
-    /// Words of the REST API, which whoever types commands has never seen.
+    /// Terms of the REST API, which users of the command line do not know.
     const FORBIDDEN: [&str; 18] = [
         "POST",
         "PUT",
@@ -260,7 +270,7 @@ mod tests {
         "`field`",
     ];
 
-    /// Every code that is said to be answered.
+    /// Collects every code that calls can return.
     fn codes(value: &Value, is_code: bool, into: &mut BTreeSet<String>) {
         match value {
             Value::Object(fields) => {
@@ -301,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_nobody_knows_is_answered_with_those_that_are_known() {
+    fn an_unknown_query_is_answered_with_the_known_names() {
         let unknown = problem("unknown-query", "", "`known` has those", json!({"known": ["total", "status"]}));
         assert_eq!(advice(&unknown), "correct the name; the decider knows `total`, `status`");
         assert_eq!(advice(&problem("unknown-query", "", "", json!({"known": []}))), "correct the name");

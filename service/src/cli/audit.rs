@@ -8,10 +8,10 @@ use service::audit::verify;
 
 use super::{Done, Failed, Target, print_json, print_line, print_rows};
 
-/// Entries that are shown unless asked otherwise. Ours: a screen or two.
+/// Default number of entries. Ours: a screen or two.
 const ENTRIES_DEFAULT: u64 = 100;
 
-/// Entries that are asked for at once. Source: the largest page that the service gives.
+/// Number of entries per request. Source: the maximum page size of the service.
 const PAGE: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
@@ -22,7 +22,8 @@ pub(crate) enum Audit {
 
 /// Show entries of a service's audit log, oldest first; for operators
 ///
-/// Each node has a log of its own: --url says of which. Entries are read and not checked; `baton audit verify` does that.
+/// Each node has a log of its own: --url says of which. Entries are read and not checked; `baton audit verify` does
+/// that.
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// Entries after the one with this number; the last ones when absent
@@ -40,9 +41,9 @@ pub(crate) struct List {
 
 /// Check the files of an audit log: every entry must be as it was written, and follow on the one before it
 ///
-/// Asks no service, and may be run while one writes the log. Names the file and the line of the first entry that does not fit,
-/// and ends with exit code 1. Whoever can write the files can also write the whole chain anew, and cut its end off: keep heads
-/// elsewhere, and check with --head.
+/// Asks no service, and may be run while one writes the log. Names the file and the line of the first entry that does
+/// not fit, and ends with exit code 1. Whoever can write the files can also write the whole chain anew, and cut its
+/// end off: keep heads elsewhere, and check with --head.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     /// The directory of the log, or of a copy
@@ -116,7 +117,7 @@ fn row(entry: AuditEntry) -> [String; 6] {
     [entry.seq.to_string(), entry.at.to_string(), by, call, about, outcome.unwrap_or_default()]
 }
 
-/// What an entry names.
+/// Returns the names in an entry.
 fn about(entry: &AuditEntry) -> String {
     let names = [
         ("domain", &entry.domain),

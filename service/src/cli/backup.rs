@@ -14,8 +14,9 @@ use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
 
 /// Back a data directory up to an archive, while the service runs or when it is stopped
 ///
-/// The archive is a directory, or `s3://BUCKET/PREFIX`; what it has already is checked and not copied again. Run it on the machine
-/// of the service, as its user: the service writes the archive, with the credentials for S3 that it has itself.
+/// The archive is a directory, or `s3://BUCKET/PREFIX`; what it has already is checked and not copied again. Run it
+/// on the machine of the service, as its user: the service writes the archive, with the credentials for S3 that it
+/// has itself.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Backup {
@@ -48,8 +49,8 @@ enum BackupCommand {
 
 /// Make a data directory from an archive, as it was at an instant
 ///
-/// The service is then started on it. Tokens of tasks that were handed out before are refused, and these tasks time out and are
-/// handed out again.
+/// The service is then started on it. Tokens of tasks that were handed out before are refused, and these tasks time
+/// out and are handed out again.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
     /// The archive, of `baton backup` or `baton serve --ship-to`: a directory or `s3://BUCKET/PREFIX`
@@ -83,7 +84,7 @@ fn failed(error: &ArchiveError) -> Failed {
     Failed::Other(1, said)
 }
 
-/// Runs what waits for disks.
+/// Runs a blocking operation of an archive.
 pub(super) async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
 ) -> Result<T, Failed> {
@@ -93,12 +94,12 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Says how far a copy is.
+/// Reports the progress of a copy.
 pub(super) fn tell(progress: &mut Progress, at: CopyProgress) {
     progress.at(at.pairs, Some(at.pairs_in_all));
 }
 
-/// Bytes, for people.
+/// Formats a number of bytes.
 fn size(bytes: u64) -> String {
     match bytes {
         0..0x400 => format!("{bytes} bytes"),
@@ -151,7 +152,7 @@ async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
     print_line("every file is whole")
 }
 
-/// A row for each span of an epoch.
+/// Returns a row for each time range of an epoch that can be restored.
 fn rows(report: &EpochReport) -> Vec<[String; 7]> {
     let last = report.spans.len().saturating_sub(1);
     let row = |(at, (from, to)): (usize, &(u64, u64))| {

@@ -9,7 +9,8 @@ use super::{Done, Failed, Target, Who, note, print_json, print_line, print_rows}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Clock {
-    /// Say that the service's clock is right although it jumped: what is past its retention is deleted, and warnings end
+    /// Say that the service's clock is right although it jumped: what is past its retention is deleted, and warnings
+    /// end
     Confirm {
         #[command(flatten)]
         target: Target,
@@ -30,8 +31,8 @@ pub(crate) enum Clock {
     },
     /// Repair deadlines that are too late because they were set while the clock was ahead
     ///
-    /// A repaired timer, timeout or retry counts its whole span from now. The service refuses while its clock is doubted: correct the
-    /// clock, then `baton clock confirm`. It can be repeated: what was repaired is left alone.
+    /// A repaired timer, timeout or retry counts its whole span from now. The service refuses while its clock is
+    /// doubted: correct the clock, then `baton clock confirm`. It can be repeated: what was repaired is left alone.
     Repair {
         #[command(flatten)]
         scope: Scope,
@@ -50,7 +51,7 @@ pub(crate) enum Clock {
     },
 }
 
-/// Which runs are looked at.
+/// Selection of runs.
 #[derive(Debug, Args)]
 pub(crate) struct Scope {
     /// Only the run of this workflow id
@@ -128,7 +129,7 @@ impl Clock {
     }
 }
 
-/// How many deadlines of how many runs, of how many that were looked at.
+/// Numbers of deadlines, of runs that have them, and of examined runs.
 #[derive(Debug, Default)]
 struct Found {
     deadlines: usize,
@@ -195,7 +196,7 @@ async fn repair(scope: &Scope, by_hand: &ByHand, quiet: Quiet, target: &Target) 
                         found.deadlines += repaired.deadlines.len();
                         print_line(&told(&domain, &repaired))?;
                     }
-                    // It has closed since the page was read.
+                    // The run has closed since the page was read.
                     Err(error) if error.is_task_lost() || error.code() == Some("run-not-current") => {}
                     Err(error) => {
                         note(&format!("{found} were repaired; the rest can be repaired by the same command"));
@@ -224,7 +225,8 @@ mod tests {
     #[test]
     fn late_deadlines_are_told_with_when_they_are_due() {
         let deadlines = json!([
-            { "what": "timer", "name": "t", "at": "2026-01-03T00:00:00.000Z", "repairedAt": "2026-01-01T00:00:01.000Z" },
+            { "what": "timer", "name": "t", "at": "2026-01-03T00:00:00.000Z",
+            "repairedAt": "2026-01-01T00:00:01.000Z" },
             { "what": "run", "at": "2026-01-03T00:00:00.000Z", "repairedAt": "2026-01-01T00:00:02.000Z" },
         ]);
         let run_id = "01890000-0000-7000-8000-000000000001";

@@ -1,4 +1,4 @@
-//! `baton compact`: gives what a data directory no longer needs back to the disk.
+//! `baton compact`: returns unused space of a data directory to the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use store_embedded::Embedded;
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// How often it is looked how far it is. Ours: a few files are asked for their size.
+/// Time between two progress reports. Ours: each reads only the sizes of a few files.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Pack a data directory and give what is free in it back to the disk
@@ -37,7 +37,7 @@ impl Compact {
         loop {
             tokio::select! {
                 done = &mut packing => break done.map_err(|error| failed(error.to_string()))?,
-                // How much there is to do is not known; how much there is on the disk is.
+                // The total is unknown; the size on the disk is known.
                 () = tokio::time::sleep(LOOK_EVERY) => progress.at(size().unwrap_or(before), None),
             }
         }
@@ -47,7 +47,7 @@ impl Compact {
     }
 }
 
-/// Bytes of the files in a directory.
+/// Returns the total size of the files in a directory.
 fn size_of(directory: &Path) -> std::io::Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(directory)? {

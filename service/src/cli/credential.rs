@@ -1,4 +1,4 @@
-//! `baton credential …`: works on the service's configuration file, and asks no service.
+//! `baton credential …`: edits the service's configuration file. It sends no requests to a service.
 
 mod file;
 
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::{Done, Failed, note, print_line, print_rows, print_text};
 use file::File;
 
-/// What a secret begins with, so that scanners of repositories and logs find one that got there.
+/// Prefix of secrets, with which scanners of repositories and logs find leaked ones.
 const SECRET_PREFIX: &str = "baton_";
 
 #[derive(Debug, Subcommand)]
@@ -47,8 +47,8 @@ impl Config {
 
 /// Make a secret, and write what lets its holder in into the service's configuration
 ///
-/// The secret goes to standard output, once; it is kept nowhere, and in the file is its hash. A name that is there already gets
-/// another secret beside those that it has. A service that runs takes it within seconds.
+/// The secret goes to standard output, once; it is kept nowhere, and in the file is its hash. A name that is there
+/// already gets another secret beside those that it has. A service that runs takes it within seconds.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct New {
@@ -126,7 +126,7 @@ impl Credential {
     }
 }
 
-/// What is made: what belongs in the file, and what its holder is told.
+/// A new credential: its stanza of the file, and its secret for the holder.
 struct Made {
     stanza: Stanza,
     told: String,
@@ -180,7 +180,7 @@ impl New {
         let may = Stanza { name, operator, metrics, readers, readers_without_payloads, ..Stanza::default() };
         let may = Stanza { applications, operators, deciders, runners, ..may };
         if access_key {
-            // As long as AWS's, and of the characters that AWS's have.
+            // The length and the characters are those of AWS's ids.
             let id: String = random::<16>()?.iter().map(|byte| char::from(b'A' + byte % 26)).collect();
             let id = format!("BATN{id}");
             let told = format!("AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}");
@@ -228,7 +228,7 @@ impl Revoke {
     }
 }
 
-/// How each of its secrets, keys and certificates is called, and when it is good.
+/// Returns the name of each secret, key and certificate, and its validity.
 fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
     let always = (!stanza.secret_sha256.is_empty()).then(|| (short(&stanza.secret_sha256), "always".to_owned()));
     let secrets = stanza.secrets.iter().map(|it| (short(&it.sha256), good(now, it.not_before, it.expires)));
@@ -238,7 +238,7 @@ fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
     always.into_iter().chain(secrets).chain(key).chain(keys).chain(shown).collect()
 }
 
-/// As people are told of a secret.
+/// Shortens the hash of a secret for display.
 fn short(sha256: &str) -> String {
     sha256.chars().take(PREFIX_DIGITS).collect()
 }
@@ -253,7 +253,7 @@ fn good(now: Timestamp, not_before: Option<Moment>, expires: Option<Moment>) -> 
     if parts.is_empty() { "always".to_owned() } else { parts.join(" ") }
 }
 
-/// What a credential may do, in the words of the file.
+/// Returns the permissions of a credential in the format of the file.
 fn levels(stanza: &Stanza) -> String {
     let truths = [("operator", stanza.operator), ("metrics", stanza.metrics)];
     let truths = truths.into_iter().filter(|(_, may)| *may).map(|(name, _)| name.to_owned());
@@ -286,7 +286,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The stanza of a new credential. Strings and lists of strings without control characters are the same in TOML as in JSON.
+/// Formats the stanza of a new credential. Strings without control characters, and lists of them, are the same in
+/// TOML as in JSON.
 fn toml(stanza: &Stanza) -> Result<String, Failed> {
     let texts = lists(stanza).into_iter().flat_map(|(_, list)| list).chain([&stanza.name]);
     if texts.flat_map(|text| text.chars()).any(char::is_control) {
@@ -294,7 +295,7 @@ fn toml(stanza: &Stanza) -> Result<String, Failed> {
     }
     let mut lines = vec!["[[credentials]]".to_owned(), format!("name = {}", json!(stanza.name))];
     let until = |expires: Option<Moment>| expires.map_or_else(String::new, |it| format!(", expires = {}", it.0));
-    // What is good for ever has the shorter form.
+    // A secret without expiry has the shorter form.
     lines.extend(stanza.secrets.iter().map(|it| match it.expires {
         None => format!("secret-sha256 = {}", json!(it.sha256)),
         expires => format!("secrets = [{{ sha256 = {}{} }}]", json!(it.sha256), until(expires)),

@@ -1,9 +1,9 @@
-//! The state of a run, for people.
+//! The state of a run, formatted for people.
 
 use client::body::{Described, OpenActivity, UnpolledList};
 use history::event::{ActivityPausedCause, ChildPolicy};
 
-/// Which lists nobody polls on which something of it waits, a line each.
+/// Returns a line for each task list without pollers on which tasks of the run wait.
 pub(super) fn unpolled(run: &Described) -> Vec<String> {
     let line = |it: &UnpolledList| {
         let (what, list, since) = (if it.decider { "turns" } else { "activities" }, &it.task_list, it.since);
@@ -12,7 +12,7 @@ pub(super) fn unpolled(run: &Described) -> Vec<String> {
     run.unpolled.iter().map(line).collect()
 }
 
-/// What a person wants to know of it, a line each.
+/// Returns the state of a run, one fact per line.
 pub(super) fn lines(run: &Described) -> String {
     let mut lines = vec![
         format!("workflow   {} ({})", run.workflow_id, run.workflow_type),
@@ -98,13 +98,12 @@ pub(super) fn lines(run: &Described) -> String {
     shown(&lines)
 }
 
-/// A line each, and no line that somebody else's line break has made.
+/// Joins lines, and escapes line breaks within them.
 pub(super) fn shown(lines: &[String]) -> String {
     lines.iter().map(|line| client::shown::line(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Why somebody may want to know of the run: that nothing will wake it, what waits for somebody, at what deciders fail, what is
-/// tried again.
+/// Returns reasons for attention: the run is stuck, blocked, failing or retrying.
 fn flags(run: &Described) -> Vec<String> {
     let mut lines = Vec::new();
     if run.stuck {
@@ -117,7 +116,10 @@ fn flags(run: &Described) -> Vec<String> {
     let is_blocked = |it: &&OpenActivity| it.paused.is_some() && it.started_at.is_none();
     lines.extend(run.open_activities.iter().filter(is_blocked).map(|it| {
         let (id, workflow_id, tried, why) = (&it.activity_id, &run.workflow_id, tried(it), last_failure(it));
-        format!("blocked    activity {id} is paused{tried}{why}; `baton activity retry {workflow_id} {id}` has it tried again")
+        format!(
+            "blocked    activity {id} is paused{tried}{why}; `baton activity retry {workflow_id} {id}` has it \
+            tried again"
+        )
     }));
     lines.extend(run.failing.as_ref().map(|it| {
         let turn = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
@@ -143,7 +145,7 @@ fn flags(run: &Described) -> Vec<String> {
     lines
 }
 
-/// How the try before this one ended.
+/// Describes the outcome of the previous attempt.
 fn last_failure(activity: &OpenActivity) -> String {
     let Some(failure) = &activity.last_failure else { return String::new() };
     let timeout = failure.timeout.map(|timeout| timeout.to_string());
@@ -152,7 +154,8 @@ fn last_failure(activity: &OpenActivity) -> String {
     format!("; the last one failed at {}{why}{details}", failure.at)
 }
 
-/// Which try an activity is in or waits for, of how many; or how many it has had, where there is none to come.
+/// Describes the number of the current or next attempt and the maximum; or the number of attempts if no further one
+/// follows.
 fn tried(activity: &OpenActivity) -> String {
     let (attempt, most) = (activity.attempt, activity.maximum_attempts);
     let is_beyond = most.is_some_and(|most| attempt > most);
@@ -161,7 +164,7 @@ fn tried(activity: &OpenActivity) -> String {
     match most {
         _ if attempt <= 1 => String::new(),
         _ if has_run_out => format!(" after try {}, its last", attempt - 1),
-        // Somebody has had it tried once more.
+        // An operator has requested a further attempt.
         Some(most) if is_beyond => format!(", try {attempt} by hand, after {most} by its policy"),
         Some(most) => format!(", try {attempt} of {most}"),
         None => format!(", try {attempt}"),
@@ -241,7 +244,8 @@ next       {at}  TimerExpired `t` of event 6"
         let (run, at) = ("01890000-0000-7000-8000-000000000001", "2026-01-01T00:00:00.000Z");
         let shown = |more: serde_json::Value| {
             let mut described = json!({
-                "workflowId": "w", "runId": run, "workflowType": "t", "taskList": "l", "status": "open", "startedAt": at,
+                "workflowId": "w", "runId": run, "workflowType": "t", "taskList": "l", "status": "open",
+                "startedAt": at,
                 "executionTimeout": "P365D", "tags": [], "cancelRequested": false, "stuck": false, "awaiting": [],
                 "version": 9, "historyLength": 12, "turn": "none", "openActivities": [], "openTimers": [],
                 "deadlines": [{ "at": "2027-01-01T00:00:00.000Z", "what": "execution" }],
@@ -261,7 +265,8 @@ next       {at}  TimerExpired `t` of event 6"
         assert_eq!(shown(json!({})), "");
         assert_eq!(
             shown(json!({ "stuck": true })),
-            "stuck      nothing is open, and its last turn named no signal; a signal, an update or a cancel request wakes \
+            "stuck      nothing is open, and its last turn named no signal; a signal, an update or a cancel request \
+                wakes \
              it; it times out 2027-01-01T00:00:00.000Z"
         );
         let paused = activity(json!({ "paused": { "at": at, "cause": "TriesExhausted", "eventId": 9 } }));

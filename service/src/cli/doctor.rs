@@ -1,4 +1,4 @@
-//! `baton doctor`: what is wrong with a running service, and what to do about it.
+//! `baton doctor`: finds problems of a running service and recommends actions.
 
 mod checks;
 
@@ -15,7 +15,8 @@ use super::{Failed, Target, print_json, print_rows};
 use crate::cli::advice;
 use crate::cli::say::note;
 
-/// Check a running service: whether it takes work, its store, its disk, its clock, what waits and what is stuck, its nodes
+/// Check a running service: whether it takes work, its store, its disk, its clock, what waits and what is stuck, its
+/// nodes
 ///
 /// Exit codes: 0 all is well; 1 there are warnings; 2 something fails, or the service cannot be asked.
 #[derive(Debug, Args)]
@@ -50,7 +51,7 @@ impl Doctor {
         if self.ready {
             found.retain(|check| matches!(check.what, "ready" | NOT_REACHED));
         }
-        // Whoever cannot be reached need not be asked again.
+        // A service that could not be reached is not tried again.
         if !self.ready && !found.iter().any(|check| check.what == NOT_REACHED) {
             let measured = match client.metrics().await {
                 Ok(metrics) => checks(&metrics, SystemClock.now()),
@@ -76,10 +77,10 @@ impl Doctor {
     }
 }
 
-/// The one row where nobody answers.
+/// Name of the only check if the service cannot be reached.
 const NOT_REACHED: &str = "reach";
 
-/// What `/readyz` says, or that it could not be asked.
+/// Interprets the response of `/readyz`, or the failure to get one.
 fn of_readiness(answer: Result<Readiness, Error>) -> Result<Vec<Check>, Failed> {
     match answer {
         Ok(Readiness { warnings, .. }) => {
@@ -114,7 +115,7 @@ fn of_warning(ReadinessWarning { code, detail, advice }: ReadinessWarning) -> Ch
         "zones-differ" => ("zones", Verdict::Warning),
         "file-refused" => ("files", Verdict::Warning),
         "archive-behind" => ("archive", Verdict::Warning),
-        // A newer service's own.
+        // The code may come from a newer service.
         _ => ("service", Verdict::Warning),
     };
     Check { what, verdict, found: said(&detail), advice: said(&advice) }
@@ -129,7 +130,7 @@ fn not_reached(error: &Error) -> Check {
     Check { what: NOT_REACHED, verdict: Verdict::Failing, found: said(&error.to_string()), advice: advice.to_owned() }
 }
 
-/// The metrics could not be read, though the service was there.
+/// Reports that the metrics could not be read although the service responded before.
 fn unmeasured(error: &Error) -> Check {
     let Error::Refused { problem, .. } = error else { return not_reached(error) };
     let (found, advice) = (format!("{} ({})", problem.detail, problem.code), advice::advice(problem));

@@ -49,7 +49,7 @@ pub(crate) struct Cost {
     read_price: f64,
 }
 
-/// Units of one operation: what, written, read. Held to by `store/dynamodb/tests/budget.rs`.
+/// Units of one operation: its name, write units and read units. Verified by `store/dynamodb/tests/budget.rs`.
 const OPERATIONS: [(&str, f64, f64); 11] = [
     ("start a workflow", 3.0, 0.0),
     ("record events: a turn or an activity taken or done", 1.0, 0.0),
@@ -100,7 +100,7 @@ impl Check {
     }
 }
 
-/// Says whether a table can be used.
+/// Reports whether a table can be used.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 async fn see(store: &Dynamo, table: &Table) -> Done {
     let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;

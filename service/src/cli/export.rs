@@ -1,4 +1,4 @@
-//! `baton export`: closed runs with their histories, into a file.
+//! `baton export`: writes closed runs with their histories to a file.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _, Write};
@@ -18,17 +18,17 @@ use uuid::Uuid;
 use super::moved::{AT_ONCE, Counts, FileWriter};
 use super::{Done, Failed, Quiet, Target, note, print_line};
 
-/// Runs a page of a list.
+/// Number of runs per page of a list.
 const LIST_ROWS: usize = 1_000;
 
-/// How long a service may be away meanwhile. Ours: a restart.
+/// Time for which the service may be unavailable. Ours: a restart.
 pub(super) const PATIENCE: Patience = Patience::For(Duration::from_secs(30));
 
 /// Export closed runs with their histories into a file
 ///
-/// `baton import` gives them to another service. The file is JSON Lines: a line that says what it is, for each run a line with its
-/// description and one for each of its events, and a line with counts and a digest. It is its owner's alone (0600), as it has all
-/// payloads. Open runs are left out, and counted.
+/// `baton import` gives them to another service. The file is JSON Lines: a line that says what it is, for each run a
+/// line with its description and one for each of its events, and a line with counts and a digest. It is its owner's
+/// alone (0600), as it has all payloads. Open runs are left out, and counted.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// Only runs of this workflow id
@@ -60,7 +60,7 @@ pub(crate) struct Export {
     target: Target,
 }
 
-/// A run that was read, up to the first page of its history; `None`: it was forgotten meanwhile.
+/// A run with the first page of its history; `None` if it was deleted in the meantime.
 type ReadRun = Result<Option<(Listed, Box<RawValue>, RawHistory)>, Error>;
 
 impl Export {
@@ -80,7 +80,7 @@ impl Export {
         if self.out.exists() {
             return Err(Failed::Usage(format!("{shown} is there already: name another file, or remove it")));
         }
-        // What is not whole does not have the name.
+        // An incomplete file has another name.
         let unfinished = beside(&self.out);
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
         let file = file.map_err(failed)?;
@@ -149,14 +149,15 @@ impl Export {
     }
 }
 
-/// The name of a file that is not finished.
+/// Returns the name of an incomplete file.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".unfinished");
     name.into()
 }
 
-/// Without its payloads a history would be another one, and nobody would see that.
+/// Checks that the caller may read payloads. Without them the exported history would be a different one, and that
+/// could not be noticed later.
 fn must_see_payloads(may: &CredentialLevels, domain: &str) -> Done {
     let names = |domains: &[String]| domains.iter().any(|named| named == domain || named == "*");
     if may.operator || [&may.readers, &may.applications, &may.operators].into_iter().any(|domains| names(domains)) {
@@ -183,7 +184,7 @@ async fn read_run(client: &Client, row: Listed) -> ReadRun {
     };
     match read.await {
         Ok((description, history)) => Ok(Some((row, description, history))),
-        // Its retention was over, or somebody deleted it.
+        // The run was deleted, by its retention or by an operator.
         Err(error) if matches!(Error::code(&error), Some("unknown-run" | "unknown-workflow")) => Ok(None),
         Err(error) => Err(error),
     }

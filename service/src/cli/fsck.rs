@@ -1,4 +1,4 @@
-//! `baton fsck`: holds a data directory against its own histories.
+//! `baton fsck`: checks the data of a data directory against its histories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use store_embedded::{Embedded, Options};
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// Check every stored run: the stored bytes must be those that were written, the state the fold of the history, and the history must
-/// keep the rules
+/// Check every stored run: the stored bytes must be those that were written, the state the fold of the history, and
+/// the history must keep the rules
 ///
 /// The service must not be running on the data directory.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ impl Fsck {
         let (mut broken, mut miscounted, mut runs, mut events) = (0, 0, 0, 0);
         for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
             let query = store::ListQuery { domain: domain.name.as_str().into(), ..store::ListQuery::default() };
-            // Without conditions the store knows it.
+            // Without conditions the store knows the total.
             let total = engine.views().count(&query, u64::MAX).await.map_err(|refusal| failed(refusal.to_string()))?;
             let total = total.by_status.values().sum();
             let mut progress = self.quiet.progress(&format!("domain {}", domain.name), "runs");
@@ -65,7 +65,7 @@ impl Fsck {
     }
 }
 
-/// Numbers of runs by status, on one line.
+/// Formats the numbers of runs by status on one line.
 fn numbers(by_status: &BTreeMap<Arc<str>, u64>) -> String {
     let numbers: Vec<_> = by_status.iter().map(|(status, runs)| format!("{runs} {status}")).collect();
     if numbers.is_empty() { "no runs".to_owned() } else { numbers.join(", ") }

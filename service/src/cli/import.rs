@@ -1,4 +1,4 @@
-//! `baton import`: gives the runs of a file to a service.
+//! `baton import`: sends the runs of a file to a service.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,8 +17,8 @@ use super::{Done, Failed, Quiet, Target, note, print_line};
 
 /// Give the closed runs of a file that `baton export` has made to a service
 ///
-/// The whole file is checked before anything is written. What is there already is left as it is, so an import that was cut short is
-/// simply run again. Takes an operator's credential.
+/// The whole file is checked before anything is written. What is there already is left as it is, so an import that
+/// was cut short is simply run again. Takes an operator's credential.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The file
@@ -36,7 +36,7 @@ pub(crate) struct Import {
     target: Target,
 }
 
-/// What became of the runs.
+/// Outcomes of the runs.
 #[derive(Default)]
 struct Taken {
     new: u64,
@@ -53,7 +53,8 @@ impl Import {
         let to = &self.target.domain;
         if domain != *to && !self.other_domain {
             return Err(Failed::Usage(format!(
-                "the runs are of domain `{domain}`, and --domain says `{to}`: give --domain {domain}, or --other-domain to have them in `{to}`"
+                "the runs are of domain `{domain}`, and --domain says `{to}`: give --domain {domain}, or \
+                    --other-domain to have them in `{to}`"
             )));
         }
         let client = self.target.client()?.patience(PATIENCE);
@@ -71,7 +72,7 @@ impl Import {
         print_line(&format!("{new} runs were taken over, and {there} were there already"))
     }
 
-    /// Reads the whole file.
+    /// Reads and checks the whole file.
     async fn checked(&self) -> Result<(String, Counts), Failed> {
         let (path, mut progress) = (self.file.clone(), self.quiet.progress("checking", "runs"));
         let check = move || {
@@ -115,12 +116,12 @@ fn bad_file(path: &Path, bad: &BadFile) -> Failed {
     Failed::Other(1, format!("{}: {bad}", path.display()))
 }
 
-/// Reads the runs once more, as fast as they are sent.
+/// Reads the runs again, as fast as they are sent.
 fn read_runs(path: &Path, sender: &mpsc::Sender<FileRun>) -> Result<(), BadFile> {
     let (mut reader, _) = FileReader::begin(BufReader::new(File::open(path)?))?;
     while let Some(run) = reader.next_run()? {
         if sender.blocking_send(run).is_err() {
-            // Nobody sends any more, and has said why.
+            // The sender has stopped, and has reported the reason.
             return Ok(());
         }
     }

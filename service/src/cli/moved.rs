@@ -1,8 +1,11 @@
-//! Files of runs that go from one service to another: JSON Lines, which people and `jq` can read. A first line that
-//! says what it is; a line for each run, and below it one for each of its events, byte for byte as the service stores
-//! them; and a last line with how many there are and a digest of what stands above it, by which a file is found that
-//! was cut short or changed. An event with a line break, which a payload may have between its tokens, is a JSON string
-//! in an object of its own: `{"text":"…"}`.
+//! Files of exported runs, in JSON Lines, which people and `jq` can read:
+//!
+//! * a first line with the format
+//! * for each run, a line with its description, and a line for each of its events, unchanged from the store
+//! * a last line with counts and a digest of the lines above, which detects truncated or changed files
+//!
+//! An event with a line break, which its payload may have between JSON tokens, is a JSON string in an object:
+//! `{"text":"…"}`.
 
 use std::borrow::Cow;
 use std::io::{BufRead, Read as _, Write};
@@ -17,22 +20,23 @@ use sha2::{Digest as _, Sha256};
 
 use super::credential::hex;
 
-/// What the first line says that it is.
+/// Kind of file in the first line.
 const WHAT: &str = "runs";
 
-/// The format of what this module writes, and the newest that it reads. Format 1 has no events as strings.
+/// Format number of written files, and the newest one that can be read. Format 1 has no events as strings.
 const FORMAT: u32 = 2;
 
-/// The longest line. Ours: an event has one payload, of 256 KiB at most, and the rest of it is names.
+/// Maximum length of a line. Ours: an event has one payload of at most 256 KiB, and the rest of it is names.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What some reader takes for the end of a line.
+/// Characters that some readers treat as line breaks.
 const LINE_BREAKS: [char; 2] = ['\n', '\r'];
 
-/// How many runs are read, or sent, at once. Ours: the service sees to many small ones together, and each may be large.
+/// Number of runs read or sent concurrently. Ours: the service handles many small ones together, and each may be
+/// large.
 pub(super) const AT_ONCE: usize = 8;
 
-/// What stands around the events in a request.
+/// Size of a request without its events.
 const AROUND: usize = r#"{"events":[]}"#.len();
 
 /// The first line.
@@ -41,12 +45,12 @@ const AROUND: usize = r#"{"events":[]}"#.len();
 pub(super) struct FirstLine {
     baton: String,
     format: u32,
-    /// The domain that the runs are of.
+    /// Domain of the runs.
     pub(super) domain: String,
     exported_at: Timestamp,
 }
 
-/// Of a first line, whatever its format, what says whether the rest can be read.
+/// The part of a first line that all formats have in common, which determines whether the rest can be read.
 #[derive(Deserialize)]
 struct Format {
     baton: String,
@@ -59,7 +63,7 @@ struct RunLine<'a> {
     run: &'a RawValue,
 }
 
-/// An event that has line breaks.
+/// An event with line breaks.
 #[derive(Serialize, Deserialize)]
 struct TextLine<'a> {
     text: Cow<'a, str>,
@@ -70,23 +74,23 @@ struct LastLine {
     end: Counts,
 }
 
-/// What the last line says.
+/// The last line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
-    /// Runs in the file.
+    /// Number of runs in the file.
     pub(super) runs: u64,
-    /// Their events.
+    /// Number of their events.
     pub(super) events: u64,
-    /// Runs that were asked for and are not in the file, as they are open.
+    /// Number of runs that were requested and are not in the file because they are open.
     pub(super) open: u64,
     sha256: String,
 }
 
-/// Writes such a file.
+/// The writer of such a file.
 pub(super) struct FileWriter<W> {
     out: W,
     sum: Sha256,
-    /// What is written so far.
+    /// Counts of the lines written so far.
     pub(super) counts: Counts,
 }
 
@@ -98,7 +102,7 @@ impl<W: Write> FileWriter<W> {
         Ok(file)
     }
 
-    /// Writes a line, which has no line break.
+    /// Writes a line, which must not have line breaks.
     fn line(&mut self, text: &str) -> std::io::Result<()> {
         for bytes in [text.as_bytes(), b"\n"] {
             self.sum.update(bytes);
@@ -107,15 +111,15 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// A run as the service describes it; its events follow.
+    /// Writes the description of a run. Its events must follow.
     pub(super) fn run(&mut self, description: &RawValue) -> std::io::Result<()> {
         self.counts.runs += 1;
-        // It is for people, and what breaks lines in JSON only separates its tokens.
+        // Line breaks in JSON are only white space between tokens, and this line is for people.
         self.line(&serde_json::to_string(&RunLine { run: description })?.replace(LINE_BREAKS, " "))
     }
 
-    /// An event, as it is stored: what the service adds to it for readers is left out, so that services of all
-    /// versions take it and the file stays the same.
+    /// Writes an event as it is stored, without the field that the service adds for readers. Services of all versions
+    /// accept it, and the file does not depend on the version.
     pub(super) fn event(&mut self, event: &RawValue) -> std::io::Result<()> {
         self.counts.events += 1;
         let stored = as_stored(event).map_or(Cow::Borrowed(event.get()), Cow::Owned);
@@ -136,7 +140,7 @@ impl<W: Write> FileWriter<W> {
     }
 }
 
-/// The members of a JSON object in their order, with their values byte for byte.
+/// The members of a JSON object in their order, with unchanged values.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -161,7 +165,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// The text of an event without the name that was added to it; `None` if none was, or if it is no event.
+/// Returns the event without the name that the service added; `None` if there is none, or if it is not an event.
 fn as_stored(event: &RawValue) -> Option<String> {
     let Members(members) = serde_json::from_str(event.get()).ok()?;
     let is_named = |(name, value): &(String, &RawValue)| {
@@ -184,7 +188,7 @@ fn as_stored(event: &RawValue) -> Option<String> {
 /// A run of a file.
 #[derive(Debug)]
 pub(super) struct FileRun {
-    /// Where it begins.
+    /// Line number of its description.
     pub(super) line: u64,
     /// Its events.
     pub(super) events: Vec<Box<RawValue>>,
@@ -192,7 +196,7 @@ pub(super) struct FileRun {
 }
 
 impl FileRun {
-    /// Whether a service would take it over, as far as that can be told here.
+    /// Checks whether a service would import it, as far as that is possible here.
     pub(super) fn check(&self, now: Timestamp) -> Result<ImportedRun, BadFile> {
         let line = self.line;
         ImportedRun::from_json(self.events.iter().map(|event| event.get()), now)
@@ -200,7 +204,7 @@ impl FileRun {
     }
 }
 
-/// Why a file is not read.
+/// Reason why a file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadFile {
     #[error("it cannot be read: {0}")]
@@ -225,18 +229,18 @@ pub(super) enum BadFile {
     Run { line: u64, why: String },
 }
 
-/// Reads a file, from its first line to its last.
+/// The reader of a file.
 pub(super) struct FileReader<R> {
     input: R,
     line: u64,
     sum: Sha256,
     counts: Counts,
-    /// A line that begins the next run.
+    /// Line number of the next run's description, if it has been read.
     begun: Option<u64>,
     is_over: bool,
 }
 
-/// What a line is.
+/// The kind of a line.
 enum Line {
     Run,
     Event(Box<RawValue>),
@@ -264,7 +268,7 @@ impl<R: BufRead> FileReader<R> {
         Ok((reader, first))
     }
 
-    /// The next line, without its end; `None` where there is none that is whole.
+    /// Returns the next line without its line break; `None` if there is no complete line.
     fn text(&mut self) -> Result<Option<String>, BadFile> {
         let mut bytes = Vec::new();
         let most = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);
@@ -305,7 +309,7 @@ impl<R: BufRead> FileReader<R> {
         RawValue::from_string(text).map(Line::Event).map_err(|error| bad(self.line, error))
     }
 
-    /// The next run; `None` after the last one, once the file was found to be whole.
+    /// Returns the next run; `None` after the last one, once the file has been verified.
     pub(super) fn next_run(&mut self) -> Result<Option<FileRun>, BadFile> {
         let Some(mut run) = self.begin_run()? else { return Ok(None) };
         loop {
@@ -366,7 +370,7 @@ impl<R: BufRead> FileReader<R> {
         Ok(())
     }
 
-    /// What was read.
+    /// Returns the counts of the lines read so far.
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -1,4 +1,4 @@
-//! How far a long command is: a bar on a terminal, elsewhere a line now and then, both beside what is printed.
+//! Progress of long commands on standard error: a bar on a terminal, otherwise a line from time to time.
 
 use std::time::Duration;
 
@@ -9,19 +9,20 @@ use tokio::time::Instant;
 
 use super::note;
 
-/// How often a line says how far it is where there is no terminal. Ours: few in a log of an hour. What takes less says nothing.
+/// Time between two lines if there is no terminal. Ours: few lines in the log of an hour. Shorter commands print
+/// none.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// How often a bar is drawn, a second.
+/// Number of times per second that a bar is drawn.
 const DRAWN_HZ: u8 = 10;
 
-/// Of something of which it is known how much there is.
+/// Format if the total is known.
 const BAR: &str = "{msg} [{wide_bar}] {human_pos}/{human_len} {prefix}, {per_sec}, {eta} left";
 
-/// Of something of which it is not.
+/// Format if the total is unknown.
 const SPINNER: &str = "{spinner} {msg}: {human_pos} {prefix}, {elapsed}";
 
-/// Whether to say how far it is.
+/// The option that disables progress reports.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct Quiet {
     /// Do not say how far it is
@@ -30,7 +31,7 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// Begins to say how far something is: what is done, and what is counted.
+    /// Starts reporting progress of an activity, counted in a unit.
     pub(super) fn progress(self, doing: &str, unit: &'static str) -> Progress {
         if self.quiet {
             Progress { doing: doing.to_owned(), unit, shows: Shows::Nothing }
@@ -40,7 +41,7 @@ impl Quiet {
     }
 }
 
-/// Says how far something is, until it is dropped.
+/// Reports progress until it is dropped.
 pub(super) struct Progress {
     doing: String,
     unit: &'static str,
@@ -54,10 +55,10 @@ enum Shows {
 }
 
 impl Progress {
-    /// The same, whatever the command line says.
+    /// Starts reporting progress regardless of the command line.
     pub(super) fn new(doing: &str, unit: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWN_HZ));
-        // As it is where there is no terminal, or one that cannot go back on its line.
+        // There is no terminal, or one that cannot rewrite a line.
         let shows = if bar.is_hidden() {
             Shows::Lines(Lines::begin(Instant::now()))
         } else {
@@ -69,7 +70,7 @@ impl Progress {
         Self { doing: doing.to_owned(), unit, shows }
     }
 
-    /// So much of so much is done; `None`: it is not known of how much.
+    /// Reports that `done` of `total` are done; `None` means that the total is unknown.
     pub(super) fn at(&mut self, done: u64, total: Option<u64>) {
         match &mut self.shows {
             Shows::Nothing => {}
@@ -109,7 +110,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// When a line is due, and what it says.
+/// Schedules and formats progress lines.
 struct Lines {
     began: Instant,
     said: Instant,
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_less_than_a_line_is_apart_says_nothing_and_what_takes_longer_says_how_far_it_is() {
+    fn only_long_commands_print_progress_lines() {
         let began = Instant::now();
         let mut lines = Lines::begin(began);
         let what = ("reading", "runs");

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Done, Failed, Target, print_json_text, read_input};
 
-/// How long `--watch` waits before it asks again.
+/// Maximum wait of one request of `--watch`.
 const WATCH_WAIT: Duration = Duration::from_mins(1);
 
 /// Ask the decider of a run something; it sees all that was recorded before
@@ -55,7 +55,7 @@ impl Query {
                     seen = answer.tag;
                 }
                 Ok(Watched::Unchanged(tag)) => seen = tag,
-                // There is news, and no decider has said yet what it means.
+                // The run has changed, and no decider has answered the query since.
                 Err(error) if error.code() == Some("query-not-answered") => {}
                 Err(error) => return Err(Failed::from(error)),
             }

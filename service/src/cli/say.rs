@@ -1,5 +1,5 @@
-//! The one place where the command line writes. What it is given may be other people's text, so nothing of it leaves here
-//! that a terminal would obey (`client::shown`).
+//! All output of the command line. It may contain text from other people, which is escaped here so that a terminal
+//! does not interpret it (`client::shown`).
 
 use std::io::Write;
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::{Done, Failed};
 
-/// Prints an answer as JSON.
+/// Prints a body as JSON.
 pub(super) fn print_json(body: &impl Serialize) -> Done {
     let text = serde_json::to_string_pretty(body).map_err(|error| Failed::Other(1, error.to_string()))?;
     print_json_text(&text)
 }
 
-/// Prints JSON that is there already.
+/// Prints JSON text.
 pub(super) fn print_json_text(text: &str) -> Done {
     print(&shown::json(text))
 }
@@ -24,12 +24,12 @@ pub(super) fn print_line(text: &str) -> Done {
     print(&shown::line(text))
 }
 
-/// Prints a text whose line breaks are ours.
+/// Prints a text and keeps its line breaks.
 pub(super) fn print_text(text: &str) -> Done {
     print(&shown::lines(text))
 }
 
-/// Prints rows below a header.
+/// Prints a table with a header.
 pub(super) fn print_rows<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -37,7 +37,7 @@ pub(super) fn print_rows<const COLUMNS: usize>(
     print_text(&table::rows(header, rows))
 }
 
-/// A reader that has seen enough (`| head`) is no failure.
+/// Writes to standard output. A reader that closes it early (`| head`) is not an error.
 fn print(text: &str) -> Done {
     match writeln!(std::io::stdout(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failed::Other(1, error.to_string())),
@@ -45,8 +45,8 @@ fn print(text: &str) -> Done {
     }
 }
 
-/// Says something to the person at the terminal, beside what is printed.
+/// Prints a message on standard error.
 pub(crate) fn note(text: &str) {
-    // Where nobody can be told, nobody is.
+    // A closed standard error is ignored.
     let _ = writeln!(std::io::stderr(), "{}", shown::lines(text));
 }

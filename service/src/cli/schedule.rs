@@ -273,14 +273,14 @@ fn show(it: &DescribedSchedule) -> String {
     shown(&lines)
 }
 
-/// What was set of something, but for what is shown otherwise: whatever there is to be set, it is not forgotten here.
+/// Formats all settings except those in `shown`, so that new settings are never omitted.
 fn settings(what: &str, of: &impl Serialize, shown: &[&str]) -> Vec<String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(of) else { return Vec::new() };
     let mut lines = Vec::new();
     for (name, value) in fields {
         match value {
             _ if shown.contains(&name.as_str()) => {}
-            // What applies where nothing is said.
+            // An absent setting has its default.
             Value::Null => {}
             Value::Object(inner) if inner.is_empty() && name != "input" => {}
             Value::String(text) => lines.push(format!("{what:<10} {name} {text}")),

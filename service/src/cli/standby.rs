@@ -19,21 +19,22 @@ use crate::serve::listen_address;
 use super::backup::{blocking, tell};
 use super::{Done, Failed, Progress, note, print_json_text, print_line};
 
-/// How often the archive is looked at. Ours: as often as it is written.
+/// Time between two checks of an archive. Ours: the interval at which it is written.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
-/// How often a bucket is. Ours: each look costs money.
+/// Time between two checks of a bucket. Ours: each check costs money.
 const LOOK_AT_BUCKET_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
-/// How often an archive is looked at that cannot be read.
+/// Time between two checks of an archive that cannot be read.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
-/// How often a line says how far it is.
+/// Time between two progress lines.
 const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// How long the old service is given to stop and to ship what it has acknowledged, unless something else is said. Ours: thirty
-/// times what it takes to notice.
+/// Default time for the old service to stop and to ship its acknowledged commits. Ours: thirty times what it takes to
+/// notice the takeover.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Keep a data directory that follows an archive, and take over on command
 ///
-/// It ends once it has taken over, with exit code 0: `baton standby --follow A --data-dir D && baton serve --data-dir D --ship-to A`.
+/// It ends once it has taken over, with exit code 0: `baton standby --follow A --data-dir D && baton serve --data-dir
+/// D --ship-to A`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Standby {
@@ -51,7 +52,8 @@ pub(crate) struct Standby {
     /// Say how far it is as JSON lines, each second
     #[arg(long)]
     json: bool,
-    /// Answer `/metrics` and `/readyz` at this address and port, e.g. `:7421`, which is this machine only [default: nowhere]
+    /// Answer `/metrics` and `/readyz` at this address and port, e.g. `:7421`, which is this machine only [default:
+    /// nowhere]
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     listen: Option<SocketAddr>,
 }
@@ -111,7 +113,7 @@ fn said(promotion: Promotion) -> String {
     format!("epoch {epoch} is this store's: {what}. `baton serve` goes on with its directory")
 }
 
-/// Answers at an address as long as the process is there, and says which it is.
+/// Listens at an address as long as the process runs, and reports the address.
 async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> Result<(), Failed> {
     let bound = async {
         let listener = TcpListener::bind(address).await?;
@@ -177,17 +179,17 @@ async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Durat
             )
         }
         Some(promotion) => print_line(&said(promotion)),
-        // Whoever waits for it to take over must not go on.
+        // A script that waits for the takeover must not continue.
         None => Err(Failed::Other(1, "ended without taking over".to_owned())),
     }
 }
 
-/// What is said of it.
+/// Output of the command.
 struct Line {
     is_json: bool,
     said: Option<Instant>,
     trouble: Option<String>,
-    /// What is told to whoever asks.
+    /// Status for HTTP clients.
     following: StandbyView,
 }
 
@@ -203,7 +205,7 @@ impl Line {
         let Followed { epoch, batch, at, lag, .. } = followed;
         let at = Timestamp::from_millis(at).to_string();
         let (lag_ms, seconds) = (u64::try_from(lag.as_millis()).unwrap_or(u64::MAX), lag.as_secs_f64());
-        // Where nobody reads it any more, nobody is told.
+        // A closed standard output is ignored.
         if self.is_json {
             let line = json!({ "epoch": epoch, "batch": batch, "at": at, "lagMs": lag_ms });
             drop(print_json_text(&line.to_string()));

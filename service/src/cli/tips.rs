@@ -1,11 +1,12 @@
-//! What a mistyped command is told. A tip is typed without much thought: it never names what cannot be taken back.
+//! Suggestions for mistyped commands. Users often accept them without much thought, so that they never contain a
+//! command that cannot be undone.
 
 use clap::error::{ContextKind, ContextValue};
 
-/// Commands and options that end or forget something.
+/// Commands and options that end or delete something.
 const DANGEROUS: [&str; 6] = ["delete", "--terminate", "terminate", "reset", "cancel", "--drop-signals"];
 
-/// The error without tips that name something dangerous.
+/// Returns the error without suggestions of dangerous commands.
 pub(super) fn safe(mut error: clap::Error) -> clap::Error {
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested];
     for kind in kinds {
@@ -24,7 +25,7 @@ pub(super) fn safe(mut error: clap::Error) -> clap::Error {
         error.remove(kind);
         match kept {
             Some(kept) => drop(error.insert(kind, kept)),
-            // It is made for the tip, and shows what it names.
+            // The usage is generated for the suggestion and contains it.
             None => drop(error.remove(ContextKind::Usage)),
         }
     }
@@ -42,7 +43,7 @@ mod tests {
     use super::super::Cli;
     use super::*;
 
-    /// What somebody may type instead of this word.
+    /// Returns possible misspellings of a word.
     fn typos(word: &str) -> Vec<String> {
         let letters: Vec<char> = word.chars().collect();
         let without = (0..letters.len())
@@ -116,7 +117,7 @@ mod tests {
                 [("1h", true), ("1m 30s", true), ("PT1M", true), ("90", true), ("soon", false), ("-1s", false)]
             {
                 let args = ["baton"].into_iter().chain(line.split(' ')).map(str::to_owned);
-                // As `--wait=-1s`, so that it is no option.
+                // A negative value must be attached, so that it is not parsed as an option.
                 let mut args: Vec<String> = args.collect();
                 let last = args.pop().unwrap();
                 args.push(format!("{last}={text}"));

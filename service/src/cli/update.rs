@@ -1,4 +1,4 @@
-//! `baton update`: having a run's decider judge an update.
+//! `baton update`: sends an update to a run's decider.
 
 use clap::Args;
 use client::body::{StartWorkflow, UpdateWorkflow};

@@ -1,4 +1,4 @@
-//! `baton version`: this program's version, and the number of each form that it reads and writes.
+//! `baton version`: prints this program's version, and the number of each format that it reads and writes.
 
 use clap::Args;
 use serde::Serialize;
@@ -9,8 +9,8 @@ use store_embedded::forms;
 
 /// Show the version, and the numbers of what is stored and said
 ///
-/// Two versions whose numbers are the same can be used over the same data, in turn and, as nodes, at once. docs/upgrading.md says what to do
-/// where they differ.
+/// Two versions whose numbers are the same can be used over the same data, in turn and, as nodes, at once.
+/// docs/upgrading.md says what to do where they differ.
 #[derive(Debug, Args)]
 pub(crate) struct Version {
     /// Print JSON
@@ -28,7 +28,7 @@ fn form(form: &'static str, number: &dyn std::fmt::Display) -> Form {
     Form { form, number: number.to_string() }
 }
 
-/// Every form, as the table of docs/upgrading.md has them.
+/// Returns all formats in the order of the table in docs/upgrading.md.
 fn all() -> Vec<Form> {
     vec![
         form("data directory", &forms::DIRECTORY),

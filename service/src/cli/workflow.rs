@@ -151,7 +151,7 @@ pub(crate) struct Which {
     run: Option<Uuid>,
 }
 
-/// Which run something is done to by hand, who does it, and why.
+/// A run, and the operator and reason of an action on it.
 #[derive(Debug, Args)]
 pub(crate) struct Hand {
     #[command(flatten)]
@@ -255,10 +255,10 @@ impl Workflow {
     }
 }
 
-/// How long a command waits for the end of a run before it looks why it does not come.
+/// Time that a command waits for the close of a run before it prints why the run is still open.
 const NOTE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Waits on for the end of a run that has not come at once, shows it, and says so with the exit code.
+/// Continues to wait for the close of a run, prints the outcome, and returns the exit code for it.
 async fn show_result(
     client: &client::Client,
     workflow_id: &str,
@@ -286,7 +286,7 @@ async fn show_result(
     }
 }
 
-/// Reads one of the words that the API has for a choice.
+/// Parses a value of an API enumeration.
 pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }

@@ -1,4 +1,5 @@
-//! What DynamoDB costs on demand, in dollars a million units. Source: AWS's price list for us-east-1 since November 2024.
+//! Prices of DynamoDB on demand, in dollars per million units. Source: AWS's price list for us-east-1 since November
+//! 2024.
 
 /// A million write units.
 pub(crate) const WRITE_UNIT: f64 = 0.625;

@@ -1,4 +1,5 @@
-//! Commands: a line for the shell, in an environment and a process group of its own, with a bound for what it writes.
+//! Functions that are commands: a line for the shell, run with a separate environment and process group, and with
+//! bounded output.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -9,35 +10,35 @@ use tokio::process::{Child, Command};
 
 use super::failure::{CallFailure, RESULT_BYTES_MAX, too_large};
 
-/// How much is read at once.
+/// Size of one read, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Ends a command and all that it has begun, unless it has ended.
+/// A process group that is killed when this is dropped, unless the command has ended.
 struct Group(Option<Pid>);
 
 impl Group {
-    /// The group that a child leads. It is there at least until the child has been waited for.
+    /// The process group of a child. It exists at least until the child has been waited for.
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// The command has been waited for: its number may be another's by now.
-    fn has_ended(&mut self) {
+    /// Records that the command has been waited for. Its process id may be reused from now on.
+    fn release(&mut self) {
         self.0 = None;
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group that is not there any more needs no end.
+        // An error means that the group no longer exists.
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Has the shell execute a line. It is killed with all that it has begun where nobody waits for it any more, and where it
-/// writes more than a result may have.
+/// Runs a line in the shell. The process group is killed if the future is dropped, or if the output exceeds the
+/// maximum size of a result.
 pub(super) async fn execute(
     line: &str,
     environment: &BTreeMap<String, String>,
@@ -46,7 +47,7 @@ pub(super) async fn execute(
     let failed = |error: std::io::Error| CallFailure::new("ServiceException", error.to_string());
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // The service's own environment has secrets in it.
+    // The environment of the service contains secrets.
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path))).envs(environment);
     command.process_group(0).kill_on_drop(true);
     let mut child = command.spawn().map_err(failed)?;
@@ -54,7 +55,7 @@ pub(super) async fn execute(
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // One that does not want its input is no failure.
+            // A command need not read its input.
             drop(stdin.write_all(input.as_bytes()).await);
         }
         Ok(())
@@ -63,7 +64,7 @@ pub(super) async fn execute(
     let hear = async { read_end(stderr).await.map_err(failed) };
     let ((), result, said) = tokio::try_join!(feed, read, hear)?;
     let status = child.wait().await.map_err(failed)?;
-    group.has_ended();
+    group.release();
     if status.success() {
         Ok(String::from_utf8_lossy(&result).into_owned())
     } else {
@@ -71,7 +72,7 @@ pub(super) async fn execute(
     }
 }
 
-/// All that comes; `None` as soon as it is more than a result may have.
+/// Reads everything. Returns `None` as soon as it exceeds the maximum size of a result.
 async fn read_all(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Option<Vec<u8>>> {
     let mut read = Vec::new();
     if let Some(from) = from {
@@ -80,7 +81,8 @@ async fn read_all(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Optio
     Ok(Some(read).filter(|read| read.len() <= RESULT_BYTES_MAX))
 }
 
-/// The end of what comes, as much as a result may have: why a command failed is what it said last.
+/// Reads everything and returns the end of it, at most the maximum size of a result. The last output of a command has
+/// the reason of its failure.
 async fn read_end(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut read = Vec::new();
     let Some(mut from) = from else { return Ok(read) };
@@ -105,25 +107,25 @@ mod tests {
         execute(line, &BTreeMap::from([("GIVEN".to_owned(), "here".to_owned())]), "in").await
     }
 
-    /// The process that a line wrote down.
+    /// Reads a process id from a file that the command wrote.
     fn written(file: &std::path::Path) -> Option<Pid> {
         let text = std::fs::read_to_string(file).ok()?;
         text.strip_suffix('\n')?.parse().ok().and_then(Pid::from_raw)
     }
 
-    /// Whether a process has ended: gone, or not yet waited for by its parent.
+    /// Returns true if a process has ended, even if its parent has not yet waited for it.
     fn has_ended(process: Pid) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
         stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
     }
 
     #[tokio::test]
-    async fn a_command_finds_path_and_what_is_configured_in_its_environment_and_nothing_else() {
-        // The test itself has more: Cargo gives it.
+    async fn the_environment_of_a_command_is_path_and_configured() {
+        // The test process has further variables from Cargo.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         let found = run("env; cat").await.ok().unwrap();
         let mut names: Vec<&str> = found.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-        // Shells set some of their own.
+        // Shells set some variables themselves.
         names.retain(|name| !matches!(*name, "PWD" | "OLDPWD" | "SHLVL" | "_"));
         names.sort_unstable();
         assert_eq!(names, ["GIVEN", "PATH"], "{found}");
@@ -131,10 +133,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_writes_without_end_is_killed_with_what_it_has_begun() {
+    async fn a_command_with_endless_output_is_killed_with_children() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("pid");
-        // The child holds neither output.
+        // The child does not hold either output.
         let line = format!("sleep 1000 >/dev/null 2>&1 & echo $! > {}; exec yes", file.display());
         let failure = tokio::time::timeout(Duration::from_secs(60), run(&line)).await.unwrap().err().unwrap();
         assert_eq!(failure.reason, "ResultTooLarge");
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_nobody_waits_for_any_more_is_killed_with_what_it_has_begun() {
+    async fn a_command_without_a_waiter_is_killed_with_its_children() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("pid");
         let line = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());

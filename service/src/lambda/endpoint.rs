@@ -1,4 +1,5 @@
-//! Addresses: the input is posted, the answer is read with a bound, and nothing is followed elsewhere.
+//! Functions that are addresses: the input is posted, and the response is read up to a bound. Redirects are not
+//! followed.
 
 use std::time::Duration;
 
@@ -8,23 +9,23 @@ use reqwest::{Client, Response};
 
 use super::failure::{CallFailure, RESULT_BYTES_MAX, too_large};
 
-/// How long a connection may take to be made. Ours: whoever is there answers within seconds.
+/// Timeout of connecting. Ours: a reachable server responds within seconds.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
-/// What posts. Where an answer points elsewhere it does not go: an operator has named this address and no other.
+/// Creates the HTTP client. It does not follow redirects, because the operator has configured only this address.
 pub(super) fn client() -> Client {
     let client = Client::builder().connect_timeout(CONNECT_WAIT).redirect(Policy::none()).build();
     client.expect("without TLS there is nothing to load")
 }
 
-/// Posts the input, in the trace of its run; the body of the answer is the result.
+/// Posts the input with the trace context of its run. The body of the response is the result.
 pub(super) async fn post(
     http: &Client,
     url: &str,
     input: String,
     trace: Option<&TraceContext>,
 ) -> Result<String, CallFailure> {
-    // Without the address, which may have a secret in it.
+    // The address is omitted, because it may contain a secret.
     let unreachable = |error: reqwest::Error| CallFailure::new("ServiceException", error.without_url().to_string());
     let mut posted = http.post(url).header("content-type", "application/json").body(input);
     for (name, value) in trace.iter().flat_map(|trace| trace.headers()) {
@@ -44,7 +45,7 @@ pub(super) async fn post(
     }
 }
 
-/// The whole body; `None` as soon as it is more than a result may have.
+/// Reads the whole body. Returns `None` as soon as it exceeds the maximum size of a result.
 async fn read(mut answer: Response) -> Result<Option<String>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(piece) = answer.chunk().await? {
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_read_with_a_bound_and_a_redirect_is_not_followed() {
+    async fn responses_are_bounded_and_redirects_not_followed() {
         assert_eq!(call("/echo").await.ok().unwrap(), "in");
         assert_eq!(call("/trace").await.ok().unwrap(), TRACEPARENT);
         let failure = call("/elsewhere").await.err().unwrap();

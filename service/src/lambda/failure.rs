@@ -1,12 +1,12 @@
-//! How a call of a function fails.
+//! Failures of calls of functions.
 
-/// Longest result, in characters. Source: SWF's API reference.
+/// Maximum length of a result in characters. Source: SWF's API reference.
 pub(super) const RESULT_CHARS_MAX: usize = 32_768;
 
-/// Most bytes that are read of a result, or of what is said of a failure. Source: a character takes four at most.
+/// Maximum number of bytes read of a result or of a failure message. Source: a character has at most four bytes.
 pub(super) const RESULT_BYTES_MAX: usize = RESULT_CHARS_MAX * 4;
 
-/// How a call failed.
+/// A failed call.
 pub(super) struct CallFailure {
     pub(super) reason: &'static str,
     pub(super) details: String,
@@ -18,7 +18,7 @@ impl CallFailure {
     }
 }
 
-/// It has written more than is read.
+/// Returns the failure of a call whose output exceeds the maximum size.
 pub(super) fn too_large() -> CallFailure {
     let details =
         format!("the result has more than {RESULT_BYTES_MAX} bytes, at most {RESULT_CHARS_MAX} characters are taken");

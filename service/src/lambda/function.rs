@@ -1,5 +1,5 @@
-//! Functions, as an operator registers them: what is called, what a command finds in its environment, and who may have it
-//! called.
+//! Functions that an operator registers: their targets, the environment of commands, and the workflows that may call
+//! them.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,32 +8,32 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// What is called for a function's name, and for whom.
+/// A registered function.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Function {
     pub(super) what: FunctionTarget,
-    /// The domains whose deciders may have it called; all where there are none.
+    /// Domains whose deciders may call it; empty for all.
     domains: Vec<String>,
-    /// The workflow types, without their versions or with, whose deciders may have it called; all where there are none.
+    /// Workflow types, with or without versions, whose deciders may call it; empty for all.
     workflow_types: Vec<String>,
 }
 
-/// What is called.
+/// The target of a function.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum FunctionTarget {
-    /// An address: the input is posted to it, the body of its answer is the result.
+    /// An address to which the input is posted. The body of the response is the result.
     Endpoint(String),
-    /// A line for the shell: the input comes in, the result goes out.
+    /// A line for the shell. The input is its standard input, and its standard output is the result.
     Command {
         /// The line.
         line: String,
-        /// What it finds in its environment beside PATH.
+        /// Variables of its environment, in addition to PATH.
         environment: BTreeMap<String, String>,
     },
 }
 
 impl std::fmt::Debug for Function {
-    /// Without what is called: addresses and commands have secrets in them.
+    /// Omits the target: addresses and commands contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Function")
             .field("domains", &self.domains)
@@ -63,7 +63,7 @@ impl FromStr for Function {
 }
 
 impl Function {
-    /// Whether deciders of this workflow type in this domain may have it called.
+    /// Returns true if deciders of this workflow type in this domain may call it.
     pub(super) fn may_be_called_by(&self, domain: &str, workflow_type: &str) -> bool {
         let name = workflow_type.split_once('/').map_or(workflow_type, |(name, _)| name);
         let is_among = |allowed: &[String], names: &[&str]| {
@@ -73,7 +73,7 @@ impl Function {
     }
 }
 
-/// A function in the configuration file, where it is more than an address or a command.
+/// A function in the configuration file that is not only an address or a command.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FunctionTable {
@@ -95,7 +95,7 @@ impl TryFrom<FunctionTable> for Function {
             FunctionTarget::Endpoint(_) if environment.is_empty() => {}
             FunctionTarget::Endpoint(_) => return Err("an address has no environment".to_owned()),
         }
-        // Left out is everybody; a list of nobody is a mistake.
+        // An absent list permits all; an empty one is a mistake.
         for (name, allowed) in [("domains", &domains), ("workflow-types", &workflow_types)] {
             if allowed.as_ref().is_some_and(Vec::is_empty) {
                 return Err(format!(
@@ -110,7 +110,7 @@ impl TryFrom<FunctionTable> for Function {
 }
 
 impl<'de> Deserialize<'de> for Function {
-    /// An address or a command as a text; or a table that says more.
+    /// Accepts an address or a command as a text, or a table.
     fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Self, D::Error> {
         struct Either;
 

@@ -1,4 +1,4 @@
-//! A collector: where it is, and one request to it.
+//! A collector: its address, and sending one request to it.
 
 use std::time::Duration;
 
@@ -10,38 +10,38 @@ use reqwest::{Client, Response, StatusCode, Url};
 
 use super::proto::ExportResponse;
 
-/// How long a request may take. Source: OpenTelemetry's `OTEL_EXPORTER_OTLP_TIMEOUT`.
+/// Timeout of a request. Source: OpenTelemetry's `OTEL_EXPORTER_OTLP_TIMEOUT`.
 pub const EXPORT_WAIT: Duration = Duration::from_secs(10);
 
-/// The most that is read of an answer. Ours: what is read of it is a number.
+/// Maximum number of bytes read of a response. Ours: only a number is needed from it.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Where traces are sent below the address of a collector. Source: OTLP/HTTP.
+/// Path of traces below the address of a collector. Source: OTLP/HTTP.
 const PATH: &str = "v1/traces";
 
-/// See the module.
+/// A collector of spans.
 pub struct Collector {
     url: Url,
     http: Client,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 pub(super) enum ExportOutcome {
-    /// The collector has it, but for so many spans.
+    /// The collector accepted the spans, except `refused` of them.
     Taken { refused: usize },
-    /// The collector does not want it.
+    /// The collector refused the request.
     Refused(String),
-    /// The collector may take it later.
+    /// The collector may accept the request later.
     Unreachable { why: String, retry_after: Option<Duration> },
 }
 
 impl Collector {
-    /// The collector at this address, e.g. `http://127.0.0.1:4318`, and headers for it, as `OTEL_EXPORTER_OTLP_HEADERS` has them:
-    /// `name=value`, separated by commas.
+    /// Creates a collector from its address, such as `http://127.0.0.1:4318`, and headers in the format of
+    /// `OTEL_EXPORTER_OTLP_HEADERS`: `name=value`, separated by commas.
     ///
     /// # Errors
     ///
-    /// For what is no such address, and no such headers. They are not shown: there may be secrets in them.
+    /// The address or the headers are invalid. The message does not contain them, because they may contain secrets.
     pub fn at(address: &str, headers: Option<&str>) -> Result<Self, String> {
         let expected = "expected the address of a collector, e.g. `http://127.0.0.1:4318`";
         let mut url = Url::parse(address).map_err(|error| format!("`{address}`: {error}; {expected}"))?;
@@ -62,12 +62,12 @@ impl Collector {
         Ok(Self { url, http })
     }
 
-    /// Where it is, without what may be secret.
+    /// Returns its address without parts that may be secret.
     pub(super) fn shown(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 
-    /// One request, once.
+    /// Sends one request without retries.
     pub(super) async fn send(&self, body: Bytes) -> ExportOutcome {
         let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/x-protobuf").body(body);
         match request.send().await {
@@ -77,7 +77,7 @@ impl Collector {
     }
 }
 
-/// An error with its sources: only they say what went wrong.
+/// Formats an error with its sources, which have the actual reason.
 fn why(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -88,7 +88,7 @@ fn why(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Which answers are worth another try. Source: OTLP/HTTP, "Retryable Response Codes".
+/// Returns true for responses after which a retry may succeed. Source: OTLP/HTTP, "Retryable Response Codes".
 fn is_retryable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
@@ -103,7 +103,7 @@ async fn read(mut answer: Response) -> ExportOutcome {
         return ExportOutcome::Refused(format!("it answered {status}"));
     }
     let mut body = Vec::new();
-    // Spans that were taken are not sent again, whatever becomes of the rest of the answer.
+    // Accepted spans are not sent again, even if the rest of the response is lost.
     while let Ok(Some(piece)) = answer.chunk().await {
         body.extend_from_slice(&piece);
         if body.len() > ANSWER_BYTES_MAX {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_collectors_with_or_without_the_path_of_traces() {
+    fn a_collector_address_may_contain_the_traces_path() {
         for (address, url) in [
             ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
             ("https://otel.example/", "https://otel.example/v1/traces"),

@@ -1,18 +1,19 @@
-//! OTLP's messages as far as they are needed here, by the numbers of their fields.
+//! The messages of OTLP that are needed here, with the numbers of their fields.
 //!
-//! Source: opentelemetry-proto 1.x, `trace/v1/trace.proto`, `common/v1/common.proto`, `resource/v1/resource.proto` and
-//! `collector/trace/v1/trace_service.proto`, which are stable. The tests read what is written here with that project's own crate.
+//! Source: opentelemetry-proto 1.x, `trace/v1/trace.proto`, `common/v1/common.proto`, `resource/v1/resource.proto`
+//! and `collector/trace/v1/trace_service.proto`, which are stable. The tests decode these messages with that
+//! project's own crate.
 
 use prost::{Message, Oneof};
 
-/// What is asked of a collector.
+/// The request to a collector.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportRequest {
     #[prost(message, repeated, tag = "1")]
     pub(super) resource_spans: Vec<ResourceSpans>,
 }
 
-/// What it answers.
+/// The response of a collector.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportResponse {
     #[prost(message, optional, tag = "1")]
@@ -139,5 +140,6 @@ pub(super) const KIND_INTERNAL: i32 = 1;
 /// `STATUS_CODE_ERROR`.
 pub(super) const STATUS_ERROR: i32 = 2;
 
-/// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK` and `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`: what a span is below, or leads to, is in another process.
+/// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK` and `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`: the parent or the linked span
+/// belongs to another process.
 pub(super) const REMOTE: u32 = 0x100 | 0x200;

@@ -1,4 +1,4 @@
-//! Where spans wait to be sent: no more than a bound, and nobody waits to put them there.
+//! The bounded queue of spans. Adding spans never blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,19 +8,19 @@ use history::trace::Span;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// The most spans that wait. Ours: some ten megabytes, and a few seconds of all that one node can do.
+/// Maximum number of spans in the queue. Ours: about ten megabytes, and a few seconds of the throughput of one node.
 pub const QUEUE_SPANS_MAX: usize = 8_192;
 
-/// Why spans are dropped.
+/// Reason for dropping spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// Too many wait.
+    /// The queue is full.
     QueueFull,
-    /// The collector does not want them.
+    /// The collector refused them.
     Refused,
-    /// The collector could not be asked for too long.
+    /// The collector was unreachable for too long.
     Unreachable,
-    /// The service stops.
+    /// The service is stopping.
     Stopping,
 }
 
@@ -37,7 +37,7 @@ impl Dropped {
     }
 }
 
-/// What became of spans.
+/// Numbers of spans by outcome.
 #[derive(Debug, Default)]
 pub struct SpanCounts {
     waiting: AtomicUsize,
@@ -46,22 +46,22 @@ pub struct SpanCounts {
 }
 
 impl SpanCounts {
-    /// Spans that wait to be sent, or are on their way.
+    /// Returns the number of spans that are queued or in flight.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Spans that the collector has taken.
+    /// Returns the number of spans that the collector accepted.
     pub fn all_exported(&self) -> u64 {
         self.exported.load(Ordering::Relaxed)
     }
 
-    /// Spans that nobody will see.
+    /// Returns the number of dropped spans.
     pub fn all_dropped(&self) -> u64 {
         self.dropped.iter().map(|dropped| dropped.load(Ordering::Relaxed)).sum()
     }
 
-    /// The same by why they were dropped.
+    /// Returns the numbers of dropped spans by reason.
     pub fn dropped_by_why(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Dropped::ALL.into_iter().zip(&self.dropped).map(|(why, count)| (why.word(), count.load(Ordering::Relaxed)))
     }
@@ -85,22 +85,22 @@ impl SpanCounts {
 /// Spans of a domain.
 type Put = (Arc<str>, Vec<Span>);
 
-/// Where spans are put.
+/// The sending side of the queue.
 pub(super) struct SpanQueue {
     put: mpsc::UnboundedSender<Put>,
     counts: Arc<SpanCounts>,
     is_full: AtomicBool,
 }
 
-/// Where they are taken.
+/// The receiving side of the queue.
 pub(super) struct SpanQueueEnd {
     taken: mpsc::UnboundedReceiver<Put>,
     counts: Arc<SpanCounts>,
-    /// What was taken and did not fit into the last batch.
+    /// Spans that did not fit into the last batch.
     rest: Vec<(Arc<str>, Span)>,
 }
 
-/// A queue and its end. What is in it is bounded by what is counted, not by the channel.
+/// Creates a queue. Its size is bounded by a counter, not by the channel.
 pub(super) fn queue() -> (SpanQueue, SpanQueueEnd) {
     let (put, taken) = mpsc::unbounded_channel();
     let counts = Arc::<SpanCounts>::default();
@@ -113,7 +113,7 @@ impl SpanQueue {
         &self.counts
     }
 
-    /// Puts spans, or drops them when too many wait. Says so once, until there was room again.
+    /// Queues spans, or drops them if the queue is full. This is logged once, until there is space again.
     pub(super) fn put(&self, domain: &Arc<str>, spans: Vec<Span>) {
         let count = spans.len();
         let room = |waiting: usize| Some(waiting + count).filter(|waiting| *waiting <= QUEUE_SPANS_MAX);
@@ -129,7 +129,7 @@ impl SpanQueue {
         }
         self.is_full.store(false, Ordering::Relaxed);
         if self.put.send((Arc::clone(domain), spans)).is_err() {
-            // Whoever sent them has stopped.
+            // The sending task has stopped.
             self.counts.left(count);
             self.counts.dropped(Dropped::Stopping, count);
         }
@@ -141,8 +141,9 @@ impl SpanQueueEnd {
         &self.counts
     }
 
-    /// The next spans: as many as `most`, or what has come `wait` after the first of them, or at once while the service stops;
-    /// `None` when it stops and none is left. They count as waiting until they have [left](SpanCounts::left).
+    /// Returns the next spans: at most `most`, collected for at most `wait` after the first of them, or without
+    /// waiting while the service stops. Returns `None` once it stops and none are left. They count as waiting until
+    /// they have [left](SpanCounts::left).
     pub(super) async fn batch(
         &mut self,
         most: usize,

@@ -1,4 +1,4 @@
-//! What becomes of spans at collectors that are well, and at those that are not.
+//! Delivery of spans to healthy and failing collectors.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -34,7 +34,8 @@ fn spans(count: usize) -> Vec<Span> {
     (1..=count as u64).map(span).collect()
 }
 
-/// How many spans each request had that a collector was sent, which answers the first ones like that and takes all others.
+/// Starts a collector that sends the given responses first and accepts all further requests. It reports the number of
+/// spans in each request.
 async fn collector(
     answers: impl IntoIterator<Item = (StatusCode, Vec<u8>)>,
 ) -> (Collector, mpsc::UnboundedReceiver<usize>) {
@@ -55,7 +56,7 @@ async fn collector(
     (Collector::at(&format!("http://{address}"), None).unwrap(), heard)
 }
 
-/// One that takes connections and says nothing.
+/// A collector that accepts connections and never responds.
 async fn hanging() -> Collector {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -83,13 +84,13 @@ async fn spans_go_out_in_batches_and_what_waits_goes_out_at_the_end() {
     assert_eq!(heard.recv().await, Some(3));
     assert_eq!(exporter.counts().all_exported(), BATCH_SPANS_MAX as u64 + 3);
     assert_eq!((exporter.counts().waiting(), dropped(&exporter)), (0, Vec::new()));
-    // Whoever comes too late is told nothing, and is counted.
+    // Spans added after the shutdown are counted as dropped.
     exporter.take(&"d".into(), spans(1));
     assert_eq!((exporter.counts().waiting(), dropped(&exporter)), (0, vec![("stopping", 1)]));
 }
 
 #[tokio::test]
-async fn at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted() {
+async fn a_hanging_collector_delays_nothing_and_drops_are_counted() {
     let exporter = Exporter::start(hanging().await, "s");
     let began = Instant::now();
     exporter.take(&"d".into(), spans(QUEUE_SPANS_MAX));
@@ -104,7 +105,7 @@ async fn at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted()
 }
 
 #[tokio::test]
-async fn a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
+async fn a_busy_collector_is_retried_but_not_a_refusing_one() {
     let nothing = Vec::new;
     let busy = (StatusCode::SERVICE_UNAVAILABLE, nothing());
     let partial = ExportResponse { partial_success: Some(PartialSuccess { rejected_spans: 2 }) }.encode_to_vec();

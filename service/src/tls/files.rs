@@ -1,29 +1,29 @@
-//! The files that TLS is made of.
+//! The files of the TLS configuration.
 
 use std::path::PathBuf;
 
-/// The files that TLS is made of, as PEM.
+/// The files of the TLS configuration, as PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate that is shown, and after it those that lead to its authority.
+    /// The server certificate, followed by the intermediate certificates up to its authority.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The key of the certificate.
     pub key: PathBuf,
-    /// Whose certificates are looked at; where it is absent callers are asked for none.
+    /// Verification of client certificates; if it is absent, clients are not asked for one.
     pub callers: Option<TlsCallers>,
 }
 
-/// Certificates of callers.
+/// Verification of client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsCallers {
-    /// The certificates of the authorities that sign them.
+    /// Certificates of the authorities that sign client certificates.
     pub ca: PathBuf,
-    /// Whether nobody gets a connection without one.
+    /// True if clients without a certificate are refused.
     pub is_required: bool,
 }
 
 impl TlsFiles {
-    /// All of them.
+    /// Returns the paths of all files.
     pub fn paths(&self) -> Vec<PathBuf> {
         let Self { certificate, key, callers } = self;
         let ca = callers.iter().map(|callers| callers.ca.clone());

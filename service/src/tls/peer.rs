@@ -1,4 +1,4 @@
-//! The certificate that a caller has shown, and whether it is good still.
+//! The client certificate of a connection, and its current validity.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use x509_parser::parse_x509_certificate;
 use super::Tls;
 use super::read::{CertificateValidity, validity_of};
 
-/// What a certificate says of its holder.
+/// The identity in a certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// Common names of its subject.
     pub(crate) common_names: Vec<String>,
     /// DNS names among its alternative names.
     pub(crate) dns: Vec<String>,
-    /// URIs among them.
+    /// URIs among its alternative names.
     pub(crate) uris: Vec<String>,
-    /// The SHA-256 of the whole of it.
+    /// SHA-256 of the whole certificate.
     pub(crate) sha256: [u8; 32],
 }
 
 impl std::fmt::Display for Shown {
-    /// As a credential names it, the first name alone.
+    /// Formats the first name in the form that credentials use.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.common_names.first(), self.dns.first(), self.uris.first()) {
             (Some(name), _, _) => write!(f, "CN={name}"),
@@ -37,19 +37,19 @@ impl std::fmt::Display for Shown {
     }
 }
 
-/// The certificate that the other end of a connection has shown.
+/// The client certificate of a connection.
 pub(crate) struct Peer {
     tls: Arc<Tls>,
     end_entity: CertificateDer<'static>,
     intermediates: Vec<CertificateDer<'static>>,
     shown: Shown,
     validity: CertificateValidity,
-    /// Who has found it good last.
+    /// The verifier that accepted it last.
     found_good_by: Mutex<Arc<dyn ClientCertVerifier>>,
 }
 
 impl Peer {
-    /// What was shown in a handshake with this verifier, by which it was found good.
+    /// Creates the certificate that this verifier accepted in a handshake.
     pub(crate) fn of(
         tls: &Arc<Tls>,
         verifier: &Arc<dyn ClientCertVerifier>,
@@ -59,7 +59,7 @@ impl Peer {
         Some(Self {
             tls: Arc::clone(tls),
             shown: shown(end_entity),
-            // What cannot be read is good for no time at all.
+            // An unreadable validity is treated as empty.
             validity: validity_of(end_entity).unwrap_or_default(),
             end_entity: end_entity.clone().into_owned(),
             intermediates: intermediates.iter().map(|it| it.clone().into_owned()).collect(),
@@ -67,12 +67,12 @@ impl Peer {
         })
     }
 
-    /// What it says of its holder, as long as it is good: it may expire while the connection lasts, and other authorities may
-    /// be trusted by now.
+    /// Returns the identity if the certificate is valid now. It may expire while the connection lasts, and the
+    /// trusted authorities may have changed.
     ///
     /// # Errors
     ///
-    /// Why it is not good.
+    /// The reason why it is not valid.
     pub(crate) fn shown(&self) -> Result<&Shown, String> {
         let now = self.tls.clock.now();
         if let Some(problem) = self.validity.problem(now) {
@@ -93,7 +93,7 @@ impl Peer {
 }
 
 impl PartialEq for Peer {
-    /// The same connection's.
+    /// Compares by connection.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }

@@ -1,4 +1,4 @@
-//! What is in the files of TLS, and what is wrong with it.
+//! Reading and checking the files of the TLS configuration.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,19 +18,19 @@ use x509_parser::time::ASN1Time;
 
 use super::files::{TlsCallers, TlsFiles};
 
-/// Most bytes of one of these files. Ours: the authorities that browsers know are 200 KB.
+/// Maximum size of one of these files in bytes. Ours: the authorities that browsers trust have 200 KB.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What a block of PEM begins with.
+/// Prefix of a PEM block.
 const PEM: &[u8] = b"-----BEGIN ";
 
-/// What stands in the block of a key that takes a passphrase.
+/// Mark in the block of a key with a passphrase.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
-/// The one protocol that is spoken here.
+/// The only application protocol.
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// When a certificate is good.
+/// The validity period of a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CertificateValidity {
     pub(super) from: Timestamp,
@@ -38,7 +38,7 @@ pub(super) struct CertificateValidity {
 }
 
 impl CertificateValidity {
-    /// Why it is not good at this time.
+    /// Returns the reason why it is not valid at this time.
     pub(super) fn problem(&self, now: Timestamp) -> Option<String> {
         if now > self.until {
             Some(format!("it has expired at {}", self.until))
@@ -50,16 +50,16 @@ impl CertificateValidity {
     }
 }
 
-/// What they make together.
+/// A loaded TLS configuration.
 pub(super) struct LoadedTls {
     pub(super) config: Arc<ServerConfig>,
-    /// What looks at the certificates of callers, where they are looked at.
+    /// The verifier of client certificates, if they are verified.
     pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
     pub(super) validity: CertificateValidity,
 }
 
 impl LoadedTls {
-    /// Makes it of these files.
+    /// Loads the configuration from these files.
     pub(super) fn read(files: &TlsFiles) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let chain = certificates(&files.certificate)?;
@@ -81,7 +81,7 @@ impl LoadedTls {
         };
         let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // Nobody comes back to what was agreed on before: who comes again is looked at again.
+        // Sessions cannot be resumed, so that each connection verifies the client's certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), verifier, validity })
@@ -104,7 +104,7 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Why a file has not in it what it should.
+/// Explains why a file does not have the expected contents.
 fn lacks(path: &Path, bytes: &[u8], what: &str, begins: &str) -> String {
     let shown = path.display();
     if has(bytes, PEM) {
@@ -114,7 +114,7 @@ fn lacks(path: &Path, bytes: &[u8], what: &str, begins: &str) -> String {
     }
 }
 
-/// The certificates in a file, at least one.
+/// Returns the certificates in a file, at least one.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
@@ -136,7 +136,7 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     })
 }
 
-/// What looks at the certificates of callers.
+/// Creates the verifier of client certificates.
 fn verifier(callers: &TlsCallers, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let shown = callers.ca.display();
     let mut roots = RootCertStore::empty();
@@ -148,21 +148,21 @@ fn verifier(callers: &TlsCallers, provider: &Arc<CryptoProvider>) -> Result<Arc<
     verifier.build().map_err(|error| format!("{shown}: {error}"))
 }
 
-/// When the first of them is good.
+/// Returns the validity of the first certificate of a chain.
 fn validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<CertificateValidity, String> {
     let unreadable = |error: String| format!("{}: the certificate cannot be read: {error}", path.display());
     let first = chain.first().ok_or_else(|| unreadable("there is none".to_owned()))?;
     validity_of(first).map_err(unreadable)
 }
 
-/// When a certificate is good.
+/// Returns the validity of a certificate.
 pub(super) fn validity_of(certificate: &CertificateDer<'_>) -> Result<CertificateValidity, String> {
     let (_, certificate) = parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
     let found = certificate.validity();
     Ok(CertificateValidity { from: instant(found.not_before), until: instant(found.not_after) })
 }
 
-/// An instant of a certificate; those before 1970 are taken as then.
+/// Converts a time of a certificate; times before 1970 become 1970.
 fn instant(time: ASN1Time) -> Timestamp {
     Timestamp::from_millis(u64::try_from(time.timestamp()).unwrap_or_default().saturating_mul(1_000))
 }

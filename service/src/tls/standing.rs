@@ -1,10 +1,10 @@
-//! How TLS stands, as the metrics say.
+//! Status of TLS for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use history::Timestamp;
 
-/// How TLS of the listener stands.
+/// Status of TLS of the listener.
 #[derive(Debug)]
 pub struct TlsStanding {
     until: AtomicU64,
@@ -24,12 +24,12 @@ impl TlsStanding {
         self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// When the certificate in use expires.
+    /// Returns the expiry of the certificate in use.
     pub(crate) fn until(&self) -> Timestamp {
         Timestamp::from_millis(self.until.load(Ordering::Relaxed))
     }
 
-    /// Connections that ended before they were encrypted.
+    /// Returns the number of connections that ended during their handshake.
     pub(crate) fn handshakes_failed(&self) -> u64 {
         self.handshakes_failed.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! Workflows of three steps on Restate, as services that its server calls, and a load on them. `compare` runs both in turns with Baton.
+//! Workflows of three steps on Restate, as services that its server calls, and a load on them. `compare` alternates
+//! between them and Baton.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use restate_sdk::prelude::*;
 /// Steps of a workflow.
 const STEPS: u32 = 3;
 
-/// Three steps inside one handler: what each comes to is journaled.
+/// A workflow of three steps in one handler, whose results are journaled.
 struct Wf3;
 
 #[service]
@@ -28,7 +29,7 @@ impl Wf3 {
     }
 }
 
-/// A step that is a service of its own, as an activity is.
+/// A step as a separate service, like an activity.
 struct Step;
 
 #[service]
@@ -39,7 +40,7 @@ impl Step {
     }
 }
 
-/// Three calls to that service.
+/// A workflow of three calls to that service.
 struct Chain;
 
 #[service]

@@ -1,4 +1,4 @@
-//! A load balancer of the plainest kind: each connection goes to the next node that takes it.
+//! A simple load balancer: each connection goes to the next node that accepts it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Until it is dropped.
+/// A running load balancer; it stops when this is dropped.
 pub(super) struct Balancer {
     pub(super) url: String,
     accepting: JoinHandle<()>,
@@ -39,7 +39,7 @@ async fn pass_on(mut caller: TcpStream, nodes: Vec<SocketAddr>, next: Arc<Atomic
     for node in nodes.iter().cycle().skip(first % nodes.len().max(1)).take(nodes.len()) {
         if let Ok(mut node) = TcpStream::connect(node).await {
             drop((caller.set_nodelay(true), node.set_nodelay(true)));
-            // However it ends: the caller sees its connection end, too.
+            // If either side fails, the connection of the client ends, too.
             drop(copy_bidirectional(&mut caller, &mut node).await);
             return;
         }

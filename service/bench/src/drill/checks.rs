@@ -1,4 +1,4 @@
-//! After a drill: what was acknowledged, held against what the table has.
+//! The checks after a drill: everything acknowledged must be in the table.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,42 +12,42 @@ use super::troubles;
 use crate::failed::Failed;
 use crate::service::{Counters, other};
 
-/// How long the work of a dead node's runs may stand still. Source: docs/dynamodb.md, "Drill".
+/// Maximum time that a dead node's runs may stand still. Source: docs/dynamodb.md, "Drill".
 const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(8);
 
-/// How long all but one in a thousand may. Source: docs/dynamodb.md, "Drill".
+/// Maximum time for all but one in a thousand. Source: docs/dynamodb.md, "Drill".
 const STANDSTILL_MOSTLY: history::Duration = history::Duration::from_secs(6);
 
-/// One standstill of so many may last longer than that; a drill that sees fewer is allowed one as well.
+/// One in this number of standstills may last longer. A drill with fewer standstills may also have one.
 const ONE_OF: usize = 1_000;
 
-/// What became of a node.
+/// The failure of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Killed,
     Paused,
 }
 
-/// A node that was away.
+/// A period in which a node was away.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standstill {
     pub(super) what: What,
     pub(super) at: Timestamp,
 }
 
-/// One question, and how often the answer was no.
+/// One check, and the number of its failures.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Check {
     what: &'static str,
     looked_at: usize,
     failed: usize,
-    /// The first few that failed.
+    /// The first few failures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     examples: Vec<String>,
 }
 
-/// Failures that are named in the report.
+/// Maximum number of failures in the report.
 const EXAMPLES: usize = 5;
 
 impl Check {
@@ -79,18 +79,18 @@ pub(super) struct Report {
     events: usize,
     commits: u64,
     conflicts: u64,
-    /// The longest that a run stood still across a node's death, from the death to the run's next event, or to the next death
-    /// or pause of a node: whoever was about to go on with it may have been that one.
+    /// Longest time that a run stood still after a node's death: until the run's next event, or until the next node
+    /// was killed or paused, because that node may have been about to continue the run.
     standstill_after_kill_ms: u64,
-    /// How long runs stood still so, the shorter ones as well.
+    /// Distribution of these times, including short ones.
     standstills_after_kill_ms: Percentiles,
-    /// The longest across a pause, from its beginning, counted in the same way.
+    /// Longest such time after a pause, from its beginning.
     standstill_after_pause_ms: u64,
-    /// The longest that any run stood still, whatever for.
+    /// Longest time that any run stood still for any reason.
     standstill_ms: u64,
 }
 
-/// Of so many percent no more than this.
+/// Percentiles of a distribution.
 #[derive(Debug, Default, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Percentiles {
@@ -136,7 +136,7 @@ impl Report {
                 break;
             }
         }
-        // A list lags; what was acknowledged is asked for by its name.
+        // Lists may lag, so that acknowledged runs are read by their ids.
         for start in &ledger.starts {
             let key = (start.workflow_id.clone(), start.run_id);
             if !histories.contains_key(&key)
@@ -168,7 +168,7 @@ impl Report {
         let after_kills = histories.values().flat_map(|events| gaps(events));
         let after_kills = after_kills.filter_map(|gap| Some((gap.since(Some(What::Killed), standstills)?, gap.what)));
         let after_kills: Vec<_> = after_kills.collect();
-        // Where no node dies there is nothing to look at.
+        // Without a death of a node there is nothing to check.
         if count(What::Killed) > 0 {
             checks.push(always("a run goes on within 8 s of a node's death", &after_kills));
             checks.push(mostly("and within 6 s, but for one time in a thousand", &after_kills));
@@ -241,7 +241,8 @@ impl Report {
 }
 
 impl Gap {
-    /// How long it lasted after a node was killed or paused in it, until the next one was; with `None`, altogether.
+    /// Returns the time that it lasted after a node was killed or paused in it, until the next failure; with `None`,
+    /// the total time.
     fn since(&self, what: Option<What>, standstills: &[Standstill]) -> Option<history::Duration> {
         let Some(what) = what else { return Some(self.to.since(self.from)) };
         let within = standstills.iter().filter(|it| self.from <= it.at && it.at <= self.to);
@@ -250,7 +251,7 @@ impl Gap {
     }
 }
 
-/// What stood still, for how long.
+/// The time that something stood still, and its description.
 type Stood = (history::Duration, String);
 
 fn always(what: &'static str, all: &[Stood]) -> Check {
@@ -261,7 +262,7 @@ fn always(what: &'static str, all: &[Stood]) -> Check {
     check
 }
 
-/// As [`always`], where one in a thousand may take longer.
+/// Like [`always`], but one in a thousand may take longer.
 fn mostly(what: &'static str, all: &[Stood]) -> Check {
     let mut check = Check::new(what);
     let mut spared = (all.len() / ONE_OF).max(1);
@@ -274,7 +275,7 @@ fn mostly(what: &'static str, all: &[Stood]) -> Check {
     check
 }
 
-/// Whether each event is there, with what was said.
+/// Checks that each event exists with its content.
 fn acknowledged(
     what: &'static str,
     said: &[Acknowledged],
@@ -291,7 +292,7 @@ fn acknowledged(
     check
 }
 
-/// The results that an activity has: one, unless something is wrong.
+/// Returns the results of an activity. There must be exactly one.
 fn results_of(events: &[Event], scheduled_event_id: EventId) -> Vec<Option<&Payload>> {
     let of_it = events.iter().filter_map(|event| match &event.kind {
         EventKind::ActivitySuccess(it) if it.scheduled_event_id == scheduled_event_id => Some(it.result.as_ref()),
@@ -373,13 +374,13 @@ mod tests {
         assert_eq!(stood(Some(What::Killed), &[killed(5), killed(31)]), None, "not while it stood still");
         assert_eq!(stood(Some(What::Killed), &[killed(12)]), Some(18));
         assert_eq!(stood(Some(What::Killed), &[killed(12), killed(15), paused(25)]), Some(10));
-        // One that comes much later hides nothing.
+        // A much later failure hides nothing.
         assert_eq!(stood(Some(What::Killed), &[killed(11), killed(29)]), Some(18));
         assert_eq!(stood(Some(What::Paused), &[killed(12), paused(25)]), Some(5));
     }
 
     #[test]
-    fn one_standstill_in_a_thousand_may_last_more_than_six_seconds_and_none_more_than_eight() {
+    fn one_standstill_in_a_thousand_may_exceed_six_seconds() {
         let stood = |seconds: u64| (history::Duration::from_secs(seconds), String::new());
         let failed = |check: Check| (check.looked_at, check.failed);
         let of = |long: usize, short: usize| {

@@ -1,32 +1,32 @@
-//! What stood still in a history, and for how long: a turn, an activity, a timer that was over.
+//! Gaps in a history: times in which a turn, an activity or an expired timer made no progress.
 
 use std::collections::HashMap;
 
 use history::{Event, EventId, EventKind, Timestamp};
 
-/// A time in which something that was open did not go on, though it could have.
+/// A time in which something open made no progress although it could have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// What it was, from which event to which.
+    /// The item, with the first and last event of the gap.
     pub(super) what: String,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
 }
 
-/// What happened to what a run has open.
+/// A change of an open item.
 enum Step {
-    /// It can go on from this instant.
+    /// It can make progress from this time on.
     Opened(Timestamp),
-    /// It went on, and can go on.
+    /// It made progress and can make more.
     Moved(EventId),
-    /// It is over.
+    /// It is closed.
     Closed(EventId),
 }
 
-/// Each time that a turn, an activity or a timer stood still, by itself.
+/// Returns each time that a turn, an activity or a timer made no progress, each item separately.
 ///
-/// What else is recorded meanwhile, a signal and the turn that it brings, has nothing go on that stood still before. A run that waits for its
-/// callers has nothing open.
+/// Other events in the meantime, such as a signal and its turn, do not count as progress of the item. A run that
+/// waits for its callers has no open items.
 pub(super) fn gaps(events: &[Event]) -> Vec<Gap> {
     let mut open: HashMap<EventId, &Event> = HashMap::new();
     let mut ready: HashMap<EventId, Timestamp> = HashMap::new();
@@ -54,7 +54,8 @@ pub(super) fn gaps(events: &[Event]) -> Vec<Gap> {
     gaps
 }
 
-/// Only of what the load of a drill has: turns, activities without retries, timers that nobody cancels.
+/// Interprets an event. It knows only events of a drill's load: turns, activities without retries, and timers that
+/// are never canceled.
 fn step(event: &Event) -> Option<Step> {
     let step = match &event.kind {
         EventKind::DeciderScheduled(_) | EventKind::ActivityScheduled(_) => Step::Opened(event.timestamp),
@@ -82,7 +83,7 @@ mod tests {
         Timestamp::from_millis(seconds * 1_000)
     }
 
-    /// Events of these seconds, numbered from 1 on.
+    /// Returns a history of events at these seconds, numbered from 1.
     fn history(events: &[(u64, &str)]) -> Vec<Event> {
         let event = |(place, (seconds, text)): (usize, &(u64, &str))| {
             let (id, timestamp) = (place + 1, at(*seconds));
@@ -103,7 +104,7 @@ mod tests {
     const TURN: &str = r#""type":"DeciderScheduled","taskList":"a","startToClose":"PT1M","attempt":1"#;
 
     #[test]
-    fn an_activity_that_stands_still_does_so_across_a_signal_and_its_turn() {
+    fn a_gap_of_an_activity_spans_a_signal_and_its_turn() {
         let gaps = seconds(&[
             (0, ACTIVITY),
             (7, SIGNAL),
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_stands_still_once_it_is_over_and_a_run_without_anything_open_never() {
+    fn only_an_expired_timer_has_a_gap() {
         let timer = r#""type":"TimerScheduled","timerId":"t","after":"PT1S","decisionEventId":1"#;
         let expired = r#""type":"TimerExpired","timerId":"t","scheduledEventId":1"#;
         assert_eq!(seconds(&[(0, timer), (1, expired)]), []);

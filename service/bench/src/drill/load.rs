@@ -1,4 +1,4 @@
-//! The load of a drill, and the ledger of everything that was acknowledged.
+//! The load of a drill, and the record of everything that was acknowledged.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,29 +15,29 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The task list of deciders and runners.
+/// Task list of deciders and runners.
 const LIST: &str = "drill";
 
 /// Activities of each workflow, one after the other.
 const ACTIVITIES: usize = 3;
 
-/// The timer of each workflow, behind its activities.
+/// Timer of each workflow, after its activities.
 pub(super) const TIMER: history::Duration = history::Duration::from_secs(1);
 
-/// How long callers go on asking: longer than any trouble.
+/// Time limit for retries of callers. Ours: longer than any failure.
 const PATIENCE: Patience = Patience::For(Duration::from_secs(60));
 
-/// How long one poll of a runner waits.
+/// Wait of one poll of a runner.
 const POLL_WAIT: Duration = Duration::from_secs(10);
 
-/// Something that was acknowledged.
+/// An acknowledged request.
 #[derive(Debug, Clone)]
 pub(super) struct Acknowledged {
     pub(super) workflow_id: String,
     pub(super) run_id: Uuid,
-    /// The signal's event, the activity's ActivityScheduled; 1 for a start.
+    /// Event id of the signal or of the ActivityScheduled; 1 for a start.
     pub(super) event_id: EventId,
-    /// What was said with it; no two are alike.
+    /// Content of the request. All are different.
     pub(super) said: Payload,
 }
 
@@ -47,11 +47,12 @@ pub(super) struct Ledger {
     pub(super) starts: Vec<Acknowledged>,
     pub(super) signals: Vec<Acknowledged>,
     pub(super) results: Vec<Acknowledged>,
-    /// Calls that patience did not suffice for, with what was said last. None must be left out of the report.
+    /// Calls whose outcome is unknown after all retries, with their last errors. The report must include all of them.
     pub(super) in_doubt: Vec<String>,
 }
 
-/// Schedules its activities one after the other, then its timer, and succeeds once it has had its signal, too.
+/// A workflow that schedules its activities one after the other and then its timer, and succeeds once it also has its
+/// signal.
 struct Chain;
 
 #[derive(Default)]
@@ -64,7 +65,7 @@ enum Timer {
 
 #[derive(Default)]
 struct State {
-    /// ActivityScheduled so far.
+    /// Number of ActivityScheduled so far.
     scheduled: usize,
     succeeded: usize,
     is_activity_open: bool,
@@ -85,7 +86,7 @@ impl Decider for Chain {
                 state.succeeded += 1;
                 state.is_activity_open = false;
             }
-            // Lost on its way to a runner: it is scheduled again.
+            // It was lost on the way to a runner and is scheduled again.
             EventKind::ActivityTimedOut(_) | EventKind::ActivityScheduledTimeout(_) => state.is_activity_open = false,
             EventKind::TimerScheduled(_) => state.timer = Timer::Running,
             EventKind::TimerExpired(_) => state.timer = Timer::Over,
@@ -110,7 +111,7 @@ impl Decider for Chain {
     }
 }
 
-/// Load that goes on until it is finished.
+/// A load that continues until `finish` is called.
 pub(super) struct Load {
     drivers: JoinSet<()>,
     workers: JoinSet<()>,
@@ -130,7 +131,7 @@ impl Shared {
         self.ledger.lock().expect("no code panics while it holds this lock")
     }
 
-    /// A number that nothing else has.
+    /// Returns a unique number.
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -141,7 +142,7 @@ impl Shared {
 }
 
 impl Load {
-    /// So many workflows at a time, and as many deciders and runners.
+    /// Starts this number of concurrent workflows, deciders and runners.
     pub(super) fn start(client: &Client, concurrency: usize) -> Self {
         let shared = Arc::new(Shared::default());
         let (stop, stopped) = watch::channel(false);
@@ -159,7 +160,7 @@ impl Load {
         Self { drivers, workers, shared, stop }
     }
 
-    /// Starts no more workflows, waits for those that are open, and answers what was acknowledged.
+    /// Stops starting workflows, waits for the open ones, and returns what was acknowledged.
     pub(super) async fn finish(mut self, wait: Duration) -> Ledger {
         self.shared.is_over.store(true, Ordering::Relaxed);
         let done = async { while self.drivers.join_next().await.is_some() {} };
@@ -175,7 +176,7 @@ impl Load {
     }
 }
 
-/// Starts workflows, one after the other, and signals each.
+/// Starts workflows one after the other, and signals each.
 async fn drive(client: Client, shared: Arc<Shared>) {
     while !shared.is_over.load(Ordering::Relaxed) {
         let number = shared.number();
@@ -206,7 +207,7 @@ async fn drive(client: Client, shared: Arc<Shared>) {
             }
             Err(error) => shared.doubt("a signal", &error),
         }
-        // Whether it has ended is looked at by the checks; here only for so many at a time.
+        // The checks verify how a run ended. This loop only limits the number of concurrent runs.
         loop {
             match client.result(&workflow_id, Some(run_id), POLL_WAIT).await {
                 Ok(result) if result.status == Status::Open => {}
@@ -220,7 +221,7 @@ async fn drive(client: Client, shared: Arc<Shared>) {
     }
 }
 
-/// Does activities, each with a result that nothing else has.
+/// Works on activities, each with a unique result.
 async fn work(client: Client, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
     let mut waits = Waits::new(Patience::Endless);
     let mut polls = Polls::default();
@@ -252,8 +253,7 @@ async fn answer(client: &Client, shared: &Shared, task: ActivityTask) {
     let succeed = SucceedActivity { result: Some(said.clone()) };
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
-        // Asked once each time, so that what is noted as acknowledged was: a client that repeats the answer by itself takes
-        // "closed" for "recorded before".
+        // Each answer is sent without the client's retries, because they would treat "closed" as "recorded before".
         match client.succeed_activity(&task.token, &succeed, Patience::None).await {
             Ok(Outcome::Recorded) => {
                 let ActivityTask { workflow_id, run_id, scheduled_event_id: event_id, .. } = task;

@@ -1,4 +1,4 @@
-//! The nodes of a drill: processes that are killed, paused, and brought back.
+//! The nodes of a drill: processes that are killed, paused and restarted.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,44 +15,44 @@ use super::checks::{Standstill, What};
 use crate::failed::Failed;
 use crate::service::{Counters, other};
 
-/// How long to wait for a node to be ready.
+/// Maximum time until a node is ready.
 const READY_WAIT: Duration = Duration::from_secs(30);
 
-/// How long a node may take to stop: what `baton serve` gives requests under way, and as much again.
+/// Maximum time for a node to stop: the shutdown limit of `baton serve`, twice.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
-/// How long it may take until a node has recorded something under load. Ours: its part of the timers alone has it do so.
+/// Maximum time until a node under load has recorded something. Ours: its shards of the timers are enough for that.
 const WORK_WAIT: Duration = Duration::from_secs(20);
 
-/// How often a node's counters are read: what it counted since then is lost with it.
+/// Interval of reading a node's counters. Later counts are lost when it is killed.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
 struct Node {
     child: Child,
     address: SocketAddr,
     client: Client,
-    /// What it counted in this life.
+    /// Counters of its current process.
     counters: Counters,
 }
 
-/// How a node ends that another takes the place of.
+/// The end of a node that is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// As an operator stops it.
+    /// A graceful shutdown.
     Stopped,
     Killed,
 }
 
-/// All of them.
+/// All nodes.
 pub(super) struct Nodes {
     all: Vec<Node>,
     program: PathBuf,
     arguments: Vec<String>,
-    /// What was counted in lives that have ended.
+    /// Counters of processes that have ended.
     past: Counters,
 }
 
-/// Starts a node; port 0 picks one.
+/// Starts a node; port 0 picks a free port.
 async fn start(program: &Path, arguments: &[String], port: u16) -> Result<(Child, SocketAddr), Failed> {
     let port_file: PathBuf =
         std::env::temp_dir().join(format!("baton-drill-{}-{:x}", std::process::id(), fastrand::u64(..)));
@@ -71,7 +71,7 @@ async fn start(program: &Path, arguments: &[String], port: u16) -> Result<(Child
                 return Ok::<_, Failed>(address);
             }
             if let Ok(Some(_)) = child.try_wait() {
-                // The table was in trouble when the node began. Who runs nodes has them started again.
+                // The table was failing when the node started. In production a supervisor restarts it.
                 child = spawn(&mut command)?;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -84,7 +84,7 @@ async fn start(program: &Path, arguments: &[String], port: u16) -> Result<(Child
 }
 
 impl Nodes {
-    /// Starts so many of this program, with these arguments.
+    /// Starts `count` nodes of this program with these arguments.
     pub(super) async fn start(program: &Path, arguments: &[String], count: u64) -> Result<Self, Failed> {
         let mut nodes = Vec::new();
         for _ in 0..count {
@@ -104,7 +104,7 @@ impl Nodes {
         self.all.iter().map(|node| node.address).collect()
     }
 
-    /// Reads what they count, for a while.
+    /// Reads their counters for some time.
     pub(super) async fn watch(&mut self, long: Duration) {
         let end = Instant::now() + long;
         while Instant::now() < end {
@@ -116,14 +116,14 @@ impl Nodes {
     async fn read_counters(&mut self) {
         for node in &mut self.all {
             let read = Counters::read(std::slice::from_ref(&node.client));
-            // One that is paused, or away, keeps what it last said.
+            // A paused or killed node keeps the counters that were read last.
             if let Ok(Ok(counters)) = tokio::time::timeout(WATCH_EVERY, read).await {
                 node.counters = counters;
             }
         }
     }
 
-    /// Kills one with `kill -9`, and starts it again at the same address.
+    /// Kills a node with `kill -9`, and restarts it at the same address.
     pub(super) async fn kill(&mut self, which: usize, away: Duration) -> Result<Standstill, Failed> {
         self.read_counters().await;
         let at = SystemClock.now();
@@ -138,8 +138,8 @@ impl Nodes {
         Ok(Standstill { what: What::Killed, at })
     }
 
-    /// Waits until one has recorded something in this life, for a while; whether it has.
-    pub(super) async fn has_worked(&mut self, which: usize) -> bool {
+    /// Waits for a limited time until a node's current process has recorded something. Returns true if it has.
+    pub(super) async fn wait_for_work(&mut self, which: usize) -> bool {
         let end = Instant::now() + WORK_WAIT;
         while self.all.get(which).is_some_and(|node| node.counters.commits == 0) && Instant::now() < end {
             self.watch(WATCH_EVERY).await;
@@ -147,7 +147,7 @@ impl Nodes {
         self.all.get(which).is_some_and(|node| node.counters.commits > 0)
     }
 
-    /// Ends one, and starts another program at its address.
+    /// Ends a node, and starts another program at its address.
     pub(super) async fn replace(&mut self, which: usize, program: &Path, how: Ending) -> Result<(), Failed> {
         self.read_counters().await;
         let failed = |error: &dyn std::fmt::Display| other(format!("a node could not be ended: {error}"));
@@ -170,7 +170,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Pauses one with SIGSTOP, and lets it go on.
+    /// Pauses a node with SIGSTOP and resumes it.
     pub(super) async fn pause(&mut self, which: usize, away: Duration) -> Result<Standstill, Failed> {
         let at = SystemClock.now();
         let id = self.all.get(which).and_then(|node| node.child.id());
@@ -183,7 +183,7 @@ impl Nodes {
         Ok(Standstill { what: What::Paused, at })
     }
 
-    /// Waits until all take work.
+    /// Waits until all nodes accept work.
     pub(super) async fn restore(&mut self) -> Result<(), Failed> {
         for node in &self.all {
             node.client.clone().patience(Patience::For(READY_WAIT)).ready().await?;
@@ -191,7 +191,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// What all have counted in all their lives.
+    /// Returns the counters of all nodes in all their processes.
     pub(super) async fn counters(&mut self) -> Counters {
         self.read_counters().await;
         self.all.iter().fold(self.past, |sum, node| sum.and(&node.counters))

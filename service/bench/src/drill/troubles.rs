@@ -1,5 +1,5 @@
-//! The way to the database, and what goes wrong on it: requests that are refused for their number, that arrive late, that
-//! are carried out although their answer is lost.
+//! A proxy of the database that injects failures: throttled requests, late requests, and requests that are carried
+//! out although their response is lost.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -17,30 +17,30 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// How long a storm lasts, in milliseconds, and a calm between two.
+/// Duration of failures in milliseconds, and of the time between them.
 const STORM_MS: std::ops::Range<u64> = 300..1_500;
 const CALM_MS: std::ops::Range<u64> = 1_500..4_000;
 
-/// How long a request or an answer is held: up to well beyond what a node waits for one try.
+/// Delay of a request or response. Ours: up to well beyond a node's timeout of one attempt.
 const HELD_MS: std::ops::Range<u64> = 200..3_000;
 
-/// What happens to one request.
+/// The failure of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     None,
-    /// Refused, and nothing is done: DynamoDB has two ways of saying so.
+    /// Refused without effect. DynamoDB has two errors for this.
     Throttled(&'static str),
-    /// A broken service: whether anything was done cannot be known; here it was not.
+    /// A server error. The client cannot know whether it had an effect; here it had none.
     Broken,
-    /// It arrives late, perhaps when its sender has given up or died.
+    /// The request is delayed, possibly until its sender has given up or was killed.
     Stalled,
-    /// Its answer comes late.
+    /// The response is delayed.
     AnswerStalled,
-    /// It is carried out, and its answer is lost with the connection.
+    /// The request is carried out, and its response is lost with the connection.
     AnswerLost,
 }
 
-/// Which storm goes on.
+/// The current kind of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Weather {
@@ -51,7 +51,7 @@ enum Weather {
     Cutting,
 }
 
-/// How often each trouble was made.
+/// Number of failures of each kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
@@ -63,7 +63,7 @@ pub(super) struct Counts {
     pub(super) answers_lost: u64,
 }
 
-/// The way to the database.
+/// The proxy.
 pub(super) struct Troubles {
     pub(super) url: String,
     upstream: String,
@@ -73,7 +73,7 @@ pub(super) struct Troubles {
     counts: [AtomicU64; 6],
 }
 
-/// The connection is cut without an answer.
+/// The connection is cut without a response.
 #[derive(Debug)]
 struct Cut;
 
@@ -86,7 +86,7 @@ impl fmt::Display for Cut {
 impl std::error::Error for Cut {}
 
 impl Troubles {
-    /// Between `upstream` and whoever calls its own URL, with fair weather.
+    /// Starts a proxy of `upstream`, without failures at first.
     pub(super) async fn start(upstream: &str, seed: u64) -> std::io::Result<Arc<Self>> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
@@ -106,7 +106,7 @@ impl Troubles {
                 let troubles = Arc::clone(&serving);
                 let service = service_fn(move |request| {
                     let troubles = Arc::clone(&troubles);
-                    // A task of its own: a request that has arrived is carried out, whether its sender waits or not.
+                    // A separate task carries out a request that has arrived even if its sender no longer waits.
                     async move { tokio::spawn(troubles.answer(request)).await.unwrap_or(Err(Cut)) }
                 });
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
@@ -115,7 +115,7 @@ impl Troubles {
         Ok(troubles)
     }
 
-    /// Storms, one after the other, until the task is aborted.
+    /// Injects failures, one kind after the other, until the task is aborted.
     pub(super) async fn storms(self: Arc<Self>, seed: u64) -> Infallible {
         let mut random = Rng::with_seed(seed);
         let mut kinds = [Weather::Throttling, Weather::Stalling, Weather::Cutting];
@@ -130,7 +130,7 @@ impl Troubles {
         }
     }
 
-    /// No more troubles.
+    /// Ends all failures.
     pub(super) fn end(&self) {
         self.weather.store(Weather::Over as u8, Ordering::Relaxed);
     }
@@ -141,10 +141,10 @@ impl Troubles {
         Counts { requests, throttled, broken, stalled, answers_stalled, answers_lost }
     }
 
-    /// What happens to the next request, and for how long.
+    /// Returns the failure of the next request, and its delay.
     fn draw(&self) -> (Trouble, Duration) {
         let mut random = self.random.lock().expect("no code panics while it holds this lock");
-        // In percent, as troubles stand below; what is left goes well.
+        // Percentages in the order of the failures below; the rest succeed.
         let chances: [u32; 5] = match self.weather.load(Ordering::Relaxed) {
             it if it == Weather::Over as u8 => [0; 5],
             it if it == Weather::Throttling as u8 => [60, 0, 0, 0, 0],
@@ -212,7 +212,7 @@ impl Troubles {
         let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut headers = parts.headers;
-        // Of this connection, not of the next one.
+        // These headers apply to one connection only.
         for name in ["host", "content-length", "connection"] {
             headers.remove(name);
         }
@@ -229,7 +229,7 @@ impl Troubles {
     }
 }
 
-/// What DynamoDB says when it does not do something.
+/// Returns an error response of DynamoDB.
 fn said(status: u16, kind: &str) -> Result<Response<Full<Bytes>>, Cut> {
     let body = format!(r#"{{"__type":"{kind}","message":"this is a drill"}}"#);
     Response::builder()

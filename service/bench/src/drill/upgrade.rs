@@ -1,4 +1,4 @@
-//! `baton-bench upgrade`: an older `baton` and this one over the same data, under load that goes on all the while.
+//! `baton-bench upgrade`: an older `baton` and this one in turns over the same data, under continuous load.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,16 +18,16 @@ use crate::failed::Failed;
 use crate::service::{baton, other};
 use crate::table::Place;
 
-/// How long each program has the data, or a node of it, before the next one comes. Ours: a workflow of the load takes a second and a half.
+/// Time for which each program has the data or a node. Ours: a workflow of the load takes 1.5 seconds.
 const TURN: Duration = Duration::from_secs(3);
 
-/// How long the last workflows may take at the end.
+/// Maximum time for the last workflows.
 const REST_WAIT: Duration = Duration::from_secs(60);
 
 /// Upgrade: an older program and this one over the same data under load; then every acknowledged thing is looked for
 ///
-/// Goes forward to the `baton` beside this program, and back where both have the same numbers in `baton version`. Exit code 1 when a
-/// check fails.
+/// Goes forward to the `baton` beside this program, and back where both have the same numbers in `baton version`.
+/// Exit code 1 when a check fails.
 #[derive(Debug, Args)]
 pub(crate) struct Upgrade {
     #[command(subcommand)]
@@ -51,17 +51,18 @@ enum Over {
     Table(Place),
 }
 
-/// Which of the two.
+/// One of the two programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     Old,
     New,
 }
 
-/// A node that is replaced: which one, by what, and how it ends.
+/// Replacement of a node: its number, the new program, and how the old one ends.
 type Step = (usize, Which, Ending);
 
-/// From old to new, and back, by a stop and by a kill each; what is left out where there is no way back ends the list.
+/// From the old to the new program and back, each by a shutdown and by a kill. The second list is used only if a
+/// downgrade is possible.
 const EMBEDDED: ([Step; 1], [Step; 5]) = (
     [(0, Which::New, Ending::Stopped)],
     [
@@ -118,7 +119,7 @@ impl Upgrade {
         for (node, which, ending) in steps {
             let program = if which == Which::Old { &self.old } else { &new };
             lives += 1;
-            if !nodes.has_worked(node).await {
+            if !nodes.wait_for_work(node).await {
                 idle.push(format!("what was replaced by {which:?} at node {node} had recorded nothing"));
             }
             nodes.replace(node, program, ending).await?;
@@ -137,7 +138,7 @@ impl Upgrade {
     }
 }
 
-/// What `baton version` says of the numbers of forms; `None` for a program that is older than that command.
+/// Returns the format numbers that `baton version` prints; `None` for a program without that command.
 fn forms(program: &Path) -> Result<Option<Vec<Value>>, Failed> {
     let failed = |error: &dyn std::fmt::Display| other(format!("{}: {error}", program.display()));
     let output = Command::new(program).args(["version", "--json"]).stdin(Stdio::null()).output();
@@ -149,7 +150,7 @@ fn forms(program: &Path) -> Result<Option<Vec<Value>>, Failed> {
     Ok(said.get("forms").and_then(Value::as_array).cloned())
 }
 
-/// Each form of the older program that has another number in the newer one, but for those of what is not there.
+/// Returns the formats whose numbers differ, except the given formats, whose data is absent.
 fn differences(old: &Path, new: &Path, not_there: &[&str]) -> Result<Vec<String>, Failed> {
     let Some(before) = forms(old)? else { return Ok(vec!["the older program does not say its numbers".to_owned()]) };
     let after = forms(new)?.ok_or_else(|| other("this `baton` knows no `version`".to_owned()))?;

@@ -1,5 +1,5 @@
-//! How long the service itself says that requests took, in its access log. That is without what its clients share with it here:
-//! two processors.
+//! Request latencies measured by the service, from its access log. They exclude the time that clients spend on the
+//! processors that they share with the service.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -12,17 +12,17 @@ use tokio::time::{Instant, sleep};
 use crate::failed::Failed;
 use crate::service::{histogram, other};
 
-/// How long the last lines may take to be in the file.
+/// Maximum time until the last lines are in the file.
 const LINES_WAIT: Duration = Duration::from_secs(2);
 
-/// How often it is looked for them.
+/// Interval of checking for them.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long requests took, in microseconds.
+/// Request latencies in microseconds.
 pub(super) struct Took {
-    /// For whoever asked.
+    /// Measured by clients.
     pub(super) clients: Histogram<u64>,
-    /// In the service.
+    /// Measured by the service.
     pub(super) within: Histogram<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Took {
     }
 }
 
-/// What is read of a line.
+/// The relevant fields of a line.
 #[derive(Deserialize)]
 struct LoggedStart {
     method: String,
@@ -40,7 +40,7 @@ struct LoggedStart {
     milliseconds: f64,
 }
 
-/// The service's access log, and how far it was read.
+/// The service's access log, and the position up to which it was read.
 pub(super) struct QuietLog {
     path: PathBuf,
     read_to: u64,
@@ -55,15 +55,15 @@ impl QuietLog {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Goes beyond what is there.
+    /// Skips everything written so far.
     pub(super) async fn skip(&mut self) -> Result<(), Failed> {
-        // What was answered just now may not be in the file yet.
+        // Lines of the most recent requests may not be in the file yet.
         sleep(LOOK_EVERY).await;
         drop(self.lines()?);
         Ok(())
     }
 
-    /// Takes the times of so many starts in a domain up, or of as many as there are.
+    /// Records the latencies of `count` starts in a domain, or fewer if there are not as many.
     pub(super) async fn read(&mut self, domain: &str, count: u64, took: &mut Histogram<u64>) -> Result<(), Failed> {
         let (began, mut found) = (Instant::now(), 0);
         while found < count && began.elapsed() < LINES_WAIT {
@@ -80,7 +80,7 @@ impl QuietLog {
         Ok(())
     }
 
-    /// The lines that are whole by now and were not read.
+    /// Returns the complete lines that were not read yet.
     fn lines(&mut self) -> Result<String, Failed> {
         let failed = |error| other(format!("{}: {error}", self.path.display()));
         let mut file = std::fs::File::open(&self.path).map_err(failed)?;

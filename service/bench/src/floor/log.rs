@@ -1,4 +1,4 @@
-//! A log as plain as one can be: what comes while it syncs goes with the next write and the next sync.
+//! A minimal log: data that arrives during a sync is written and synced together afterwards.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-/// So much of a file is filled with zeros before it is used, so that a sync has no length to write down; then it begins from the front.
+/// Size of the file, which is filled with zeros in advance so that a sync need not update its length. At its end,
+/// writing starts again at the beginning.
 const FILE_BYTES: u64 = 64 << 20;
 
 struct Batch {
@@ -16,11 +17,11 @@ struct Batch {
     number: u64,
 }
 
-/// Appends from everywhere, one thread that writes.
+/// A log with many appending tasks and one writing thread.
 pub(super) struct Log {
     open: Mutex<Batch>,
     comes: Condvar,
-    /// The newest batch that is on the disk.
+    /// Number of the newest durable batch.
     durable: watch::Sender<u64>,
 }
 
@@ -36,7 +37,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Returns when the bytes are on the disk.
+    /// Returns when the bytes are durable.
     pub(super) async fn append(&self, bytes: &[u8]) {
         let number = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +46,7 @@ impl Log {
         };
         self.comes.notify_one();
         let mut durable = self.durable.subscribe();
-        // The log is there as long as the server.
+        // The log exists as long as the server.
         drop(durable.wait_for(|newest| *newest >= number).await);
     }
 

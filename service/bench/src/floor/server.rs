@@ -13,7 +13,7 @@ use super::log::Log;
 use crate::failed::Failed;
 use crate::service::other;
 
-/// Serves until it is killed; its address goes into the file `address` in the directory.
+/// Serves until it is killed. Its address is written to the file `address` in the directory.
 pub(super) fn serve(directory: &Path) -> Result<(), Failed> {
     let failed = |error: std::io::Error| other(format!("the floor: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
@@ -28,7 +28,7 @@ pub(super) fn serve(directory: &Path) -> Result<(), Failed> {
     })
 }
 
-/// What came is durable, and goes back.
+/// Returns the body once it is durable.
 async fn round_trip(State(log): State<Arc<Log>>, body: Bytes) -> Bytes {
     log.append(&body).await;
     body

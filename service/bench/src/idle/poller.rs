@@ -1,4 +1,4 @@
-//! One poll after the other over one connection, with as little around it as there can be: a hundred thousand fit one process.
+//! Successive polls over one connection with a minimum of memory, so that one process can have 100,000.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,22 +11,23 @@ use tokio::sync::Semaphore;
 
 use crate::swf::Wire;
 
-/// How long one poll waits, in seconds.
+/// Wait of one poll in seconds.
 const WAIT: u64 = 60;
 
-/// The wait before a connection is tried again.
+/// Delay before a connection is retried.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The most bytes of an answer. Those of polls that come to nothing have few hundred.
+/// Maximum size of a response in bytes. Empty responses of polls have a few hundred.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
-/// Connections from one address. A system has 28,000 ports for them unless it is told otherwise, and looks for the second half of them one by one.
+/// Connections from one address. By default a system has 28,000 ports for them, and searches the second half one by
+/// one.
 const OF_ADDRESS: u64 = 14_000;
 
-/// The first port of such an address: all are below those that systems give out by themselves.
+/// First port of such an address. All of them are below those that systems assign automatically.
 const FIRST_PORT: u64 = 16_000;
 
-/// Where this poll comes from, if it matters: there are as many addresses as that in 127.0.0.0/8.
+/// Returns the source address of a poll, if one address is not enough. They are in 127.0.0.0/8.
 fn source(number: u64) -> Option<SocketAddr> {
     let address = number / OF_ADDRESS;
     let [.., high, low] = (address + 1).to_be_bytes();
@@ -34,7 +35,7 @@ fn source(number: u64) -> Option<SocketAddr> {
     (address > 0).then(|| (Ipv4Addr::new(127, 0, high, low), port).into())
 }
 
-/// Every second poll is a decider's.
+/// Returns the request of a poll. Every second one is that of a decider.
 fn request(wire: Wire, to: SocketAddr, (number, list): (u64, &str)) -> String {
     let is_decider = number.is_multiple_of(2);
     let (path, headers, body) = match wire {
@@ -54,7 +55,7 @@ fn request(wire: Wire, to: SocketAddr, (number, list): (u64, &str)) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: {to}\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
-/// Polls again and again, once it may begin.
+/// Polls repeatedly, once it may begin.
 pub(super) async fn hold(wire: Wire, to: SocketAddr, (number, list): (u64, String), begin: Arc<Semaphore>) {
     loop {
         if let Err(error) = hold_one(wire, to, (number, &list), &begin).await {
@@ -64,13 +65,14 @@ pub(super) async fn hold(wire: Wire, to: SocketAddr, (number, list): (u64, Strin
     }
 }
 
-/// The same until the connection ends.
+/// Polls repeatedly until the connection ends.
 async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin: &Semaphore) -> io::Result<()> {
     let begins = begin.acquire().await;
     let socket = TcpSocket::new_v4()?;
-    // Where it may be any, the system finds a free port when it connects; to find one here takes it up to a millisecond.
+    // Without a required source address, the system chooses a free port when it connects. Choosing one here takes up
+    // to a millisecond.
     if let Some(source) = source(number) {
-        // As the one before may not be forgotten yet.
+        // The previous connection may not be released yet.
         socket.set_reuseaddr(true)?;
         socket.bind(source).or_else(|_| socket.bind((source.ip(), 0).into()))?;
     }
@@ -78,14 +80,14 @@ async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin
     stream.write_all(request(wire, to, (number, list)).as_bytes()).await?;
     drop(begins);
     loop {
-        // Nothing is kept while it waits.
+        // No memory is kept while it waits.
         stream.readable().await?;
         read_answer(&mut stream).await?;
         stream.write_all(request(wire, to, (number, list)).as_bytes()).await?;
     }
 }
 
-/// Reads an answer whose length is in its head.
+/// Reads a response with a `Content-Length`.
 async fn read_answer(stream: &mut TcpStream) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(512);
     while !is_whole(&bytes)? {
@@ -96,7 +98,7 @@ async fn read_answer(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether an answer has come in full.
+/// Returns true if a response is complete.
 fn is_whole(bytes: &[u8]) -> io::Result<bool> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() < ANSWER_BYTES_MAX { Ok(false) } else { Err(io::ErrorKind::InvalidData.into()) };

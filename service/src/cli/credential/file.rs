@@ -1,4 +1,4 @@
-//! A configuration file whose credentials are changed, and nothing else of it: comments and layout stay.
+//! Editing the credentials of a configuration file. Comments, layout and all other settings are preserved.
 
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -11,10 +11,10 @@ use crate::cli::Failed;
 use crate::config;
 use crate::serve::Serve;
 
-/// The file, as it will be.
+/// The file with its new contents.
 pub(super) struct File {
     path: PathBuf,
-    /// As it was read; `None` where there was none.
+    /// The contents that were read; `None` if the file did not exist.
     before: Option<String>,
     text: String,
 }
@@ -24,13 +24,13 @@ fn failed(what: impl Into<String>) -> Failed {
 }
 
 impl File {
-    /// One that is not there yet.
+    /// Creates a file that does not exist yet.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), before: None, text: String::new() }
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Failed> {
-        // What a link leads to is changed, rather than the link.
+        // The target of a symbolic link is changed, not the link.
         let path = path.canonicalize().map_err(|error| Failed::Usage(format!("{}: {error}", path.display())))?;
         let text = config::text(&path).map_err(Failed::Usage)?;
         let file = Self { path, before: Some(text.clone()), text };
@@ -42,7 +42,7 @@ impl File {
         self.path.display()
     }
 
-    /// The credentials that it has. The whole file has to be one that a service takes.
+    /// Returns its credentials. The whole file must be a valid configuration.
     pub(super) fn credentials(&self) -> Result<Vec<Stanza>, Failed> {
         let file = config::parse_file::<Serve>(&self.path, &self.text).map_err(Failed::Usage)?;
         let limits = file.limits();
@@ -53,7 +53,7 @@ impl File {
         Ok(stanzas)
     }
 
-    /// Adds a stanza at its end.
+    /// Appends a stanza.
     pub(super) fn append(&mut self, stanza: &str) {
         if !self.text.is_empty() {
             let has_end = self.text.ends_with('\n');
@@ -62,7 +62,7 @@ impl File {
         self.text.push_str(stanza);
     }
 
-    /// Gives a credential what this one is known by, too.
+    /// Adds a secret or key to a credential.
     pub(super) fn add_secret(&mut self, name: &str, made: &Stanza) -> Result<(), Failed> {
         self.change(name, |table| {
             for secret in &made.secrets {
@@ -75,7 +75,7 @@ impl File {
         })
     }
 
-    /// Takes a credential out.
+    /// Removes a credential.
     pub(super) fn remove(&mut self, name: &str) -> Result<(), Failed> {
         self.edit(|document| {
             let stanzas = document.get_mut("credentials").and_then(Item::as_array_of_tables_mut);
@@ -86,7 +86,7 @@ impl File {
         })
     }
 
-    /// Takes one secret or key of a credential out.
+    /// Removes one secret or key of a credential.
     pub(super) fn remove_secret(&mut self, name: &str, which: &str) -> Result<(), Failed> {
         self.change(name, |table| {
             let found = places(table, which);
@@ -123,7 +123,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes it whole or not at all, for its owner's eyes alone.
+    /// Writes the file atomically, with permissions only for its owner.
     pub(super) fn write(&self) -> Result<(), Failed> {
         self.credentials()?;
         let shown = self.path.display();
@@ -137,7 +137,7 @@ impl File {
             std::fs::rename(&partial, &self.path)
         });
         if written.is_err() {
-            // What is left of it is in nobody's way.
+            // A remaining partial file does no harm.
             drop(std::fs::remove_file(&partial));
         }
         written.map_err(io)
@@ -148,7 +148,7 @@ impl File {
         if let Ok(old) = std::fs::metadata(&self.path) {
             let new = file.metadata()?;
             if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-                // Whoever runs the service has to be able to read it.
+                // The user of the service must be able to read it.
                 fchown(&file, Some(old.uid()), Some(old.gid()))?;
             }
         }
@@ -157,7 +157,7 @@ impl File {
     }
 }
 
-/// What is said where the credentials are written in a form that this does not change.
+/// Error if the credentials have a format that this command cannot edit.
 const NOT_STANZAS: &str = "the credentials are not written as [[credentials]]; change the file by hand";
 
 fn unknown(name: &str) -> Failed {
@@ -168,7 +168,7 @@ fn is_of(table: &Table, name: &str) -> bool {
     table.get("name").and_then(Item::as_str) == Some(name)
 }
 
-/// Adds an entry to a list of a credential, on a line of its own where there are others.
+/// Adds an entry to a list of a credential, on a separate line if the other entries are.
 fn add(
     table: &mut Table,
     list: &str,
@@ -191,15 +191,15 @@ fn add(
     Ok(())
 }
 
-/// Where a secret or a key of a credential stands.
+/// The position of a secret or key of a credential.
 enum Place {
-    /// By itself.
+    /// Separate keys.
     Keys(&'static [&'static str]),
-    /// In a list.
+    /// An element of a list.
     In(&'static str, usize),
 }
 
-/// Where those stand that are called so.
+/// Returns the positions of secrets and keys with this name.
 fn places(table: &Table, which: &str) -> Vec<Place> {
     let text = |item: Option<&Item>| item.and_then(Item::as_str).unwrap_or_default().to_owned();
     let is_secret = |sha256: &str| !which.is_empty() && sha256.to_ascii_lowercase().starts_with(which);

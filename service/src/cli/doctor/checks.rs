@@ -1,28 +1,28 @@
-//! What is read off the metrics of a service, and what it means. Pure.
+//! Checks of a service's metrics and their interpretation. They are pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::Timestamp;
 use serde::Serialize;
 
-/// How far the service's clock and this machine's may be apart. Ours: what NTP holds, many times over.
+/// Maximum difference between the clocks of the service and this machine. Ours: many times the precision of NTP.
 const CLOCKS_APART_MAX: f64 = 30.0;
 
-/// How long a task may wait on a list that nobody polls, in seconds, as the alert has it.
+/// Maximum time that a task may wait in a list without pollers, in seconds. Source: the alert.
 const UNPOLLED_MAX: f64 = 120.0;
 
-/// How long a certificate must be good still, in seconds: as long as the alert has it, and a day.
+/// Remaining validity of a certificate below which it is reported, in seconds: that of the alert, and one day.
 const CERTIFICATE_WARNING: f64 = 14.0 * 86_400.0;
 const CERTIFICATE_FAILING: f64 = 86_400.0;
 
-/// Room on the disk that is little in any case, in bytes. Ours: what a service keeps for runs that are open unless told otherwise.
+/// Disk space that is always too little, in bytes. Ours: the default reserve for open runs.
 const DISK_LITTLE: f64 = 512.0 * MIB;
 const MIB: f64 = 1_048_576.0;
 
-/// The share of files and sockets that may be open.
+/// Maximum share of the permitted files and sockets.
 const DESCRIPTORS_MAX: f64 = 0.9;
 
-/// How something stands, the worst last.
+/// Severity of a check's outcome, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
@@ -42,14 +42,14 @@ impl Verdict {
     }
 }
 
-/// Something that was looked at.
+/// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Check {
     #[serde(rename = "check")]
     pub(super) what: &'static str,
     pub(super) verdict: Verdict,
     pub(super) found: String,
-    /// What to do; nothing where all is well.
+    /// Recommended action; empty if there is no problem.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) advice: String,
 }
@@ -65,14 +65,14 @@ impl Check {
     }
 }
 
-/// One number of the metrics.
+/// One sample of the metrics.
 struct Sample<'a> {
     name: &'a str,
     labels: BTreeMap<&'a str, String>,
     value: f64,
 }
 
-/// Reads a line of the text format; nothing where it is none.
+/// Parses a line of the text format; returns `None` if it is not a sample.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at_checked(end)?;
@@ -105,7 +105,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels, value: rest.trim().parse().ok()? })
 }
 
-/// All numbers of a service.
+/// All samples of a service.
 struct Metrics<'a>(Vec<Sample<'a>>);
 
 impl Metrics<'_> {
@@ -117,7 +117,7 @@ impl Metrics<'_> {
         self.of(name).next().map(|sample| sample.value)
     }
 
-    /// `12 in default, 1 in shop` of those that are not zero.
+    /// Formats samples that are not zero by domain: `12 in default, 1 in shop`.
     fn by_domain(&self, name: &str) -> Option<String> {
         let told = self.of(name).filter(|sample| sample.value > 0.0);
         let told: Vec<_> = told
@@ -127,7 +127,7 @@ impl Metrics<'_> {
     }
 }
 
-/// Everything that the metrics say, `now` being what this machine's clock says.
+/// Performs all checks. `now` is the time of this machine's clock.
 pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
     let metrics = Metrics(text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect());
     let mut checks = vec![disk(&metrics), version(&metrics), nodes(&metrics), clock(&metrics, now)];
@@ -165,7 +165,8 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
             "repeating runs",
             "baton_runs_repeating",
             Verdict::Warning,
-            "`baton workflow list --status repeating`: their deciders schedule again what succeeded; see `baton workflow show`",
+            "`baton workflow list --status repeating`: their deciders schedule again what succeeded; see `baton \
+                workflow show`",
         ),
     ] {
         checks.push(match metrics.by_domain(name) {
@@ -219,7 +220,7 @@ fn disk(metrics: &Metrics<'_>) -> Check {
     well(what, found)
 }
 
-/// Seconds of lag of an archive that are no reason to look: ten times what a lost machine may lose.
+/// Maximum acceptable lag of an archive, in seconds: ten times what may be lost with a machine.
 const SHIP_LAG_MAX: f64 = 10.0;
 
 fn archive(metrics: &Metrics<'_>) -> Check {
@@ -246,7 +247,8 @@ fn nodes(metrics: &Metrics<'_>) -> Check {
     }
 }
 
-/// The metrics are counted when they are asked for: that is what the service's clock said then.
+/// Compares the clocks. The flagged runs are counted when the metrics are read, so that their time is that of the
+/// service.
 #[expect(clippy::cast_precision_loss, reason = "no time has 2^52 milliseconds")]
 fn clock(metrics: &Metrics<'_>, now: Timestamp) -> Check {
     let Some(at) = metrics.value("baton_runs_flagged_counted_timestamp_seconds") else {
@@ -356,7 +358,8 @@ mod tests {
         format!(
             "# HELP x\nbaton_build_info{{version=\"{version}\",features=\"\"}} 1\n\
              baton_runs_flagged_counted_timestamp_seconds 1700000010\nbaton_clock_doubted 0\n\
-             baton_disk_free_bytes 1073741824\nbaton_disk_reserve_bytes 536870912\nbaton_nodes{{version=\"{version}\"}} 2\n\
+             baton_disk_free_bytes 1073741824\nbaton_disk_reserve_bytes 536870912\n\
+             baton_nodes{{version=\"{version}\"}} 2\n\
              baton_ship_lag_seconds 0.1\nbaton_ship_failing 0\n\
              process_open_fds 10.0\nprocess_max_fds 100.0\nbaton_secrets_expiring 0\n\
              baton_tls_certificate_left_seconds 5000000\nbaton_runs_stuck{{domain=\"default\"}} 0\n\
@@ -365,7 +368,7 @@ mod tests {
         )
     }
 
-    /// What is not well, with these lines instead of others of the same metric or beside them.
+    /// Returns the problems found with these lines in addition to others, or instead of others of the same metric.
     fn found(lines: &str) -> Vec<(&'static str, Verdict, String)> {
         let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
         let new: BTreeSet<_> = lines.lines().map(name).collect();
@@ -395,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn each_that_is_wrong_is_told_with_how_bad_it_is_and_nothing_else() {
+    fn each_problem_is_reported_with_its_severity() {
         use Verdict::{Failing, Warning};
         assert_eq!(found(""), []);
         for (lines, what, verdict, says) in [
@@ -439,7 +442,7 @@ mod tests {
                 "{found:?}"
             );
         }
-        // At the edge all is well.
+        // Values at the limit are no problem.
         for lines in [
             "baton_runs_flagged_counted_timestamp_seconds 1700000030",
             "baton_nodes{version=\"9.9\"} 3",

@@ -1,4 +1,4 @@
-//! `baton workflow list`, and which runs a command is about.
+//! `baton workflow list`, and the filter of runs that several commands share.
 
 use clap::{Args, ValueEnum};
 use client::Filter;
@@ -33,7 +33,8 @@ impl From<Order> for client::Order {
 
 #[derive(Debug, Args)]
 pub(crate) struct Filters {
-    /// open, closed, how open ones stand (paused, blocked, stuck, failing, retrying or repeating: the first that applies), or how they closed: success, failed, canceled, timed-out, terminated or continued-as-new
+    /// open, closed, how open ones stand (paused, blocked, stuck, failing, retrying or repeating: the first that
+    /// applies), or how they closed: success, failed, canceled, timed-out, terminated or continued-as-new
     #[arg(long)]
     status: Option<String>,
     /// Of this workflow type
@@ -73,7 +74,7 @@ impl Filters {
     }
 }
 
-/// How a run stands, in the word that `--status` takes.
+/// Returns the status of a run as a value of `--status`.
 fn standing(run: &Listed) -> &'static str {
     let flags = [
         (run.paused, RunCondition::Paused),
@@ -86,7 +87,7 @@ fn standing(run: &Listed) -> &'static str {
     flags.into_iter().find(|(applies, _)| *applies).map_or(run.status.word(), |(_, standing)| standing.word())
 }
 
-/// The reason that a run closed with and its details, on one line.
+/// Formats the reason and details of a run's close on one line.
 pub(crate) fn close_reason(reason: Option<&str>, details: Option<&str>) -> Option<String> {
     match (reason, details) {
         (Some(reason), Some(details)) => Some(format!("{reason}: {details}")),
@@ -131,7 +132,8 @@ mod tests {
     fn a_list_says_how_each_run_stands_in_the_word_that_finds_it() {
         for flagged in RunCondition::FLAGGED.map(RunCondition::word) {
             let mut row = json!({
-                "workflowId": "w", "runId": "01890000-0000-7000-8000-000000000001", "workflowType": "t", "status": "open",
+                "workflowId": "w", "runId": "01890000-0000-7000-8000-000000000001", "workflowType": "t",
+                "status": "open",
                 "startedAt": "2026-01-01T00:00:00.000Z", "tags": [],
             });
             assert_eq!(standing(&serde_json::from_value(row.clone()).unwrap()), "open");

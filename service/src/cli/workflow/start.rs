@@ -32,7 +32,8 @@ pub(crate) struct Start {
     /// How long a decider may take for a turn, e.g. 10m where you are the decider; 30 seconds unless given
     #[arg(long, value_name = "DURATION")]
     turn_timeout: Option<Duration>,
-    /// Whether the id of a closed run may be used again: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
+    /// Whether the id of a closed run may be used again: allow-duplicate-failed-only, allow-duplicate or
+    /// reject-duplicate
     #[arg(long, value_name = "POLICY", value_parser = word::<ReusePolicy>)]
     reuse: Option<ReusePolicy>,
     /// What to do while a run of this id is open: fail, use-existing or terminate-existing
@@ -52,7 +53,8 @@ pub(crate) struct Start {
     /// The same key never starts twice
     #[arg(long)]
     key: Option<String>,
-    /// How long to wait for its end, e.g. 30s or 1h, to show it as `workflow result` does; the run stays when it is not over by then
+    /// How long to wait for its end, e.g. 30s or 1h, to show it as `workflow result` does; the run stays when it is
+    /// not over by then
     #[arg(long, value_name = "DURATION")]
     wait: Option<Duration>,
     #[command(flatten)]
@@ -61,8 +63,8 @@ pub(crate) struct Start {
     target: Target,
 }
 
-/// Whether the workflow is tried again, by a new run, after it failed or took longer than its run timeout. Any of these makes
-/// a policy.
+/// Whether the workflow is tried again, by a new run, after it failed or took longer than its run timeout. Any of
+/// these makes a policy.
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
     /// How many tries there are in all; no limit unless given
@@ -111,7 +113,7 @@ fn factor(text: &str) -> Result<Factor, String> {
 }
 
 impl Start {
-    /// How long `baton workflow execute` waits unless told otherwise. Ours: what a run may take that says nothing.
+    /// Default wait of `baton workflow execute`. Ours: the default execution timeout of a run.
     const EXECUTE_WAIT: Duration = Duration::from_days(365);
 
     pub(super) async fn execute(self) -> Done {
