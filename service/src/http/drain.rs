@@ -109,7 +109,7 @@ mod tests {
             let _ = &holder;
         });
         drop(DrainedBody::new(StreamBody::new(frames), false));
-        tokio::time::sleep(DRAIN_WAIT - Duration::from_millis(1)).await;
+        tokio::time::sleep(DRAIN_WAIT.saturating_sub(Duration::from_millis(1))).await;
         assert_eq!(Arc::strong_count(&held), 2, "it is read");
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert_eq!(Arc::strong_count(&held), 1, "it is given up");

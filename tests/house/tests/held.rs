@@ -14,8 +14,8 @@ const BOUNDS: &[(&str, usize)] = &[
     ("ambiguous-within", 0),
     ("references", 0),
     ("debugged", 0),
-    ("file", 476),
-    ("function", 76),
+    ("file", 481),
+    ("function", 77),
 ];
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) const CREDENTIALS: Section = Section {
             constant: "service/src/access/session.rs SESSIONS_MAX",
             beyond: "the least recently used ends",
             tried_in: "service/src/access/session.rs",
-            test: "the_ten_thousand_and_first_session_ends_the_one_that_was_used_least_lately",
+            test: "too_many_sessions_end_the_least_recently_used",
             ..ROW
         },
         Row {
@@ -78,7 +78,7 @@ pub(super) const CREDENTIALS: Section = Section {
             constant: "service/src/access/session.rs SESSIONS_OF_ONE_MAX",
             beyond: "its least recently used ends",
             tried_in: "service/src/access/session.rs",
-            test: "one_more_session_of_a_credential_than_it_may_have_ends_its_own_that_was_used_least_lately",
+            test: "too_many_sessions_of_a_credential_end_its_least_recent",
             ..ROW
         },
         Row {
@@ -88,7 +88,7 @@ pub(super) const CREDENTIALS: Section = Section {
             unit: Unit::Time,
             beyond: "401 `session-over`",
             tried_in: "service/src/access/session.rs",
-            test: "a_session_is_good_until_it_ends_is_idle_for_too_long_or_is_too_old",
+            test: "a_session_ends_when_it_is_closed_idle_or_too_old",
             ..ROW
         },
         Row {
@@ -98,7 +98,7 @@ pub(super) const CREDENTIALS: Section = Section {
             unit: Unit::Time,
             beyond: "401 `session-over`",
             tried_in: "service/src/access/session.rs",
-            test: "a_session_is_good_until_it_ends_is_idle_for_too_long_or_is_too_old",
+            test: "a_session_ends_when_it_is_closed_idle_or_too_old",
             ..ROW
         },
     ],
@@ -241,7 +241,7 @@ pub(super) const FILES: Section = Section {
             unit: Unit::Time,
             beyond: "noticed",
             tried_in: "service/src/reload.rs",
-            test: "a_file_is_read_again_when_it_is_another_and_whole_and_not_when_it_is_only_touched",
+            test: "a_file_is_reloaded_only_after_its_content_changed",
             ..ROW
         },
     ],

@@ -30,7 +30,7 @@ pub(super) const TASKS: Section = Section {
             unit: Unit::Bytes,
             beyond: "handed out later",
             tried_in: "service/engine/tests/engine/bounds.rs",
-            test: "turns_of_an_exchange_have_at_most_eight_mib_at_once_and_none_is_lost",
+            test: "turns_of_an_exchange_are_complete_and_at_most_eight_mib",
             ..ROW
         },
         Row {
@@ -50,7 +50,7 @@ pub(super) const TASKS: Section = Section {
             constant: "service/engine/src/lists/matching.rs LISTS_MAX",
             beyond: "read from the store",
             tried_in: "service/engine/src/lists/matching/tests.rs",
-            test: "there_are_so_many_lists_in_memory_and_one_that_somebody_polls_is_always_among_them",
+            test: "lists_in_memory_are_bounded_except_polled_ones",
             ..ROW
         },
         Row {
@@ -59,7 +59,7 @@ pub(super) const TASKS: Section = Section {
             constant: "service/engine/src/lists/matching.rs LIST_TASKS_MAX",
             beyond: "read from the store",
             tried_in: "service/engine/src/lists/matching/tests.rs",
-            test: "a_list_has_so_many_tasks_and_says_that_there_are_more",
+            test: "tasks_of_a_list_are_bounded_and_overflow_is_reported",
             ..ROW
         },
         Row {
@@ -68,7 +68,7 @@ pub(super) const TASKS: Section = Section {
             constant: "service/engine/src/lists/matching.rs TASKS_MAX",
             beyond: "read from the store",
             tried_in: "service/engine/src/lists/matching/tests.rs",
-            test: "all_lists_together_have_so_many_tasks_and_each_has_room_for_some",
+            test: "tasks_of_all_lists_are_bounded_with_a_minimum_for_each",
             partly: "with a smaller value",
             ..ROW
         },
@@ -78,7 +78,7 @@ pub(super) const TASKS: Section = Section {
             constant: "service/engine/src/lists/in_flight.rs TASKS_MAX",
             beyond: "not counted",
             tried_in: "service/engine/src/lists/in_flight.rs",
-            test: "no_more_lists_and_tasks_are_known_than_there_is_room_for",
+            test: "lists_and_tasks_are_bounded",
             ..ROW
         },
         Row {
@@ -153,7 +153,7 @@ pub(super) const RIDERS: Section = Section {
             unit: Unit::Bytes,
             beyond: "handed to a later task",
             tried_in: "service/engine/src/riders/waiting/tests.rs",
-            test: "a_task_takes_one_rider_at_least_and_no_more_than_its_bytes_in_the_order_in_which_they_came",
+            test: "a_task_takes_riders_in_order_up_to_its_bytes",
             ..ROW
         },
         Row {
@@ -172,7 +172,7 @@ pub(super) const RIDERS: Section = Section {
             unit: Unit::Time,
             beyond: "a repeated update is judged again",
             tried_in: "service/engine/src/riders/rejections.rs",
-            test: "a_rejection_is_remembered_of_its_run_and_its_update_for_two_minutes",
+            test: "a_rejection_is_remembered_for_two_minutes",
             ..ROW
         },
         Row {
@@ -182,7 +182,7 @@ pub(super) const RIDERS: Section = Section {
             unit: Unit::Bytes,
             beyond: "not remembered",
             tried_in: "service/engine/src/riders/rejections.rs",
-            test: "what_is_no_rejection_or_has_long_details_is_not_remembered",
+            test: "only_rejections_with_short_details_are_remembered",
             ..ROW
         },
     ],

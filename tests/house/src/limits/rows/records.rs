@@ -51,7 +51,7 @@ pub(super) const RECORDS: Section = Section {
             unit: Unit::Bytes,
             beyond: "cut off",
             tried_in: "service/src/audit/chain.rs",
-            test: "names_are_kept_by_member_and_cut_off_where_a_character_ends",
+            test: "long_names_are_cut_at_a_character_boundary",
             ..ROW
         },
         Row {
@@ -61,7 +61,7 @@ pub(super) const RECORDS: Section = Section {
             unit: Unit::Bytes,
             beyond: "next file",
             tried_in: "service/src/audit/log/tests.rs",
-            test: "a_file_that_is_full_is_followed_by_another_and_the_chain_goes_on",
+            test: "a_full_file_is_followed_by_another_of_the_same_chain",
             ..ROW
         },
         Row {
@@ -71,7 +71,7 @@ pub(super) const RECORDS: Section = Section {
             unit: Unit::Bytes,
             beyond: "reported as damaged",
             tried_in: "service/src/audit/verify.rs",
-            test: "every_byte_that_is_changed_is_found_in_its_line",
+            test: "every_changed_byte_is_reported_with_its_line",
             partly: "damaged lines of ordinary length",
             ..ROW
         },
@@ -81,7 +81,7 @@ pub(super) const RECORDS: Section = Section {
             constant: "service/src/otlp/queue.rs QUEUE_SPANS_MAX",
             beyond: "dropped and counted",
             tried_in: "service/src/otlp/tests.rs",
-            test: "at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted",
+            test: "a_hanging_collector_delays_nothing_and_drops_are_counted",
             ..ROW
         },
         Row {
@@ -100,7 +100,7 @@ pub(super) const RECORDS: Section = Section {
             unit: Unit::Time,
             beyond: "tried again",
             tried_in: "service/src/otlp/tests.rs",
-            test: "at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted",
+            test: "a_hanging_collector_delays_nothing_and_drops_are_counted",
             partly: "the request is not waited for until its time has passed",
             ..ROW
         },
@@ -111,7 +111,7 @@ pub(super) const RECORDS: Section = Section {
             unit: Unit::Time,
             beyond: "dropped and counted",
             tried_in: "service/src/otlp/tests.rs",
-            test: "a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not",
+            test: "a_busy_collector_is_retried_but_not_a_refusing_one",
             partly: "tries, not their last",
             ..ROW
         },
@@ -122,7 +122,7 @@ pub(super) const RECORDS: Section = Section {
             unit: Unit::Time,
             beyond: "dropped and counted",
             tried_in: "service/src/otlp/tests.rs",
-            test: "at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted",
+            test: "a_hanging_collector_delays_nothing_and_drops_are_counted",
             ..ROW
         },
         Row {
@@ -131,7 +131,7 @@ pub(super) const RECORDS: Section = Section {
             constant: "service/engine/src/base/metrics/label.rs SERIES_MAX",
             beyond: "one series for all others",
             tried_in: "service/engine/src/base/metrics/label.rs",
-            test: "the_first_series_are_told_one_by_one_and_all_others_as_one",
+            test: "the_first_series_are_separate_and_all_others_merged",
             ..ROW
         },
         Row {
@@ -140,7 +140,7 @@ pub(super) const RECORDS: Section = Section {
             constant: "service/engine/src/registry/run_counts.rs DOMAINS_TOLD_MAX",
             beyond: "one number for all others",
             tried_in: "service/engine/src/registry/run_counts.rs",
-            test: "domains_beyond_the_most_that_are_told_are_told_together",
+            test: "domains_beyond_the_maximum_are_counted_together",
             ..ROW
         },
         Row {

@@ -77,7 +77,7 @@ pub(super) const REGISTRY: Section = Section {
             constant: "service/engine/src/registry/keeper.rs SECRETS_MAX",
             beyond: "409 `limit-exceeded`",
             tried_in: "service/engine/tests/engine/secrets.rs",
-            test: "as_many_secrets_are_good_at_once_as_may_be_and_one_that_ends_the_others_always_finds_room",
+            test: "secrets_are_limited_except_with_a_zero_overlap",
             ..ROW
         },
         Row {
@@ -175,7 +175,7 @@ pub(super) const QUOTAS: Section = Section {
             constant: "service/engine/src/base/shares.rs SHARES_KEPT_MAX",
             beyond: "unused ones start again",
             tried_in: "service/engine/src/base/shares/tests.rs",
-            test: "those_beyond_the_most_that_are_counted_by_name_are_counted_together_and_so_many_are_kept",
+            test: "names_beyond_the_maximum_are_counted_together",
             ..ROW
         },
     ],

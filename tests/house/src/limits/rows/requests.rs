@@ -130,7 +130,7 @@ pub(super) const LOAD: Section = Section {
             unit: Unit::Bytes,
             beyond: "503 `overloaded`",
             tried_in: "service/src/budget.rs",
-            test: "what_fits_to_the_last_byte_is_taken_and_what_does_not_is_put_off_until_there_is_room",
+            test: "bytes_beyond_the_budget_are_refused_until_some_are_released",
             ..ROW
         },
         Row {
@@ -150,7 +150,7 @@ pub(super) const LOAD: Section = Section {
             unit: Unit::Fraction,
             beyond: "503 `overloaded`",
             tried_in: "service/src/budget.rs",
-            test: "strangers_have_an_eighth_and_leave_it_when_they_are_known",
+            test: "unauthenticated_callers_share_an_eighth_of_the_budget",
             ..ROW
         },
         Row {
@@ -159,7 +159,7 @@ pub(super) const LOAD: Section = Section {
             constant: "service/src/budget.rs PAGES_AT_ONCE",
             beyond: "waits",
             tried_in: "service/src/budget.rs",
-            test: "no_page_is_made_for_which_there_would_be_no_room",
+            test: "no_page_is_built_that_would_not_fit",
             ..ROW
         },
         Row {
@@ -179,7 +179,7 @@ pub(super) const LOAD: Section = Section {
             option: "`--requests-at-once`",
             beyond: "waits; domains take turns",
             tried_in: "service/src/fair/order.rs",
-            test: "while_a_place_is_free_nobody_waits",
+            test: "a_free_place_is_granted_immediately",
             ..ROW
         },
         Row {
@@ -188,7 +188,7 @@ pub(super) const LOAD: Section = Section {
             constant: "service/src/fair.rs WAITING_OF_DOMAIN_MAX",
             beyond: "503 `overloaded`",
             tried_in: "service/src/fair/tests.rs",
-            test: "as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is",
+            test: "a_full_queue_still_takes_requests_that_have_begun",
             ..ROW
         },
         Row {
@@ -197,7 +197,7 @@ pub(super) const LOAD: Section = Section {
             constant: "service/src/fair.rs WAITING_MAX",
             beyond: "503 `overloaded`",
             tried_in: "service/src/fair/tests.rs",
-            test: "as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is",
+            test: "a_full_queue_still_takes_requests_that_have_begun",
             ..ROW
         },
         Row {
@@ -260,7 +260,7 @@ pub(super) const PAGES: Section = Section {
             unit: Unit::Bytes,
             beyond: "next page; a larger event is sent alone",
             tried_in: "service/engine/tests/engine/bounds.rs",
-            test: "pages_in_both_directions_have_at_most_four_mib_and_lose_nothing",
+            test: "pages_in_both_directions_are_complete_and_at_most_four_mib",
             ..ROW
         },
         Row {
@@ -344,7 +344,7 @@ pub(super) const PAGES: Section = Section {
             unit: Unit::Bytes,
             beyond: "next page",
             tried_in: "service/src/audit/read.rs",
-            test: "entries_are_found_wherever_they_are_and_pages_are_bounded",
+            test: "entries_are_found_in_all_files_and_pages_are_limited",
             ..ROW
         },
     ],

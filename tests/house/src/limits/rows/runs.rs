@@ -418,7 +418,7 @@ pub(super) const TIMES: Section = Section {
             unit: Unit::Time,
             beyond: "retention deletes nothing for a day",
             tried_in: "service/engine/src/time/guard.rs",
-            test: "a_clock_that_goes_on_as_time_does_is_believed_and_one_that_jumps_is_not_until_it_is_back",
+            test: "a_clock_that_jumps_is_doubted_until_it_is_back",
             ..ROW
         },
     ],

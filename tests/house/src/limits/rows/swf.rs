@@ -81,7 +81,7 @@ pub(super) const SWF: Section = Section {
             unit: Unit::Characters,
             beyond: "LambdaFunctionFailed `ResultTooLarge`",
             tried_in: "service/src/lambda/command.rs",
-            test: "a_command_that_writes_without_end_is_killed_with_what_it_has_begun",
+            test: "a_command_with_endless_output_is_killed_with_children",
             partly: "by far more, not by one",
             ..ROW
         },
