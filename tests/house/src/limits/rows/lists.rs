@@ -84,7 +84,7 @@ pub(super) const TASKS: Section = Section {
         Row {
             what: "Waiting tasks shown one by one",
             per: "task list",
-            constant: "service/engine/src/lists/report.rs TASKS_TOLD_MAX",
+            constant: "service/engine/src/lists/report.rs TASKS_LISTED_MAX",
             beyond: "counted only",
             tried_in: "service/tests/http/task_lists.rs",
             test: "of_what_waits_a_hundred_tasks_are_told_and_those_of_higher_priority_first",

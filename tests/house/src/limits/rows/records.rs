@@ -137,7 +137,7 @@ pub(super) const RECORDS: Section = Section {
         Row {
             what: "Domains with their own numbers of open runs",
             per: "process",
-            constant: "service/engine/src/registry/run_counts.rs DOMAINS_TOLD_MAX",
+            constant: "service/engine/src/registry/run_counts.rs DOMAINS_SHOWN_MAX",
             beyond: "one number for all others",
             tried_in: "service/engine/src/registry/run_counts.rs",
             test: "domains_beyond_the_maximum_are_counted_together",
