@@ -56,7 +56,7 @@ const decisions: Schemas["Decision"][] = [
 // @ts-expect-error: a timer has no activity.
 decisions satisfies [{ type: "StartTimer"; activityId: string }];
 const answer: Schemas["CompleteTurn"] = { decisions };
-await call<Schemas["AnsweredDeciderTask"]>("POST", `/v1/decider-tasks/${task.token}/complete`, answer);
+await call<Schemas["Answered"]>("POST", `/v1/decider-tasks/${task.token}/complete`, answer);
 
 const { events } = await call<Schemas["History"]>("GET", `${workflows}/w/history`);
 const found = events.map((event) => [event.id, event.type, told(event)]);
