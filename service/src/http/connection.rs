@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::Router;
@@ -50,17 +49,12 @@ impl Connection {
     /// Answers requests until the connection ends. `stream` is the connection's socket, or the TLS stream over it.
     pub(super) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let Self { http, router, remote, encryption, certificate, socket, mut stopping, mut crowded } = self;
-        let under_way = Arc::new(AtomicU32::new(0));
-        let has_call = {
-            let under_way = Arc::clone(&under_way);
-            move || under_way.load(Ordering::Relaxed) > 0
-        };
-        let calls = Calls { router, remote, encryption, certificate, socket: socket.clone(), under_way };
+        let calls = Calls { router, remote, encryption, certificate, socket: socket.clone() };
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), calls));
         let (mut is_stopping, mut has_left) = (false, false);
         loop {
             let event = poll_fn(|context| {
-                let had_call = has_call();
+                let had_call = socket.has_call();
                 // Checked first, so that a client that has left takes no task.
                 if had_call && let Poll::Ready(state) = socket.poll_departure(context) {
                     return Poll::Ready(ConnectionEvent::Departed(state));
@@ -68,7 +62,7 @@ impl Connection {
                 if let Poll::Ready(ended) = connection.as_mut().poll(context) {
                     return Poll::Ready(ConnectionEvent::Ended(ended));
                 }
-                if !had_call && has_call() {
+                if !had_call && socket.has_call() {
                     socket.poll_departure(context).map(ConnectionEvent::Departed)
                 } else {
                     Poll::Pending
@@ -103,7 +97,6 @@ struct Calls {
     encryption: Encryption,
     certificate: Option<Arc<Peer>>,
     socket: Socket,
-    under_way: Arc<AtomicU32>,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Calls {
@@ -112,7 +105,7 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
     type Future = CallResponse;
 
     fn call(&self, mut request: Request<Incoming>) -> CallResponse {
-        let under_way = CallUnderWay::new(&self.socket, &self.under_way);
+        let under_way = CallUnderWay::new(&self.socket);
         let extensions = request.extensions_mut();
         extensions.insert(self.remote);
         extensions.insert(self.socket.presence());
@@ -145,23 +138,18 @@ impl Future for CallResponse {
 }
 
 /// Counts a call as in progress until it is dropped.
-struct CallUnderWay {
-    socket: Socket,
-    count: Arc<AtomicU32>,
-}
+struct CallUnderWay(Socket);
 
 impl CallUnderWay {
-    fn new(socket: &Socket, count: &Arc<AtomicU32>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        socket.reset_unfinished();
-        Self { socket: socket.clone(), count: Arc::clone(count) }
+    fn new(socket: &Socket) -> Self {
+        socket.begin_call();
+        Self(socket.clone())
     }
 }
 
 impl Drop for CallUnderWay {
     fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        self.socket.reset_unfinished();
+        self.0.end_call();
     }
 }
 

@@ -28,6 +28,9 @@ const SENDING_HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]
 const SENDING_HALF_CLOSED: PollFlags = PollFlags::HUP;
 
+/// Maximum count of unfinished bytes of one connection. Source: rustls, which buffers at most 64 KiB of a handshake.
+const UNFINISHED_OF_ONE_MAX: usize = 64 * 1024;
+
 /// State of a connection's peer, as far as the system knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerState {
@@ -52,13 +55,16 @@ struct SocketInner {
     stream: TcpStream,
     /// There may be unread bytes that the runtime no longer reports: the next read asks the system first.
     has_unreported: bool,
-    /// Number of bytes read since the last call began or ended, which belong to an unfinished request or handshake.
+    /// Number of calls in progress: hyper begins the next one after the response to the last.
+    calls: u32,
+    /// Number of bytes read since the last call ended, which belong to an unfinished request or handshake. Bytes read
+    /// during a call are its body, which the bytes in flight count.
     unfinished: usize,
 }
 
 impl Socket {
     pub(super) fn new(stream: TcpStream) -> Self {
-        let socket = Mutex::new(SocketInner { stream, has_unreported: false, unfinished: 0 });
+        let socket = Mutex::new(SocketInner { stream, has_unreported: false, calls: 0, unfinished: 0 });
         Self(Arc::new(SharedSocket { socket, has_left: AtomicBool::new(false), left: Notify::new() }))
     }
 
@@ -72,9 +78,26 @@ impl Socket {
         self.inner().unfinished
     }
 
-    /// Resets the count of unfinished bytes, when a call begins or ends.
-    pub(super) fn reset_unfinished(&self) {
+    /// Notes that the handshake is complete: its bytes are no longer unfinished.
+    pub(super) fn end_handshake(&self) {
         self.inner().unfinished = 0;
+    }
+
+    /// Notes that a request is complete and its call begins.
+    pub(super) fn begin_call(&self) {
+        let mut inner = self.inner();
+        inner.calls += 1;
+        inner.unfinished = 0;
+    }
+
+    /// Notes that a call has ended.
+    pub(super) fn end_call(&self) {
+        self.inner().calls -= 1;
+    }
+
+    /// Returns whether a call is in progress.
+    pub(super) fn has_call(&self) -> bool {
+        self.inner().calls > 0
     }
 
     /// Waits for the first byte without consuming it; `None` at the end of the stream.
@@ -169,7 +192,11 @@ impl AsyncRead for Socket {
         let before = buffer.filled().len();
         let mut inner = self.inner();
         let read = inner.read(context, buffer);
-        inner.unfinished = inner.unfinished.saturating_add(buffer.filled().len() - before);
+        if inner.calls == 0 {
+            // The rest of a refused body is discarded: only what a buffer can hold takes memory.
+            let read = buffer.filled().len() - before;
+            inner.unfinished = inner.unfinished.saturating_add(read).min(UNFINISHED_OF_ONE_MAX);
+        }
         read
     }
 }

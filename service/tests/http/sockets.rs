@@ -483,6 +483,27 @@ async fn the_oldest_unfinished_request_makes_room_for_others() {
 }
 
 #[tokio::test]
+async fn large_bodies_are_no_unfinished_requests() {
+    let limits = ServerLimits { unfinished_bytes_max: 20_000, ..ServerLimits::default() };
+    let socket = Socket::with(limits).await;
+    socket.api.start("w").await;
+    let body = format!("{{\"input\":\"{}\"}}", "x".repeat(100_000));
+    let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    let mut peers = Vec::new();
+    for _ in 0..4 {
+        let mut peer = socket.connect().await;
+        peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n{}", &body[..90_000])).await;
+        socket.answers_others().await;
+        peers.push(peer);
+    }
+    for mut peer in peers {
+        peer.send(&body[90_000..]).await;
+        let (head, _) = peer.answer().await;
+        assert!(head.starts_with("HTTP/1.1 202 "), "{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_head_of_16_kib_is_taken_and_one_byte_more_is_not() {
     let socket = Socket::open().await;
     let begin = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n";
