@@ -206,7 +206,7 @@ async fn of_fifty_who_match_a_task_at_once_one_succeeds_and_no_match_succeeds_tw
     }
     let answers = matching.join_all().await;
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    assert_eq!((won.len(), lost.len()), (1, 49), "S1.5");
+    assert_eq!((won.len(), lost.len()), (1, 49));
     assert!(lost.into_iter().all(|answer| reason(answer) == "taken"));
     // The matcher sends the same match again: another one fails, the very same is the answer that was lost.
     let again = Match { task: "U".to_owned(), to: "r1".to_owned() };
@@ -231,7 +231,7 @@ async fn of_fifty_pages_of_one_version_one_is_taken_with_no_code_for_it() {
     }
     let answers = sending.join_all().await;
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    assert_eq!((won.len(), lost.len()), (1, 49), "S1.7");
+    assert_eq!((won.len(), lost.len()), (1, 49));
     assert!(lost.into_iter().all(|answer| reason(answer) == "version-moved"));
     // A signal makes a page stale as well as an update does.
     let tag = client.etag("w", None).await.unwrap();
@@ -255,7 +255,7 @@ async fn ten_thousand_rejected_messages_leave_the_history_as_it_was() {
         });
     }
     consumers.join_all().await;
-    assert_eq!(client.events("w", None).await.unwrap(), history, "S1.8");
+    assert_eq!(client.events("w", None).await.unwrap(), history);
     assert_eq!(client.etag("w", None).await.unwrap(), before);
     let answer = update(&client, "message", &"sound", None, None).await.unwrap();
     assert_eq!(answer.updated.result.unwrap().read::<u32>().unwrap(), 1);
@@ -269,7 +269,7 @@ async fn a_page_that_needs_an_activity_is_answered_in_the_same_call() {
     let client = service().await;
     begun(&client, "pages", FLOWS).await;
     let answer = update(&client, "page", &"main street", Some("p".to_owned()), None).await.unwrap();
-    assert!(answer.updated.done && answer.etag.is_some(), "S1.6");
+    assert!(answer.updated.done && answer.etag.is_some());
     assert_eq!(answer.updated.result.unwrap().read::<String>().unwrap(), "pay for MAIN STREET");
 }
 
@@ -301,7 +301,7 @@ async fn the_first_message_of_a_queue_starts_its_run_and_a_corrupt_one_is_reject
     assert_eq!(next.result.unwrap().read::<u32>().unwrap(), 1, "judged and answered by its first turn");
     let events = client.events("w", None).await.unwrap();
     let turns = events.iter().filter(|event| matches!(event.kind, EventKind::DeciderCompleted(_))).count();
-    assert_eq!(turns, 1, "S1.34");
+    assert_eq!(turns, 1);
 }
 
 /// What the service has written, and who waits for an answer.
@@ -335,13 +335,13 @@ async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_a_change_and_no_wr
         for _ in 0..20 {
             client.describe("w", None).await.unwrap();
         }
-        assert_eq!(counted(&client, "store_commits_total").await, written, "idle watchers cost no write (S1.9)");
+        assert_eq!(counted(&client, "store_commits_total").await, written, "idle watchers cost no write");
         client.signal("w", "more", None, None).await.unwrap();
         for watched in watching.join_all().await {
             let Watched::Changed(answer) = watched.unwrap() else { panic!("it has changed") };
             assert_eq!(answer.read::<u64>().unwrap(), change);
             seen = answer.tag;
         }
-        assert_eq!(asked.load(Ordering::SeqCst), evaluated + 1, "one evaluation, 1,000 replies (S1.9)");
+        assert_eq!(asked.load(Ordering::SeqCst), evaluated + 1, "one evaluation, 1,000 replies");
     }
 }

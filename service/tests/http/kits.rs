@@ -93,13 +93,13 @@ async fn story(workflow_type: &str, states: usize) {
             ..StartWorkflow::default()
         };
         client.start(&start, None).await.unwrap();
-        assert_eq!(ask::<u64>(&client, id, "sum").await.unwrap().0, 0, "S1.12");
+        assert_eq!(ask::<u64>(&client, id, "sum").await.unwrap().0, 0);
     }
     let mut told = 0;
     for cents in 1..=6 {
         client.signal("w", "add", Some(add(cents)), None).await.unwrap();
         told += cents;
-        assert_eq!(ask::<u64>(&client, "w", "sum").await.unwrap().0, told, "S1.11");
+        assert_eq!(ask::<u64>(&client, "w", "sum").await.unwrap().0, told);
         assert_eq!(ask::<u64>(&client, "v", "sum").await.unwrap().0, 0);
         assert_eq!(ask::<u64>(&client, "w", "sum").await.unwrap().0, told, "asked again");
     }
@@ -128,7 +128,7 @@ async fn story(workflow_type: &str, states: usize) {
     }
     client.signal("v", "add", Some(add(1)), None).await.unwrap();
     assert_eq!(ask::<u64>(&client, "v", "sum").await.unwrap().0, 6);
-    assert!(!watching.is_finished(), "S1.31");
+    assert!(!watching.is_finished());
     client.signal("v", "add", Some(add(7)), None).await.unwrap();
     let Watched::Changed(answer) = watching.await.unwrap() else { panic!("it has changed") };
     assert!(answer.read::<bool>().unwrap());
@@ -142,7 +142,7 @@ async fn story(workflow_type: &str, states: usize) {
     let events = client.events("w", None).await.unwrap();
     history::check::history(&events).unwrap();
     assert_eq!(ask::<u64>(&client, "w", "sum").await.unwrap().0, told + 100);
-    assert_eq!(client.events("w", None).await.unwrap(), events, "S1.2");
+    assert_eq!(client.events("w", None).await.unwrap(), events);
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn a_rejected_update_is_a_problem_with_the_deciders_reason_and_leaves_noth
     let problem = api.update(ask("w"), rejected).await.problem(422, "update-rejected");
     assert_eq!((&problem["reason"], &problem["details"]), (&json!("taken"), &json!({ "by": "bob" })));
     assert_eq!(problem["retryable"], false);
-    assert_eq!(api.everything().await, before, "S1.35");
+    assert_eq!(api.everything().await, before);
 }
 
 #[tokio::test]
