@@ -1,6 +1,9 @@
 //! Common parts of every HTTP endpoint: connections, authentication, admission, bodies, refusals, and request logs.
+//!
+//! `ARCHITECTURE.md` lists the path of a request through these modules, in order.
 
 mod accept;
+mod admission;
 mod answer;
 mod around;
 mod audit;
@@ -13,7 +16,6 @@ mod deliver;
 mod drain;
 mod guard;
 mod handshake;
-mod held;
 mod in_flight;
 mod measure;
 mod paths;
@@ -23,7 +25,6 @@ mod routes;
 mod segment;
 mod server;
 mod session;
-mod shares;
 mod socket;
 mod stall;
 mod through;
@@ -37,6 +38,7 @@ pub use record::with_request_log;
 pub use server::{Server, ServerLimits, listen};
 
 pub(crate) use accept::names as names_accepted;
+pub(crate) use admission::{Admission, Interrupted};
 pub(crate) use answer::{Answer, AppState, bytes_of_json, json};
 pub(crate) use around::With;
 pub(crate) use audit::{AuditEach, Audited, Route, of_token};
@@ -48,7 +50,6 @@ pub(crate) use body::{
 pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};
 pub(crate) use deliver::{task as deliver_task, tasks as deliver_tasks};
 pub(crate) use guard::check as check_host;
-pub(crate) use held::hold_body;
 pub(crate) use in_flight::hold as hold_answer;
 pub(crate) use measure::{SwfOperation, measure};
 pub(crate) use paths::{Paths, other_segments};
@@ -57,7 +58,6 @@ pub(crate) use record::{Code, RequestId, RequestNotes};
 pub(crate) use routes::{Routes, with_options};
 pub(crate) use segment::named;
 pub(crate) use session::SignIn;
-pub(crate) use shares::{answer_within, in_turn_within};
 pub(crate) use socket::PeerPresence;
 pub use stall::MayAnswer;
 pub(crate) use trace::trace_of;

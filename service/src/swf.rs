@@ -45,16 +45,15 @@ use serde_json::{Map, Value};
 use crate::access::{CallEffect, Caller, Credentials, Need, Pass};
 use crate::audit::Names;
 use crate::budget::{Purse, Who};
-use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    Audited, Code, PeerPresence, RequestId, RequestNotes, SwfOperation, answer_within, hold_answer, hold_body,
-    in_turn_within, must_not_be_encoded, of_token, parsed, read_body, trace_of,
+    Admission, Audited, Code, Interrupted, PeerPresence, RequestId, RequestNotes, SwfOperation, hold_answer,
+    must_not_be_encoded, of_token, parsed, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
 use engine::Engine;
-use engine::shares::{Asking, UnderWay};
+use engine::shares::Asking;
 use fault::{FaultKind, SwfFault};
 use operations::Operation;
 
@@ -91,27 +90,20 @@ pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
 
 async fn call(State(front): State<Front>, request: Request) -> Response {
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
-    let asked = operation(request.headers()).ok().map(|operation| SwfOperation(operation.name()));
-    match admit(&front, request).await {
-        Ok(admitted) => {
-            let answer = answer(admitted).await;
-            with_request_id(&front, answer, asked, &id)
-        }
-        Err(fault) => with_request_id(&front, Err(fault), asked, &id),
-    }
+    let operation = operation(request.headers()).ok().map(|operation| SwfOperation(operation.name()));
+    let response = match admit(&front, request).await {
+        Ok(admitted) => run(admitted).await,
+        Err(fault) => fault.into_response(),
+    };
+    with_request_id(&front, response, operation, &id)
 }
 
 /// Returns the response with its request id.
-fn with_request_id(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &RequestId) -> Response {
-    let response = match answer {
-        Ok(Some(response)) => response,
-        Ok(None) => Response::new(Body::empty()),
-        Err(fault) => fault.into_response(),
-    };
+fn with_request_id(front: &Front, response: Response, operation: Option<SwfOperation>, id: &RequestId) -> Response {
     let held = hold_answer(front.budget(), response);
     let mut response = held.unwrap_or_else(|_| SwfFault::overloaded().into_response());
-    if let Some(asked) = asked {
-        response.extensions_mut().insert(asked);
+    if let Some(operation) = operation {
+        response.extensions_mut().insert(operation);
     }
     if let Ok(id) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(REQUEST_ID, id);
@@ -124,39 +116,45 @@ struct AdmittedAction {
     operation: Operation,
     call: SwfCall,
     input: Map<String, Value>,
-    asked: Option<Audited>,
-    let_in: LetIn,
-    /// Pass of an authenticated caller.
-    pass: Option<(Credentials, Pass)>,
-    /// Size of the request in bytes; this number stays charged until it is answered.
-    size: u64,
+    audited: Option<Audited>,
+    admission: Admission,
+    /// Credentials, if callers are authenticated.
+    credentials: Option<Credentials>,
     purse: Purse,
 }
 
-/// Runs the operation. The future is boxed once for each part that applies, so that a waiting request holds no memory
-/// for the parts that do not.
-fn answer(admitted: AdmittedAction) -> BoxFuture<'static, Answer> {
-    let AdmittedAction { operation, call, input, asked, let_in, pass, size, purse } = admitted;
-    let (engine, (in_turn, under_way)) = (Arc::clone(&call.engine), let_in);
-    let mut answer = match asked {
+/// Runs the operation.
+fn run(admitted: AdmittedAction) -> BoxFuture<'static, Response> {
+    let AdmittedAction { operation, call, input, audited, admission, credentials, purse } = admitted;
+    let engine = Arc::clone(&call.engine);
+    let answer = match audited {
         None => operations::perform(operation, call, input),
-        Some(asked) => Box::pin(perform(operation, call, input, asked)),
+        Some(audited) => Box::pin(perform(operation, call, input, audited)),
     };
-    if let Some(under_way) = under_way {
-        answer = Box::pin(on_shares(under_way, size, answer));
-    }
-    if let Some(in_turn) = in_turn {
-        answer = Box::pin(in_turns(in_turn, answer));
-    }
-    if let Some((credentials, pass)) = pass {
-        answer = Box::pin(async move {
-            match pass.hold(answer).await {
-                Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
-                None => Err(noted(SwfFault::revoked(), &credentials, &engine, Some(pass.holder().name()), operation)),
+    let work = admission.run(Box::pin(answer.map(into_response)));
+    Box::pin(async move {
+        let response = match work.await {
+            Ok(response) => response,
+            Err(Interrupted::Crowded(_)) => SwfFault::crowded().into_response(),
+            Err(Interrupted::Revoked(pass)) => {
+                let (fault, who) = (SwfFault::revoked(), Some(pass.holder().name()));
+                match &credentials {
+                    Some(credentials) => noted(fault, credentials, &engine, who, operation).into_response(),
+                    None => fault.into_response(),
+                }
             }
-        });
+        };
+        drop(purse);
+        response
+    })
+}
+
+fn into_response(answer: Answer) -> Response {
+    match answer {
+        Ok(Some(response)) => response,
+        Ok(None) => Response::new(Body::empty()),
+        Err(fault) => fault.into_response(),
     }
-    Box::pin(answer.inspect(move |_| drop(purse)))
 }
 
 /// Admits a request.
@@ -164,7 +162,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let engine = front.engine();
     let operation = operation(request.headers())?;
     let log = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
-    let asked = Audited::of(&request).filter(|_| operation.effect() == CallEffect::Changes);
+    let audited = Audited::of(&request).filter(|_| operation.effect() == CallEffect::Changes);
     log.operation(operation.name());
     must_be_json(request.headers())?;
     must_not_be_encoded(request.headers(), &PLAIN_ENCODINGS)?;
@@ -210,25 +208,27 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
         // The operation itself reports an invalid token.
-        let let_in = let_in(front, None, need.ok().as_ref(), operation, &input)?;
+        let admission = admit_under_quotas(front, None, need.ok().as_ref(), operation, &input)?;
+        admission.count_bytes(size);
         let call = SwfCall::new(front, Caller::anybody(), region, trace, peer);
-        return Ok(AdmittedAction { operation, call, input, asked, let_in, pass: None, size, purse });
+        return Ok(AdmittedAction { operation, call, input, audited, admission, credentials: None, purse });
     };
     let noted = |fault, who: &str| noted(fault, &credentials, engine, Some(who), operation);
     let may = need.and_then(|need| access::check(admitted.holder(), need));
     let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
-    let let_in = let_in(front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
+    let admission = admit_under_quotas(front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
+    admission.count_bytes(size);
     let pass = Pass::new(&credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
     let call = SwfCall::new(front, caller, region, trace, peer);
-    let pass = Some((credentials, pass));
-    Ok(AdmittedAction { operation, call, input, asked, let_in, pass, size, purse })
+    let admission = admission.with_pass(Some(pass));
+    Ok(AdmittedAction { operation, call, input, audited, admission, credentials: Some(credentials), purse })
 }
 
 /// Runs a changing operation with an audit entry before it and its outcome after it.
-async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, asked: Audited) -> Answer {
+async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, audited: Audited) -> Answer {
     let names = names(&call.engine, operation, &input);
-    let ticket = asked.change(call.caller.by(), operation.name().to_owned(), names);
+    let ticket = audited.change(call.caller.by(), operation.name().to_owned(), names);
     ticket.announce().await?;
     let answer = operations::perform(operation, call, input).await;
     match &answer {
@@ -259,36 +259,20 @@ fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> N
     names
 }
 
-/// The request's slot in its domain's turns, if it has a domain, and the quotas that it uses.
-type LetIn = (Option<InTurn>, Option<UnderWay>);
-
 /// Admits a request under its quotas.
-fn let_in(
+fn admit_under_quotas(
     front: &Front,
     credential: Option<&str>,
     need: Option<&Need>,
     operation: Operation,
     input: &Map<String, Value>,
-) -> Result<LetIn, SwfFault> {
+) -> Result<Admission, SwfFault> {
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     // A further page of a decision task belongs to a task that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
-    let (domain, is_of_task) = (need.and_then(Need::domain), operation.is_of_task() || is_page);
-    let under_way = front.engine().shares().admit(Asking { credential, domain, is_of_task });
-    let under_way = under_way.map_err(|throttled| SwfFault::from(&throttled))?;
-    Ok((domain.map(|domain| front.places().claim(domain, is_of_task)), under_way))
-}
-
-/// Runs the work in turns.
-async fn in_turns(in_turn: InTurn, work: BoxFuture<'static, Answer>) -> Answer {
-    Ok(in_turn.during(work).await??.map(|response| in_turn_within(in_turn, response)))
-}
-
-/// Runs the work under its quotas. `size` is that of the request.
-async fn on_shares(under_way: UnderWay, size: u64, work: BoxFuture<'static, Answer>) -> Answer {
-    under_way.add_bytes(size);
-    let answer = under_way.during(work).await;
-    Ok(answer?.map(|response| answer_within(under_way, response)))
+    let asking =
+        Asking { credential, domain: need.and_then(Need::domain), is_of_task: operation.is_of_task() || is_page };
+    Admission::new(front, asking).map_err(|throttled| SwfFault::from(&throttled))
 }
 
 /// Counts and logs a fault that denies access, and returns it.

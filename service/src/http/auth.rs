@@ -15,20 +15,18 @@ use tower::{Layer, Service};
 
 use history::CallerName;
 
+use super::admission::{Admission, Interrupted, is_of_task};
 use super::audit::{Route, Ticket};
-use super::held::hold_body;
 use super::paths::{empty_segment, other_segments};
 use super::problem::Refused;
 use super::record::RequestNotes;
 use super::segment::named;
 use super::session::{self, EndsSession, SignIn};
-use super::shares;
 use crate::access::{Caller, Credentials, Denied, Level, Need, NoEntry, Pass, Principal, Subject};
-use crate::fair::InTurn;
 use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
 use crate::tls::Peer;
-use engine::shares::{Asking, Throttled, UnderWay};
+use engine::shares::{Asking, Throttled};
 use engine::{Engine, Refusal};
 
 /// Authorization scheme of nodes.
@@ -142,7 +140,7 @@ where
         let handler = self.handler.clone();
         Box::pin(async move {
             Ok(match judging.await {
-                Ok(let_in) => let_in.begin(handler).await,
+                Ok(admitted) => admitted.run(handler).await,
                 Err(refused) => refused,
             })
         })
@@ -153,41 +151,31 @@ where
 struct AdmittedRequest {
     request: Request,
     ticket: Option<Ticket>,
-    under_way: Option<UnderWay>,
-    in_turn: Option<InTurn>,
-    /// Pass of an authenticated caller, with the log's description of the request.
-    pass: Option<(Pass, String)>,
+    admission: Admission,
+    /// Description of the request for the log.
+    what: String,
     judged: Judged,
 }
 
 impl AdmittedRequest {
-    /// Runs the handler. The future is boxed once for each part that applies, so that a waiting request holds no memory
-    /// for the parts that do not.
-    fn begin<S>(self, handler: S) -> BoxFuture<'static, Response>
+    /// Runs the handler. Not an `async` function, whose future would reserve memory for the request while it waits.
+    fn run<S>(self, handler: S) -> BoxFuture<'static, Response>
     where
         S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
-        let Self { request, ticket, under_way, in_turn, pass, judged: Judged { gate, route } } = self;
-        let mut answer = route.run(ticket, request, handler);
-        if let Some(under_way) = under_way {
-            answer = Box::pin(shares::answer(under_way, answer));
-        }
-        // Calls without a domain (liveness, metrics, calls between nodes) are not scheduled and never wait.
-        if let Some(in_turn) = in_turn {
-            answer = shares::in_turn(in_turn, answer);
-        }
-        let Some((pass, what)) = pass else { return answer };
+        let Self { request, ticket, admission, what, judged: Judged { gate, route } } = self;
+        let work = admission.run(route.run(ticket, request, handler));
         Box::pin(async move {
-            match pass.hold(answer).await {
-                Some(answer) => match answer.extensions().get::<EndsSession>() {
-                    Some(EndsSession(secret)) => {
+            match work.await {
+                Ok(response) => {
+                    if let Some(EndsSession(secret)) = response.extensions().get::<EndsSession>() {
                         gate.credentials.end_session(secret);
-                        answer
                     }
-                    None => hold_body(pass, answer),
-                },
-                None => gate.deny(Refused::Revoked, Some(pass.holder().name()), &what),
+                    response
+                }
+                Err(Interrupted::Crowded(crowded)) => Refused::from(crowded).into_response(),
+                Err(Interrupted::Revoked(pass)) => gate.deny(Refused::Revoked, Some(pass.holder().name()), &what),
             }
         })
     }
@@ -223,19 +211,18 @@ impl Judged {
             Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
             Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
         };
-        let let_in = pass.as_ref().map_or(Ok((None, None)), |pass| gate.let_in(pass.as_ref(), level, &subject, path));
         if let Some(log) = log {
             log.by(by.clone());
         }
-        let (in_turn, under_way) =
-            let_in.map_err(|throttled| Refused::from(Refusal::from(throttled)).into_response())?;
-        if is_unknown && pass.is_ok() {
+        let pass = pass.map_err(|(refused, who)| gate.deny(refused, who.as_deref(), &what))?;
+        let admission = gate.admit_under_quotas(pass.as_ref(), level, &subject, path);
+        let admission = admission.map_err(|throttled| Refused::from(Refusal::from(throttled)).into_response())?;
+        if is_unknown {
             return Err(empty_segment(request.uri().path()).into_response());
         }
-        let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
+        let ticket = route.change(gate.front.engine(), &request, by, subject.names());
         drop(subject);
-        let pass = pass.map_err(|(refused, who)| gate.deny(refused, who.as_deref(), &what))?;
-        let mut request = shares::counted(under_way.as_ref(), request);
+        let mut request = admission.count_body(request);
         // Only for these levels: few calls have them, and the calls that need `SignIn` are among them.
         if matches!(level, Level::Known | Level::Operator) {
             let (admitted, from) = (pass.as_ref().map(Pass::admitted), (request.headers(), request.uri()));
@@ -244,8 +231,8 @@ impl Judged {
         }
         let caller = pass.as_ref().map(|pass| Caller::holding(Arc::clone(pass.holder())));
         request.extensions_mut().insert(caller.unwrap_or_else(Caller::anybody));
-        let pass = pass.map(|pass| (pass, what));
-        Ok(AdmittedRequest { request, ticket, under_way, in_turn, pass, judged: Self { gate, route } })
+        let admission = admission.with_pass(pass);
+        Ok(AdmittedRequest { request, ticket, admission, what, judged: Self { gate, route } })
     }
 }
 
@@ -333,22 +320,19 @@ impl Gate {
         }
     }
 
-    /// Admits a request under its quotas. Returns its slot in the domain's turns, if the request has a domain, and the
-    /// quotas that it uses.
-    fn let_in(
+    /// Admits a request under its quotas.
+    fn admit_under_quotas(
         &self,
         pass: Option<&Pass>,
         level: Level,
         subject: &InPath<'_>,
         path: &str,
-    ) -> Result<(Option<InTurn>, Option<UnderWay>), Throttled> {
+    ) -> Result<Admission, Throttled> {
         // The call itself reports an invalid token.
-        let asked = if pass.is_none() { level.need(subject).ok() } else { None };
-        let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(Need::domain);
+        let need = if pass.is_none() { level.need(subject).ok() } else { None };
+        let domain = pass.map(Pass::need).or(need.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());
-        let is_of_task = shares::is_of_task(path);
-        let under_way = self.front.engine().shares().admit(Asking { credential, domain, is_of_task })?;
-        Ok((domain.map(|domain| self.front.places().claim(domain, is_of_task)), under_way))
+        Admission::new(&self.front, Asking { credential, domain, is_of_task: is_of_task(path) })
     }
 
     /// Counts and logs a denial, and returns its response.

@@ -11,7 +11,6 @@ use serde_json::json;
 use super::fields;
 use crate::access::Denied;
 use crate::budget::Exhausted;
-use crate::fair::Crowded;
 use crate::http::{Code, Refused};
 use engine::shares::{LimitKind, Throttled};
 use engine::{Refusal, TokenKind};
@@ -216,12 +215,6 @@ impl From<&Throttled> for SwfFault {
 impl From<Exhausted> for SwfFault {
     fn from(_: Exhausted) -> Self {
         Self::overloaded()
-    }
-}
-
-impl From<Crowded> for SwfFault {
-    fn from(_: Crowded) -> Self {
-        Self::crowded()
     }
 }
 

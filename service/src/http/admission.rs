@@ -1,0 +1,192 @@
+//! Admission of a call: what it holds until its response has been sent.
+//!
+//! * The *quotas* of its domain and credential: a request counts while it is processed and while its body is sent.
+//! * Its *turns*: the work of a domain's requests alternates with that of other domains.
+//! * Its *pass*: when the caller's credential is revoked, waiting work is dropped and a streamed body ends.
+//!
+//! A call that responds at once, a waiting poll, a stream and an exchange differ only in when their work and their
+//! bodies make progress. Both protocols run all of them with [`Admission::run`].
+
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use hyper::body::Body as _;
+
+use super::through::{Piece, Through, length, piece_of, through};
+use crate::access::Pass;
+use crate::fair::{Crowded, InTurn};
+use crate::front::Front;
+use engine::shares::{Asking, Throttled, UnderWay};
+
+/// Path segments of calls about tasks that were, or may be, handed out.
+const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
+
+/// Returns whether calls of this path name tasks that were handed out. An exchange that names none reports so after its
+/// body was read.
+pub(super) fn is_of_task(path: &str) -> bool {
+    path.split('/').any(|segment| OF_TASKS.contains(&segment))
+}
+
+/// Quotas, turns and pass of an admitted call.
+pub(crate) struct Admission {
+    under_way: Option<UnderWay>,
+    /// `None` for calls without a domain (liveness, metrics, calls between nodes), which never wait for a turn.
+    in_turn: Option<InTurn>,
+    /// `None` if the caller was not authenticated.
+    pass: Option<Pass>,
+}
+
+/// Reason why the work of a call was dropped.
+pub(crate) enum Interrupted {
+    /// Too many requests wait for a turn. The work has not begun.
+    Crowded(Crowded),
+    /// The caller's credential was revoked.
+    Revoked(Pass),
+}
+
+impl Admission {
+    /// Admits a call under its quotas.
+    pub(crate) fn new(front: &Front, asking: Asking<'_>) -> Result<Self, Throttled> {
+        let Asking { domain, is_of_task, .. } = asking;
+        let under_way = front.engine().shares().admit(asking)?;
+        let in_turn = domain.map(|domain| front.places().claim(domain, is_of_task));
+        Ok(Self { under_way, in_turn, pass: None })
+    }
+
+    /// Adds the pass of an authenticated caller.
+    pub(crate) fn with_pass(self, pass: Option<Pass>) -> Self {
+        Self { pass, ..self }
+    }
+
+    /// Counts the bytes of a request body, if a quota needs them.
+    pub(super) fn count_body(&self, request: Request) -> Request {
+        match self.under_way.as_ref().filter(|under_way| under_way.counts_bytes()) {
+            Some(under_way) => request.map(|body| through(body, CountedBody(under_way.clone()))),
+            None => request,
+        }
+    }
+
+    /// Counts these bytes, if a quota needs them.
+    pub(crate) fn count_bytes(&self, bytes: u64) {
+        if let Some(under_way) = &self.under_way {
+            under_way.add_bytes(bytes);
+        }
+    }
+
+    /// Runs the work of the call. The future is boxed once for each part that applies, so that a waiting call holds no
+    /// memory for the parts that do not.
+    pub(crate) fn run(self, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Result<Response, Interrupted>> {
+        let Self { under_way, in_turn, pass } = self;
+        let work = match under_way {
+            Some(under_way) => count_during(under_way, work),
+            None => work,
+        };
+        let work = match in_turn {
+            Some(in_turn) => take_turns(in_turn, work),
+            None => Box::pin(work.map(Ok)),
+        };
+        match pass {
+            Some(pass) => hold_pass(pass, work),
+            None => work,
+        }
+    }
+}
+
+/// Counts a request while its work runs and while its response is sent.
+fn count_during(under_way: UnderWay, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
+    Box::pin(async move {
+        let response = under_way.during(work).await;
+        if is_complete(&response) && !under_way.counts_bytes() {
+            return response;
+        }
+        response.map(|body| through(body, CountedBody(under_way)))
+    })
+}
+
+/// Runs the work in its domain's turns, and produces a streamed body in turns.
+fn take_turns(
+    in_turn: InTurn,
+    work: BoxFuture<'static, Response>,
+) -> BoxFuture<'static, Result<Response, Interrupted>> {
+    Box::pin(async move {
+        match in_turn.during(work).await {
+            Ok(response) if is_complete(&response) => Ok(response),
+            Ok(response) => Ok(response.map(|body| through(body, OrderedBody(in_turn)))),
+            Err(crowded) => Err(Interrupted::Crowded(crowded)),
+        }
+    })
+}
+
+/// Drops the work, and ends a streamed body, soon after the pass is revoked.
+fn hold_pass(
+    pass: Pass,
+    work: BoxFuture<'static, Result<Response, Interrupted>>,
+) -> BoxFuture<'static, Result<Response, Interrupted>> {
+    Box::pin(async move {
+        match pass.hold(work).await {
+            Some(Ok(response)) if is_complete(&response) => Ok(response),
+            Some(Ok(response)) => Ok(response.map(|body| {
+                let holder = pass.clone();
+                let revoked = async move { holder.revoked().await }.boxed();
+                through(body, RevocableBody { pass, revoked })
+            })),
+            Some(Err(interrupted)) => Err(interrupted),
+            None => Err(Interrupted::Revoked(pass)),
+        }
+    })
+}
+
+/// Returns whether the whole body exists. The body of a stream has no known length and is produced while it is sent.
+fn is_complete(response: &Response) -> bool {
+    response.body().size_hint().exact().is_some()
+}
+
+/// Body whose bytes and waiting time count for its request.
+struct CountedBody(UnderWay);
+
+impl Through for CountedBody {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        let piece = ready!(self.0.within(|| piece_of(body, context)));
+        self.0.add_bytes(length(&piece));
+        Poll::Ready(piece)
+    }
+}
+
+/// Body whose pieces are produced in turns.
+struct OrderedBody(InTurn);
+
+impl Through for OrderedBody {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        // A response that has begun is not refused.
+        let piece = ready!(self.0.poll(context, |context| piece_of(body, context)));
+        Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
+    }
+}
+
+/// Body that ends when its pass is revoked.
+struct RevocableBody {
+    pass: Pass,
+    revoked: BoxFuture<'static, ()>,
+}
+
+/// Error of a body that was cut off.
+#[derive(Debug, thiserror::Error)]
+#[error("the caller's credential was revoked or has expired")]
+struct CutOff;
+
+impl Through for RevocableBody {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        if self.revoked.poll_unpin(context).is_ready() || !self.pass.is_good() {
+            let credential = self.pass.holder().name();
+            tracing::info!(credential, "response cut off: the credential was revoked or has expired");
+            *body = Body::empty();
+            self.revoked = std::future::pending().boxed();
+            return Poll::Ready(Some(Err(axum::Error::new(CutOff))));
+        }
+        piece_of(body, context)
+    }
+}
