@@ -136,8 +136,8 @@ fn run(admitted: AdmittedAction) -> BoxFuture<'static, Response> {
         let response = match work.await {
             Ok(response) => response,
             Err(Interrupted::Crowded(_)) => SwfFault::crowded().into_response(),
-            Err(Interrupted::Revoked(pass)) => {
-                let (fault, who) = (SwfFault::revoked(), Some(pass.holder().name()));
+            Err(Interrupted::Revoked(holder)) => {
+                let (fault, who) = (SwfFault::revoked(), Some(holder.name()));
                 match &credentials {
                     Some(credentials) => noted(fault, credentials, &engine, who, operation).into_response(),
                     None => fault.into_response(),

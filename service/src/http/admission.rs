@@ -7,6 +7,7 @@
 //! A call that responds at once, a waiting poll, a stream and an exchange differ only in when their work and their
 //! bodies make progress. Both protocols run all of them with [`Admission::run`].
 
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
@@ -17,7 +18,7 @@ use futures_util::future::BoxFuture;
 use hyper::body::Body as _;
 
 use super::through::{Piece, Through, length, piece_of, through};
-use crate::access::Pass;
+use crate::access::{Holder, Pass};
 use crate::fair::{Crowded, InTurn};
 use crate::front::Front;
 use engine::shares::{Asking, Throttled, UnderWay};
@@ -44,8 +45,8 @@ pub(crate) struct Admission {
 pub(crate) enum Interrupted {
     /// Too many requests wait for a turn. The work has not begun.
     Crowded(Crowded),
-    /// The caller's credential was revoked.
-    Revoked(Pass),
+    /// The caller's credential, which this is, was revoked.
+    Revoked(Arc<Holder>),
 }
 
 impl Admission {
@@ -135,7 +136,7 @@ fn hold_pass(
                 through(body, RevocableBody { pass, revoked })
             })),
             Some(Err(interrupted)) => Err(interrupted),
-            None => Err(Interrupted::Revoked(pass)),
+            None => Err(Interrupted::Revoked(Arc::clone(pass.holder()))),
         }
     })
 }

@@ -175,7 +175,7 @@ impl AdmittedRequest {
                     response
                 }
                 Err(Interrupted::Crowded(crowded)) => Refused::from(crowded).into_response(),
-                Err(Interrupted::Revoked(pass)) => gate.deny(Refused::Revoked, Some(pass.holder().name()), &what),
+                Err(Interrupted::Revoked(holder)) => gate.deny(Refused::Revoked, Some(holder.name()), &what),
             }
         })
     }
