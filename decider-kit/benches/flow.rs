@@ -34,7 +34,7 @@ fn turns(c: &mut Criterion) {
         let last = events.iter().rposition(|event| matches!(event.kind, EventKind::DeciderStarted(_))).unwrap_or(0);
         let events = events.get(..=last).unwrap_or_default();
         let mut group = c.benchmark_group(format!("flow, {count} events"));
-        group.bench_function("a turn without its state", |b| {
+        group.bench_function("a turn without cached state", |b| {
             b.iter(|| {
                 let mut state = FlowState::default();
                 for event in events {
@@ -44,7 +44,7 @@ fn turns(c: &mut Criterion) {
             });
         });
         group.throughput(Throughput::Elements(activities + 1));
-        group.bench_function("every turn with its state at hand", |b| {
+        group.bench_function("every turn with cached state", |b| {
             b.iter(|| {
                 let mut state = FlowState::default();
                 for event in events {

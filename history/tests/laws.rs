@@ -610,7 +610,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     let run = transition.run();
     let waits = run.turn_task.is_some() || run.waiting_tasks().next().is_some() || run.turn.is_some();
     let ends = run.deadlines(&[]).into_iter().any(|deadline| deadline.what != DeadlineKind::Execution);
-    prop_assert!(!(run.is_stuck() && (waits || ends)), "{:?} has left it stuck, and {:?}", command, run);
+    prop_assert!(!(run.is_stuck() && (waits || ends)), "{:?} left the run stuck, and {:?}", command, run);
     let is_idle =
         run.activities.is_empty() && run.timers.is_empty() && run.externals.is_empty() && run.children.is_empty();
     let has_work = !is_idle || !run.awaiting.is_empty();
@@ -660,7 +660,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     }
     if let Command::FireDeadlines { heartbeats } = command {
         let next = transition.run().next_deadline(heartbeats);
-        prop_assert!(next.is_none_or(|next| next > now), "at {} a deadline of {:?} is left", now, next);
+        prop_assert!(next.is_none_or(|next| next > now), "at {}, a deadline of {:?} is left", now, next);
         let is_due = before.run().next_deadline(heartbeats).is_some_and(|next| next <= now);
         prop_assert_eq!(is_due, transition.run() != before.run());
     }

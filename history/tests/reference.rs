@@ -276,7 +276,7 @@ fn reference() -> String {
 fn the_reference_in_the_docs_matches_the_code() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/decisions-and-events.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let (guide, found) = page.split_once(BEGIN).expect("the page has a part that is made of the code");
+    let (guide, found) = page.split_once(BEGIN).expect("the page has a generated part");
     let expected = format!("\n{}", reference());
     if std::env::var("BATON_DOCS").is_ok_and(|value| value == "write") {
         std::fs::write(&path, format!("{guide}{BEGIN}{expected}")).unwrap();

@@ -227,9 +227,9 @@ fn all_outcomes_of_a_full_run_fit() {
     }
     assert_eq!(script.run.activities.len(), 1_000);
     let at_worst = script.fits();
-    eprintln!("{at_worst} taken at the worst");
+    eprintln!("{at_worst} bytes at most");
     assert!(at_worst > at_open, "{at_worst} after {at_open}");
-    assert!(script.run.timers.is_empty(), "they have expired meanwhile");
+    assert!(script.run.timers.is_empty(), "they have expired");
 
     // Everything is closed.
     script.now = script.now.plus(Duration::from_secs(300));

@@ -156,7 +156,7 @@ async fn a_panic_fails_the_activity_and_not_the_host() {
     running.poll().await.answer(200, &with(task("a", "burst"), json!({ "input": 1 }))).await;
     let failure = running.about("a", "failure").await;
     assert_eq!((&failure.body["reason"], &failure.body["details"]), (&json!("panic"), &json!("1 is too few")));
-    assert_eq!(failure.body.get("nonRetryable"), None, "another try may help");
+    assert_eq!(failure.body.get("nonRetryable"), None, "a retry may help");
     failure.record(with(task("b", "burst"), json!({ "input": 2 }))).await;
     assert_eq!(running.about("b", "success").await.body["result"], 2);
 }
@@ -441,7 +441,7 @@ async fn stops_while_it_holds_an_activity() {
     // The other slot is polling and is dropped.
     let waiting = running.poll().await;
     running.stop().await;
-    waiting.until_let_go().await;
+    waiting.until_closed().await;
     free.notify_one();
     let answer = running.about("a", "success").await;
     assert_eq!(answer.body, json!({ "result": "done" }), "the answer contains no poll");
@@ -461,7 +461,7 @@ async fn a_dropped_host_stops_at_once_with_several_threads() {
     running.ended.abort();
     let gone = tokio::time::timeout(Duration::from_secs(30), gone).await.expect("the host does not wait for it");
     assert!(gone.is_err(), "the activity is dropped");
-    waiting.until_let_go().await;
+    waiting.until_closed().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! The real binary over a real engine: Amazon's DynamoDB Local, or whatever `BATON_TEST_DYNAMODB` names.
+//! The real binary with DynamoDB: Amazon's DynamoDB Local, or the endpoint in `BATON_TEST_DYNAMODB`.
 //!
 //! Not part of the default tests: `cargo test -p baton-service --features dynamodb --test dynamodb`.
 
@@ -17,7 +17,7 @@ use client::tasks::Outcome;
 use client::{Client, Patience};
 use history::{Decision, Payload, ScheduleActivity, Status, SucceedWorkflow, check};
 
-/// Where the engine is.
+/// Endpoint of DynamoDB.
 fn endpoint() -> String {
     std::env::var("BATON_TEST_DYNAMODB").expect(
         "BATON_TEST_DYNAMODB names no engine; `.ci/dynamodb-local 8000` runs Amazon's (it needs Java 17 and Maven), then \
@@ -36,7 +36,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned()
 }
 
-/// A table of a test's own.
+/// Creates a separate table for a test.
 fn table(name: &str) -> String {
     let table = format!("baton-test-{name}-{}", std::process::id());
     let create = ["dynamodb", "create-table", "--unprotected", "--table", &table];
@@ -49,7 +49,7 @@ fn table(name: &str) -> String {
     table
 }
 
-/// A node that dies with the test.
+/// A node that is killed when the test ends.
 struct Node {
     child: Child,
     url: String,
@@ -62,7 +62,7 @@ impl Node {
         Self::serving(serve, &std::env::temp_dir().join(format!("{table}-{name}")))
     }
 
-    /// A service over the embedded store.
+    /// A service with the embedded store.
     fn embedded(directory: &Path) -> Self {
         let mut serve = Command::new(env!("CARGO_BIN_EXE_baton"));
         serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"]).arg(directory);
@@ -76,7 +76,7 @@ impl Node {
             if let Ok(address) = std::fs::read_to_string(port_file) {
                 break format!("http://{}", address.trim());
             }
-            assert!(child.try_wait().unwrap().is_none(), "the service ended early");
+            assert!(child.try_wait().unwrap().is_none(), "the service keeps running");
             std::thread::yield_now();
         };
         drop(std::fs::remove_file(port_file));
@@ -98,14 +98,14 @@ impl Drop for Node {
 const WAIT: Duration = Duration::from_secs(20);
 
 async fn turn(client: &Client, decisions: Vec<Decision>) {
-    let task = client.poll_decider("deciders", &PollDecider::default(), WAIT).await.unwrap().expect("a turn comes");
+    let task = client.poll_decider("deciders", &PollDecider::default(), WAIT).await.unwrap().expect("a turn");
     let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
     let outcome = client.complete_turn(&task.token, &complete, Patience::None).await.unwrap();
     assert!(matches!(outcome, Outcome::Recorded));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workflow_begun_on_a_node_that_is_killed_ends_on_another() {
+async fn a_workflow_of_a_killed_node_completes_on_another() {
     let table = table("killed");
     let first = Node::start(&table, "first");
     let client = first.client();
@@ -130,7 +130,7 @@ async fn a_workflow_begun_on_a_node_that_is_killed_ends_on_another() {
     let second = Node::start(&table, "second");
     let client = second.client();
     let task =
-        client.poll_activity("PCI", &PollActivity::default(), WAIT).await.unwrap().expect("the task is still there");
+        client.poll_activity("PCI", &PollActivity::default(), WAIT).await.unwrap().expect("the task still waits");
     let result = client::body::SucceedActivity { result: None };
     client.succeed_activity(&task.token, &result, Patience::None).await.unwrap();
     turn(&client, vec![SucceedWorkflow::default().into()]).await;
@@ -141,21 +141,21 @@ async fn a_workflow_begun_on_a_node_that_is_killed_ends_on_another() {
     assert!(metrics.lines().any(|line| line.starts_with("baton_store_write_units_total ") && !line.ends_with(" 0")));
 }
 
-/// Has a command of the command line do its work, at this service.
-fn told(url: &str, args: &[&str]) -> String {
+/// Runs a command of the command line for this service, which must succeed.
+fn output_of(url: &str, args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_baton")).args(args).args(["--url", url]).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", said(&output));
     said(&output)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_go_from_the_embedded_store_to_dynamodb_and_back_byte_for_byte() {
+async fn runs_move_between_stores_byte_for_byte() {
     let table = table("moved");
     let scratch = std::env::temp_dir().join(&table);
     std::fs::create_dir_all(&scratch).unwrap();
     let (old, new) = (Node::embedded(&scratch.join("old")), Node::start(&table, "moved"));
     let client = old.client();
-    // Small and large ones, with payloads that have no room in a head, and two runs of one workflow id.
+    // Small and large runs, with payloads too large for a head, and two runs of one workflow id.
     for (number, signals) in [(0, 1), (1, 40), (2, 400), (1, 3)] {
         let id = format!("order-{number}");
         let again = Some(history::ReusePolicy::AllowDuplicate);
@@ -181,28 +181,31 @@ async fn runs_go_from_the_embedded_store_to_dynamodb_and_back_byte_for_byte() {
         lines.sort_unstable();
         lines.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    told(&old.url, &["export", "--out", &file("old.jsonl")]);
+    output_of(&old.url, &["export", "--out", &file("old.jsonl")]);
     for _ in 0..2 {
-        let said = told(&new.url, &["import", &file("old.jsonl")]);
+        let said = output_of(&new.url, &["import", &file("old.jsonl")]);
         assert!(said.contains("4 runs were taken over") || said.contains("4 were there already"), "{said}");
     }
-    told(&new.url, &["export", "--tag", "eu", "--type", "order", "--status", "success", "--out", &file("new.jsonl")]);
+    output_of(
+        &new.url,
+        &["export", "--tag", "eu", "--type", "order", "--status", "success", "--out", &file("new.jsonl")],
+    );
     assert_eq!(lines("new.jsonl"), lines("old.jsonl"));
     assert_eq!(new.client().count(&client::Filter::default()).await.unwrap().count, 4);
     let third = Node::embedded(&scratch.join("third"));
-    told(&third.url, &["import", &file("new.jsonl")]);
-    told(&third.url, &["export", "--out", &file("third.jsonl")]);
+    output_of(&third.url, &["import", &file("new.jsonl")]);
+    output_of(&third.url, &["export", "--out", &file("third.jsonl")]);
     assert_eq!(lines("third.jsonl"), lines("old.jsonl"));
     drop((old, new, third));
     std::fs::remove_dir_all(&scratch).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_made_on_one_node_reaches_a_poller_that_waits_on_another_at_once() {
+async fn a_task_of_one_node_reaches_a_poller_on_another_at_once() {
     let table = table("nodes");
     let (one, two) = (Node::start(&table, "one"), Node::start(&table, "two"));
     let (at_one, at_two) = (one.client(), two.client());
-    // They know of each other after a beat of each.
+    // After a heartbeat of each, the nodes know each other.
     let known = async {
         let mut number = 0;
         loop {
@@ -216,7 +219,7 @@ async fn a_task_made_on_one_node_reaches_a_poller_that_waits_on_another_at_once(
     tokio::time::timeout(WAIT, known).await.expect("tasks reach the other node");
     while take(&at_two, Duration::from_secs(1)).await.is_some() {}
     let mut medians = Vec::new();
-    // A machine that is busy with something else is so for a moment: it is asked again.
+    // A busy machine is slow only for a moment, so the test measures several rounds.
     for round in 0..ROUNDS {
         let mut waits = Vec::new();
         for number in 0..20 {
@@ -230,24 +233,24 @@ async fn a_task_made_on_one_node_reaches_a_poller_that_waits_on_another_at_once(
             waits.push(taken.saturating_duration_since(answered));
         }
         waits.sort();
-        println!("from the answer to a start on one node to the task on the other: {waits:?}");
-        // Whoever looks at the table finds it after seconds.
+        println!("from the response to a start on one node to the task on the other: {waits:?}");
+        // Without a message, the other node would find it in the table after seconds.
         assert!(waits.iter().all(|wait| *wait < LOOKED_UP), "{waits:?}");
         medians.extend(waits.get(waits.len() / 2).copied());
         if medians.last() <= Some(&HANDOVER_MAX) {
             return;
         }
     }
-    panic!("it takes {medians:?} where {HANDOVER_MAX:?} are allowed");
+    panic!("it takes {medians:?}, at most {HANDOVER_MAX:?} are allowed");
 }
 
-/// What a task may take from one node to a poller at another, at the median. Source: docs/dynamodb.md, "Several nodes".
+/// Maximum of the median time for a task to reach a poller on another node. Source: docs/dynamodb.md, "Several nodes".
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
-/// How often that is tried.
+/// Maximum number of rounds.
 const ROUNDS: usize = 5;
 
-/// As long as it would take at least if the other node had to find it in the table.
+/// Minimum time if the other node had to find the task in the table.
 const LOOKED_UP: Duration = Duration::from_secs(5);
 
 async fn start(client: &Client, id: &str) {
@@ -260,7 +263,7 @@ async fn start(client: &Client, id: &str) {
     client.start(&start, None).await.unwrap();
 }
 
-/// Takes a turn and closes its run; the workflow id.
+/// Takes a turn, completes its run, and returns the workflow id.
 async fn take(client: &Client, wait: Duration) -> Option<String> {
     let task = client.poll_decider("deciders", &PollDecider::default(), wait).await.unwrap()?;
     let decisions = vec![SucceedWorkflow::default().into()];
@@ -280,7 +283,7 @@ async fn until_one_waits(client: &Client) {
 }
 
 #[test]
-fn a_table_that_cannot_be_used_ends_the_service_with_a_sentence() {
+fn an_unusable_table_ends_the_service_with_an_explanation() {
     let output =
         baton(&["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--table", "nobody"]).output().unwrap();
     let text = said(&output);

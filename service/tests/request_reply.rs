@@ -1,5 +1,4 @@
-//! The use cases of updates, over the public API alone: a service on a socket, deciders by the kit, callers by the client
-//!.
+//! Use cases of updates over the public API: a service on a socket, deciders with the kit, callers with the client.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -26,12 +25,12 @@ use simulation::stores::{fresh, many};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// The list of the deciders that are flows, and that of the others.
+/// Task list of the flows, and task list of the other deciders.
 const FLOWS: &str = "flows";
 const LIST: &str = "deciders";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Task T is open for dispatch until it is matched to somebody.
+/// A decider whose tasks can be matched once.
 struct Dispatch;
 
 #[derive(Default)]
@@ -69,7 +68,7 @@ impl Decider for Dispatch {
     }
 }
 
-/// Takes whatever it is given: it leaves it to the framework to keep out what is stale.
+/// A decider that accepts every update and relies on the framework's conditions.
 struct Anything;
 
 impl Decider for Anything {
@@ -86,7 +85,7 @@ impl Decider for Anything {
     }
 }
 
-/// A queue's messages: those that are sound are counted, the others are not even recorded.
+/// A flow that counts valid messages and rejects others, which are not recorded.
 async fn inbox(ctx: Context, (): ()) -> Result<u32, Failure> {
     let mut messages = ctx.updates::<String>("message").validate(|message| {
         if message.starts_with("corrupt") { Err(Rejection::of("corrupt", message)) } else { Ok(()) }
@@ -103,7 +102,7 @@ async fn inbox(ctx: Context, (): ()) -> Result<u32, Failure> {
     }
 }
 
-/// A page that needs an activity answers in the same call.
+/// A flow that completes each update with the result of an activity.
 async fn pages(ctx: Context, (): ()) -> Result<(), Failure> {
     let mut pages = ctx.updates::<String>("page");
     let address = pages.next().await?;
@@ -112,7 +111,7 @@ async fn pages(ctx: Context, (): ()) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Counts signals, and how often it is asked.
+/// A decider that counts signals, and counts its queries.
 struct Tally(Arc<AtomicU64>);
 
 impl Decider for Tally {
@@ -157,7 +156,7 @@ async fn service() -> Client {
     client
 }
 
-/// Starts a run, and answers how it is once its first turn is over.
+/// Starts a run and returns its tag after the first turn.
 async fn begun(client: &Client, workflow_type: &str, list: &str) -> String {
     let start = StartWorkflow {
         workflow_id: "w".to_owned(),
@@ -195,7 +194,7 @@ fn reason(answer: Result<UpdateResponse, Error>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_who_match_a_task_at_once_one_succeeds_and_no_match_succeeds_twice() {
+async fn of_fifty_concurrent_matches_of_a_task_one_succeeds() {
     let client = service().await;
     let tag = begun(&client, "dispatch", LIST).await;
     let wanted = |to: u32| Match { task: "T".to_owned(), to: format!("r{to}") };
@@ -208,12 +207,12 @@ async fn of_fifty_who_match_a_task_at_once_one_succeeds_and_no_match_succeeds_tw
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 49));
     assert!(lost.into_iter().all(|answer| reason(answer) == "taken"));
-    // The matcher sends the same match again: another one fails, the very same is the answer that was lost.
+    // A repeated match with the same id returns the first result; a match with another id is rejected.
     let again = Match { task: "U".to_owned(), to: "r1".to_owned() };
     let first = update(&client, "match", &again, Some("m-1".to_owned()), None).await.unwrap();
     assert_eq!(update(&client, "match", &again, Some("m-1".to_owned()), None).await.unwrap(), first);
     assert_eq!(reason(update(&client, "match", &again, Some("m-2".to_owned()), None).await), "taken");
-    // It fails because of any other change, too.
+    // With a condition, any other change makes it fail, too.
     let other = Match { task: "V".to_owned(), to: "r2".to_owned() };
     assert_eq!(reason(update(&client, "match", &other, None, Some(&tag)).await), "version-moved");
     let now = first.etag.unwrap();
@@ -221,7 +220,7 @@ async fn of_fifty_who_match_a_task_at_once_one_succeeds_and_no_match_succeeds_tw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_pages_of_one_version_one_is_taken_with_no_code_for_it() {
+async fn of_fifty_updates_on_one_version_one_succeeds() {
     let client = service().await;
     let tag = begun(&client, "anything", LIST).await;
     let mut sending = JoinSet::new();
@@ -233,14 +232,14 @@ async fn of_fifty_pages_of_one_version_one_is_taken_with_no_code_for_it() {
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 49));
     assert!(lost.into_iter().all(|answer| reason(answer) == "version-moved"));
-    // A signal makes a page stale as well as an update does.
+    // A signal changes the version, too.
     let tag = client.etag("w", None).await.unwrap();
     client.signal("w", "news", None, None).await.unwrap();
     assert_eq!(reason(update(&client, "match", &1, None, Some(&tag)).await), "version-moved");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_rejected_messages_leave_the_history_as_it_was() {
+async fn ten_thousand_rejected_messages_leave_no_events() {
     let client = service().await;
     let before = begun(&client, "inbox", FLOWS).await;
     let history = client.events("w", None).await.unwrap();
@@ -265,7 +264,7 @@ async fn ten_thousand_rejected_messages_leave_the_history_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_needs_an_activity_is_answered_in_the_same_call() {
+async fn an_update_that_needs_an_activity_completes_in_one_call() {
     let client = service().await;
     begun(&client, "pages", FLOWS).await;
     let answer = update(&client, "page", &"main street", Some("p".to_owned()), None).await.unwrap();
@@ -274,7 +273,7 @@ async fn a_page_that_needs_an_activity_is_answered_in_the_same_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_message_of_a_queue_starts_its_run_and_a_corrupt_one_is_rejected_all_the_same() {
+async fn the_first_message_starts_its_run_and_a_corrupt_one_fails() {
     let client = service().await;
     let start = StartWorkflow {
         workflow_id: "w".to_owned(),
@@ -294,17 +293,17 @@ async fn the_first_message_of_a_queue_starts_its_run_and_a_corrupt_one_is_reject
     let sound = send("sound", "2").await.unwrap().updated;
     assert_eq!((sound.started, sound.result.unwrap().read::<u32>().unwrap()), (false, 1));
     let last = send("last", "3").await.unwrap().updated;
-    // It has closed; what comes next starts another run, and what came before does not.
+    // The run has closed: a new message starts another run, and a repeated one does not.
     assert_eq!(send("last", "3").await.unwrap().updated, last);
     let next = send("sound", "4").await.unwrap().updated;
     assert!(next.started && next.run_id != last.run_id);
-    assert_eq!(next.result.unwrap().read::<u32>().unwrap(), 1, "judged and answered by its first turn");
+    assert_eq!(next.result.unwrap().read::<u32>().unwrap(), 1, "accepted and completed by its first turn");
     let events = client.events("w", None).await.unwrap();
     let turns = events.iter().filter(|event| matches!(event.kind, EventKind::DeciderCompleted(_))).count();
     assert_eq!(turns, 1);
 }
 
-/// What the service has written, and who waits for an answer.
+/// Value of a metric.
 async fn counted(client: &Client, name: &str) -> u64 {
     let metrics = client.metrics().await.unwrap();
     let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("baton_{name} ")));
@@ -312,7 +311,7 @@ async fn counted(client: &Client, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_a_change_and_no_write_while_they_wait() {
+async fn a_thousand_watchers_cost_one_query_per_change_and_no_write() {
     const WATCHERS: u64 = 1_000;
     let client = service().await;
     let asked = Arc::new(AtomicU64::new(0));
@@ -331,11 +330,11 @@ async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_a_change_and_no_wr
             tokio::task::yield_now().await;
         }
         let (evaluated, written) = (asked.load(Ordering::SeqCst), counted(&client, "store_commits_total").await);
-        // For as long as other things take that write nothing.
+        // Other reads, which write nothing either.
         for _ in 0..20 {
             client.describe("w", None).await.unwrap();
         }
-        assert_eq!(counted(&client, "store_commits_total").await, written, "idle watchers cost no write");
+        assert_eq!(counted(&client, "store_commits_total").await, written, "idle watchers cause no writes");
         client.signal("w", "more", None, None).await.unwrap();
         for watched in watching.join_all().await {
             let Watched::Changed(answer) = watched.unwrap() else { panic!("it has changed") };

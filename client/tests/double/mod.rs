@@ -168,8 +168,8 @@ impl Asked {
     }
 
     /// Waits until the client closes the connection.
-    pub async fn until_let_go(mut self) {
-        assert!(self.stream.read_u8().await.is_err(), "nothing more is said");
+    pub async fn until_closed(mut self) {
+        assert!(self.stream.read_u8().await.is_err(), "the client sends nothing more");
     }
 
     /// Breaks the connection in the middle of the response.

@@ -114,7 +114,7 @@ fn payloads_are_imported_byte_for_byte() {
         let imported = ImportedRun::from_json(respaced.iter().map(String::as_str), now()).unwrap();
         assert!(imported.has_events_at(0, &events), "{text}");
         assert!(imported.has_events_at(2, &events[2..3]) && !imported.has_events_at(1, &events[2..3]), "{text}");
-        assert!(!imported.has_events_at(1, &events), "more than there are");
+        assert!(!imported.has_events_at(1, &events), "the run has fewer events");
     }
 }
 

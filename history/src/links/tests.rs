@@ -41,7 +41,11 @@ fn delivery_rounds_back_off_until_a_new_effect() {
     let first = limits::EFFECT_WAIT_FIRST;
     assert_eq!(outbox.next_at(), Some(at(0).plus(first)));
     assert!(outbox.start_round(Timestamp::from_millis(first.as_millis() - 1)));
-    assert_eq!((outbox.next_at(), outbox.round()), (Some(at(0).plus(first)), 1), "another round, but no wait is over");
+    assert_eq!(
+        (outbox.next_at(), outbox.round()),
+        (Some(at(0).plus(first)), 1),
+        "another round, but no wait has ended"
+    );
     let mut waits = Vec::new();
     for _ in 0..6 {
         let now = outbox.next_at().unwrap();
@@ -56,7 +60,7 @@ fn delivery_rounds_back_off_until_a_new_effect() {
     assert_eq!(outbox.next_at(), Some(now.plus(first)), "restarted");
     outbox.remove(None, 5, EffectKind::Signal);
     outbox.remove(None, 9, EffectKind::Signal);
-    assert!(!outbox.start_round(now), "nothing is owed");
+    assert!(!outbox.start_round(now), "no effect is pending");
     assert_eq!((outbox.next_at(), outbox), (None, Outbox::default()));
 }
 

@@ -24,19 +24,19 @@ const PARENT_WAIT: Duration = Duration::from_secs(3_600);
 /// Wait of one request for the result, after which the progress is printed.
 const RESULT_WAIT: Duration = Duration::from_secs(5);
 
-/// Measure: one parent starts children, all at once, and each of them activities, all at once
+/// Measure: one parent that starts children, all at once, each of which schedules its activities all at once
 #[derive(Debug, Args)]
 pub(super) struct Children {
-    /// How many children, at most 1,000
+    /// Number of children, at most 1,000
     #[arg(long = "children", default_value_t = 50)]
     count: usize,
     /// Activities of each child, at most 1,000
     #[arg(long, default_value_t = 10)]
     activities: usize,
-    /// Turns and activities at the same time
+    /// Maximum number of concurrent turns and of concurrent activities
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
-    /// Where the service keeps everything; a fresh temporary directory unless given
+    /// Data directory of the service; a new temporary directory by default
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[arg(long, hide = true, value_name = "URL")]
@@ -152,13 +152,13 @@ impl Children {
                     progress.at(|| format!("{commits} commits, {events} events"));
                 }
                 Status::Success => {
-                    progress.end("the parent has ended");
+                    progress.end("the parent has closed");
                     return Ok(());
                 }
-                status => return Err(other(format!("the parent ended as {status}"))),
+                status => return Err(other(format!("the parent closed as {status}"))),
             }
         }
-        Err(other("the parent did not end".to_owned()))
+        Err(other("the parent did not close".to_owned()))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]

@@ -1,5 +1,5 @@
-//! `baton-bench drill`: real nodes over one table under load. Nodes are killed and paused, and connections to the
-//! table are stalled, throttled and cut. Then everything that was acknowledged is looked up in the table.
+//! `baton-bench drill`: real nodes over one table under load. Nodes are killed and paused, and connections to the table
+//! are delayed, throttled and cut. Then every acknowledged change must be in the table.
 
 mod balancer;
 mod checks;
@@ -37,34 +37,34 @@ const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)]
 /// Maximum time for the last workflows after the end of all failures.
 const REST_WAIT: Duration = Duration::from_secs(60);
 
-/// Drill: nodes over one table, killed, paused and cut off under load; then every acknowledged thing is looked for
+/// Drill: nodes over one table, killed, paused and cut off under load; then checks every acknowledged change
 ///
-/// Makes a table, starts nodes of its own on it, and puts a proxy that makes trouble before the database and a
-/// balancer before the nodes. For DynamoDB Local and its like only: requests to AWS are signed for AWS's address.
-/// Exit code 1 when a check fails.
+/// Creates a table, starts nodes on it, and puts a proxy that injects failures before the database and a load balancer
+/// before the nodes. Works only with DynamoDB Local and similar databases, because requests to AWS are signed for AWS's
+/// address. The exit code is 1 if a check fails.
 #[derive(Debug, Args)]
 pub(super) struct Drill {
     #[command(flatten)]
     place: Place,
-    /// How long the troubles last, in seconds
+    /// Duration of the failures in seconds
     #[arg(long, default_value_t = 40)]
     seconds: u64,
-    /// Nodes
+    /// Number of nodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=16))]
     nodes: u64,
-    /// Workflows at the same time
+    /// Maximum number of concurrent workflows
     #[arg(long, default_value_t = 16)]
     concurrency: usize,
-    /// Seconds between the end of one node's absence and the next node's death
+    /// Seconds between the return of one node and the end of the next
     #[arg(long, default_value_t = 2.0)]
     kill_every: f64,
-    /// What the nodes log, as for `baton serve`
+    /// Log level of the nodes, as for `baton serve`
     #[arg(long, default_value = "error")]
     log: String,
-    /// Fixes the order of troubles; random unless given, and printed
+    /// Seed for the order of failures; random by default, and printed
     #[arg(long)]
     seed: Option<u64>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

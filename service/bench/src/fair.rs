@@ -1,4 +1,4 @@
-//! `baton-bench fair`: by how much a domain at full load slows down another one.
+//! `baton-bench fair`: by how much a domain under full load slows down another.
 
 mod within;
 
@@ -37,25 +37,25 @@ const WARM: Duration = Duration::from_secs(2);
 /// Niceness of the loud clients' process, because it shares processors with the service.
 const NICE: i32 = 10;
 
-/// Measure: a quiet domain alone, and beside one at full load, in turns
+/// Measure: a quiet domain alone and next to a domain under full load, alternating
 #[derive(Debug, Args)]
 pub(super) struct Fair {
-    /// Clients of the quiet domain
+    /// Number of clients of the quiet domain
     #[arg(long, default_value_t = 4)]
     quiet: usize,
-    /// Requests of each of them, a second
+    /// Requests per second of each of these clients
     #[arg(long, default_value_t = 25)]
     rate: u64,
-    /// Clients of the loud domain, each with one request after the other
+    /// Number of clients of the loud domain, each with one request at a time
     #[arg(long, default_value_t = 64)]
     loud: usize,
-    /// How often each is measured
+    /// Number of rounds
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Seconds of each measurement
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Be the loud domain's clients
+    /// Run the clients of the loud domain
     #[arg(long, hide = true, value_name = "URL")]
     loud_of: Option<String>,
 }
@@ -97,7 +97,7 @@ impl Fair {
         log.skip().await?;
         let count = self.measure(&all, "alone", &mut alone.clients).await?;
         log.read(QUIET, count, &mut alone.within).await?;
-        eprintln!("round {round} of {}: beside {} clients at full load", self.rounds, self.loud);
+        eprintln!("round {round} of {}: next to {} clients under full load", self.rounds, self.loud);
         let clients = self.loud.to_string();
         let loud_of = Process::start(&["fair", "--loud-of", &service.url, "--loud", &clients])?;
         tokio::time::sleep(WARM).await;
@@ -123,7 +123,7 @@ impl Fair {
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
                 let mut latencies = histogram();
                 for request in 0..count {
-                    // The latency begins when the request was due, so that it includes a delay by the previous
+                    // The latency begins when the request is due, so it includes a delay caused by the previous
                     // request.
                     let due = ticks.tick().await;
                     client.start(&start(format!("{name}-{request}")), None).await?;
@@ -142,7 +142,7 @@ impl Fair {
     async fn be_loud(&self, url: &str) -> Result<(), Failed> {
         // In production the clients would have separate processors.
         let niced = rustix::process::nice(NICE);
-        niced.map_err(|error| other(format!("the process of the loud clients cannot be made nicer: {error}")))?;
+        niced.map_err(|error| other(format!("the process of the loud clients cannot lower its priority: {error}")))?;
         let next = Arc::new(AtomicU64::new(0));
         let mut clients = JoinSet::new();
         for _ in 0..self.loud.max(1) {
@@ -169,12 +169,15 @@ impl Fair {
         let ms = |latencies: &Histogram<u64>, quantile| latencies.value_at_quantile(quantile) as f64 / 1_000.0;
         let seconds = (u64::from(self.rounds.max(1)) * self.seconds.max(1)) as f64;
         let rate = self.rate.max(1) * self.quiet.max(1) as u64;
-        println!("quiet domain: {rate} starts a second of {} clients; loud domain: {} clients", self.quiet, self.loud);
-        println!("  {:>10.0}  starts a second of the loud domain", loud as f64 / seconds);
+        println!(
+            "quiet domain: {rate} starts per second of {} clients; loud domain: {} clients",
+            self.quiet, self.loud
+        );
+        println!("  {:>10.0}  starts per second of the loud domain", loud as f64 / seconds);
         for (who, alone, beside) in [
-            ("for its clients, from when a request was due until its answer is read", &alone.clients, &beside.clients),
+            ("for its clients, from when a request is due until its response is read", &alone.clients, &beside.clients),
             (
-                "in the service, from the head of a request until its answer is given to the connection",
+                "in the service, from the head of a request until its response is passed to the connection",
                 &alone.within,
                 &beside.within,
             ),
@@ -186,7 +189,9 @@ impl Fair {
             }
             let ratio = ms(beside, QUANTILE) / ms(alone, QUANTILE).max(f64::MIN_POSITIVE);
             let is_met = if ratio <= RATIO_MAX { "met" } else { "missed" };
-            println!("  {ratio:>10.2}  p99 beside by p99 alone; the goal, {RATIO_MAX:.2} at most, is {is_met}");
+            println!(
+                "  {ratio:>10.2}  p99 under load divided by p99 alone; the goal, at most {RATIO_MAX:.2}, is {is_met}"
+            );
         }
     }
 }

@@ -20,21 +20,21 @@ use crate::service::{Process, Scratch, count, cpu_seconds, histogram, micros_eac
 /// 100 bytes.
 const BODY_BYTES: usize = 300;
 
-/// Measure: an empty server that does only a workflow's durable round trips, and Baton, in turns
+/// Measure: Baton and an empty server that does only the durable round trips of a workflow, alternating
 ///
-/// A workflow of n activities, one after the other, is 3 + 4 × n round trips when each task is polled for and
-/// answered by itself: the start, n + 1 turns, n activities. Here n is 3, so that there are 15. The empty server
-/// takes each as a POST over the HTTP stack that the service has, and answers when what came is in a log that has
-/// been synced, once for all who wait.
+/// A workflow of n sequential activities takes 3 + 4 × n round trips if each task is polled and completed separately:
+/// the start, and a poll and an answer for each of n + 1 turns and n activities. Here n is 3, which makes 15. The empty
+/// server takes each as a POST over the service's HTTP stack, and responds when the body is in a synced log. One sync
+/// serves all waiting requests.
 #[derive(Debug, Args)]
 pub(crate) struct Floor {
-    /// How many workflows, in each round
+    /// Number of workflows in each round
     #[arg(long, default_value_t = 5_000)]
     workflows: u64,
-    /// How many at the same time
+    /// Maximum number of concurrent workflows
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
-    /// How often each has its turn
+    /// Number of rounds
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     #[arg(long, hide = true, value_name = "DIR")]
@@ -51,8 +51,8 @@ impl Floor {
                 .await
                 .map_err(|error| other(error.to_string()))?;
         }
-        println!("{} workflows of three activities, {} at a time", self.workflows, self.concurrency);
-        println!("  round  what    workflows/s   p50 ms   p99 ms  processor µs a workflow, server · all");
+        println!("{} workflows of three activities, {} concurrently", self.workflows, self.concurrency);
+        println!("  round  what    workflows/s   p50 ms   p99 ms  processor µs per workflow, server · all");
         let (mut floors, mut batons) = (Vec::new(), Vec::new());
         for round in 1..=self.rounds.max(1) {
             let floor = self.floor().await?;
@@ -65,7 +65,7 @@ impl Floor {
         }
         let ratio = |of: fn(&Figures) -> f64| median(&batons, of) / median(&floors, of);
         println!(
-            "  Baton does {:.2} times as many workflows a second as the floor, with {:.2} times its p50 (medians)",
+            "  Baton completes {:.2} times as many workflows per second as the floor, with {:.2} times its p50 (medians)",
             ratio(|figures| figures.per_second),
             ratio(|figures| figures.p50)
         );

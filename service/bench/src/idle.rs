@@ -25,19 +25,19 @@ const BEGIN_AT_ONCE: usize = 256;
 /// Minimum number of polls that begin per second.
 const BEGIN_PER_SECOND: u64 = 500;
 
-/// Measure: what polls cost that wait for nothing
+/// Measure: the cost of waiting polls without tasks
 #[derive(Debug, Args)]
 pub(crate) struct Idle {
-    /// How many polls, each on a connection of its own
+    /// Number of polls, each on a separate connection
     #[arg(long, default_value_t = 10_000)]
     polls: u64,
-    /// On how many task lists
+    /// Number of task lists
     #[arg(long, default_value_t = 100)]
     lists: u64,
-    /// For how long to look, in seconds
+    /// Duration of the measurement in seconds
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// Have them be polls over SWF's wire
+    /// Poll over the SWF protocol
     #[arg(long)]
     swf: bool,
 }
@@ -68,16 +68,11 @@ impl Idle {
         let began = Instant::now();
         tokio::time::sleep(Duration::from_secs(self.seconds.max(1))).await;
         let spent = service.process.cpu_seconds().unwrap_or_default() - before;
-        println!(
-            "{} polls wait on {} lists, {:.1} s after the first came:",
-            self.polls,
-            self.lists,
-            begun.as_secs_f64()
-        );
+        println!("{} polls wait on {} lists, {:.1} s after the first:", self.polls, self.lists, begun.as_secs_f64());
         println!("  {:>10.2}  % of a core", 100.0 * spent / began.elapsed().as_secs_f64());
         let full = service.process.memory().unwrap_or_default();
-        println!("  {:>10.0}  MiB of memory in the service ({:.0} before the polls came)", mib(full), mib(empty));
-        println!("  {:>10}  bytes a poll", full.saturating_sub(empty) / self.polls.max(1));
+        println!("  {:>10.0}  MiB of memory in the service ({:.0} before the polls)", mib(full), mib(empty));
+        println!("  {:>10}  bytes per poll", full.saturating_sub(empty) / self.polls.max(1));
         polls.abort_all();
         service.process.stop().await;
         Ok(())

@@ -41,33 +41,32 @@ enum Role {
 /// The standard load.
 #[derive(Debug, Args)]
 pub(super) struct Load {
-    /// How many workflows
+    /// Number of workflows
     #[arg(long, default_value_t = 10_000)]
     workflows: u64,
-    /// How many at the same time
+    /// Maximum number of concurrent workflows
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
-    /// How many tasks the decider and the runner do at the same time, each; as many as there are workflows at once
-    /// unless given
+    /// Maximum number of concurrent tasks of the decider and of the runner; by default that of concurrent workflows
     #[arg(long)]
     slots: Option<usize>,
-    /// Give the decider and the runner a runtime of several threads each, as `#[tokio::main]` does
+    /// Run the decider and the runner on several threads each, like `#[tokio::main]`
     #[arg(long)]
     several_threads: bool,
-    /// Activities of each workflow, one after the other
+    /// Sequential activities of each workflow
     #[arg(long, default_value_t = 3)]
     activities: usize,
     /// Bytes of each input and result
     #[arg(long, default_value_t = 100)]
     payload: usize,
-    /// A running service to put under load, or several over one store, with commas between; without it one is started
-    /// on a data directory of its own
+    /// URL of a running service, or of several over one store, separated by commas; by default a service is started on
+    /// a separate data directory
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     url: Vec<String>,
-    /// Where the service that is started keeps everything; a fresh temporary directory unless given
+    /// Data directory of the started service; a new temporary directory by default
     #[arg(long, value_name = "DIR", conflicts_with = "url")]
     data_dir: Option<PathBuf>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[arg(long, hide = true)]
@@ -224,7 +223,7 @@ impl Load {
                     let key = has_keys.then_some(workflow_id.as_str());
                     let result = client.execute(&start, key, WORKFLOW_WAIT).await?;
                     if result.status != Status::Success {
-                        return Err(other(format!("{workflow_id} ended as {}", result.status)));
+                        return Err(other(format!("{workflow_id} closed as {}", result.status)));
                     }
                     latencies.saturating_record(micros_since(began));
                 }
@@ -362,32 +361,32 @@ impl Report {
             return Ok(());
         }
         println!(
-            "{} workflows of {} activities, {} at a time, payloads of {} bytes: {:.1} s",
+            "{} workflows of {} activities, {} concurrently, payloads of {} bytes: {:.1} s",
             self.workflows, self.activities, self.concurrency, self.payload_bytes, self.seconds
         );
         println!("  {:>10.0}  workflows/s", self.workflows_per_second);
         println!("  {:>10.0}  commits/s ({:.1} a workflow)", self.commits_per_second, self.commits_per_workflow);
-        println!("  {:>10.2}  % of commits lost a race and were tried again", self.conflicts_per_commit * 100.0);
-        println!("  {:>10.1}  events a workflow", self.events_per_workflow);
-        println!("  {:>10.1}  tasks matched at once, a workflow", self.matched_at_once_per_workflow);
-        println!("  {:>10.2}  syncs a workflow", self.syncs_per_workflow);
+        println!("  {:>10.2}  % of commits were retried after a conflict", self.conflicts_per_commit * 100.0);
+        println!("  {:>10.1}  events per workflow", self.events_per_workflow);
+        println!("  {:>10.1}  sync matches per workflow", self.matched_at_once_per_workflow);
+        println!("  {:>10.2}  syncs per workflow", self.syncs_per_workflow);
         println!("  {:>10.2}  ms start to close, p50", self.start_to_close_ms_p50);
         println!("  {:>10.2}  ms start to close, p99", self.start_to_close_ms_p99);
         if let (Some(service), Some(all)) = (self.service_micros_per_workflow, self.micros_per_workflow) {
-            println!("  {service:>10.0}  µs of processor time of the service, a workflow");
-            println!("  {all:>10.0}  µs of processor time of all four processes, a workflow");
+            println!("  {service:>10.0}  µs of processor time of the service per workflow");
+            println!("  {all:>10.0}  µs of processor time of all four processes per workflow");
         }
         println!("  {:>10}  ms schedule to start, p50", waits.value_at_quantile(0.5));
         println!("  {:>10}  ms schedule to start, p99", waits.value_at_quantile(0.99));
-        println!("  {:>10.0}  bytes written a workflow", self.bytes_written_per_workflow);
-        println!("  {:>10.0}  bytes on disk a workflow", self.bytes_on_disk_per_workflow);
+        println!("  {:>10.0}  bytes written per workflow", self.bytes_written_per_workflow);
+        println!("  {:>10.0}  bytes on disk per workflow", self.bytes_on_disk_per_workflow);
         if let Some(memory) = self.service_memory_mib {
             println!("  {memory:>10.0}  MiB of memory in the service");
         }
         if let Some(units) = &self.units {
-            println!("  {:>10.2}  write units a workflow", units.write_units_per_workflow);
-            println!("  {:>10.2}  read units a workflow", units.read_units_per_workflow);
-            println!("  {:>10.2}  dollars a million workflows, on demand", units.dollars_per_million_workflows);
+            println!("  {:>10.2}  write units per workflow", units.write_units_per_workflow);
+            println!("  {:>10.2}  read units per workflow", units.read_units_per_workflow);
+            println!("  {:>10.2}  dollars per million workflows, on demand", units.dollars_per_million_workflows);
         }
         Ok(())
     }

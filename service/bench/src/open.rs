@@ -23,16 +23,16 @@ const TIMER: history::Duration = history::Duration::from_secs(30 * 24 * 3_600);
 /// Maximum time without any progress of turns.
 const TURNS_WAIT: Duration = Duration::from_secs(60);
 
-/// Measure: opens many runs with a 30-day timer each, kills the service and starts it again
+/// Measure: opens many runs with a 30-day timer each, then kills and restarts the service
 #[derive(Debug, Args)]
 pub(crate) struct Open {
-    /// How many runs
+    /// Number of runs
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
-    /// Starts at the same time
+    /// Maximum number of concurrent starts
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
-    /// Where the service keeps everything; a fresh temporary directory unless given
+    /// Data directory of the service; a new temporary directory by default
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[arg(long, hide = true, value_name = "URL")]
@@ -70,12 +70,12 @@ impl Open {
         report("all runs open", &service);
         #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
         let rate = self.runs as f64 / seconds;
-        println!("  {rate:>10.0}  runs/s were opened, {seconds:.0} s in all");
+        println!("  {rate:>10.0}  runs/s were opened, in {seconds:.0} s");
         decider.stop().await;
         service.process.stop().await;
         // The log of the killed service is read once, and merged in the background.
         let service = Service::start(&scratch).await?;
-        report("killed and started again", &service);
+        report("killed and restarted", &service);
         let last = format!("open-{}", self.runs.saturating_sub(1));
         let client = client(&service.url)?;
         let began = Instant::now();
@@ -85,7 +85,7 @@ impl Open {
             return Err(other(format!("{last} has {} timers", described.open_timers.len())));
         }
         let on_disk = Counters::read(std::slice::from_ref(&client)).await?.on_disk;
-        println!("  {:>10}  bytes on disk a run", on_disk / self.runs.max(1));
+        println!("  {:>10}  bytes on disk per run", on_disk / self.runs.max(1));
         let rested = service.process.memory_at_rest().await.unwrap_or_default();
         println!("  {:>10.0}  MiB of memory in the service at rest", mib(rested));
         service.process.stop().await;
@@ -132,7 +132,7 @@ impl Open {
             if now > events {
                 deadline = Instant::now() + TURNS_WAIT;
             } else if Instant::now() > deadline {
-                return Err(other("some turns were not decided".to_owned()));
+                return Err(other("some turns were not completed".to_owned()));
             }
             events = now;
         }

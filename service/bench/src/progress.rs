@@ -1,4 +1,4 @@
-//! Progress of a load: continuously on a terminal, otherwise a line from time to time.
+//! Progress of a load: updated in place on a terminal, otherwise a line from time to time.
 
 use std::io::IsTerminal as _;
 use std::sync::Mutex;

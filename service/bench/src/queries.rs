@@ -22,16 +22,16 @@ const WORKFLOW: &str = "asked";
 /// Maximum time of a query, and the wait of a watcher.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Measure: signal and query, and updates, against one turn; queries of an idle run, and watchers that wait
+/// Measure: signal with query, and updates, compared with one turn; queries of an idle run, and waiting watchers
 #[derive(Debug, Args)]
 pub(crate) struct Queries {
-    /// How many of each kind
+    /// Number of requests of each kind
     #[arg(long, default_value_t = 1_000)]
     rounds: u64,
-    /// How many watchers of one run, each on a connection of its own
+    /// Number of watchers of one run, each on a separate connection
     #[arg(long, default_value_t = 1_000)]
     watchers: u64,
-    /// For how long to look at the watchers, in seconds
+    /// Seconds for which the watchers wait
     #[arg(long, default_value_t = 20)]
     seconds: u64,
 }
@@ -99,7 +99,7 @@ impl Queries {
                     rejected.saturating_record(micros_since(began));
                 }
                 Err(error) => return Err(Failed::from(error)),
-                Ok(_) => return Err(other("an update that is to be rejected was accepted".to_owned())),
+                Ok(_) => return Err(other("an update that should be rejected was accepted".to_owned())),
             }
         }
         let before = Counters::read(std::slice::from_ref(&client)).await?;
@@ -112,7 +112,7 @@ impl Queries {
         print("turn", &turns);
         print("signal, query", &told);
         print("update", &updated);
-        print("update that is rejected", &rejected);
+        print("rejected update", &rejected);
         print("idle query", &idle);
         println!("{written:>10}  bytes written by idle queries");
         self.watch(&service, &client).await?;
@@ -146,7 +146,7 @@ impl Queries {
         while let Some(watched) = watchers.join_next().await {
             watched.map_err(|error| other(error.to_string()))??;
         }
-        println!("{:>10.2}  ms from a signal until all of them know", began.elapsed().as_secs_f64() * 1_000.0);
+        println!("{:>10.2}  ms from a signal until all watchers have it", began.elapsed().as_secs_f64() * 1_000.0);
         Ok(())
     }
 }

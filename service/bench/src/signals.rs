@@ -23,22 +23,22 @@ const WORKFLOW: &str = "signaled";
 /// Events per page of the history.
 const PAGE: usize = 1_000;
 
-/// Measure: signals a second to one run, which many clients send at the same time
+/// Measure: signals per second to one run, from many concurrent clients
 ///
-/// Each client sends its next signal when the last one is acknowledged. In the end the run's history must have every
-/// one of them, once.
+/// Each client sends its next signal after the last one is acknowledged. At the end, the run's history must have every
+/// signal exactly once.
 #[derive(Debug, Args)]
 pub(crate) struct Signals {
-    /// How many signals, in each round
+    /// Number of signals in each round
     #[arg(long = "signals", default_value_t = 100_000)]
     total: u64,
-    /// How many clients at the same time
+    /// Number of concurrent clients
     #[arg(long, default_value_t = 256)]
     clients: u64,
-    /// How often that is done
+    /// Number of rounds
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// A service that runs already, such as one over DynamoDB; otherwise one is started
+    /// URL of a running service, for example over DynamoDB; by default one is started
     #[arg(long)]
     url: Option<String>,
 }
@@ -52,8 +52,8 @@ impl Signals {
         };
         let url = self.url.as_deref().or(service.as_ref().map(|service| service.url.as_str()));
         let client = client(url.unwrap_or_default())?;
-        println!("{} signals to one run, {} clients at a time", self.total, self.clients);
-        println!("  round   signals/s   p50 ms   p99 ms   signals a commit   processor µs a signal, service · both");
+        println!("{} signals to one run from {} concurrent clients", self.total, self.clients);
+        println!("  round   signals/s   p50 ms   p99 ms   signals/commit   processor µs per signal, service · both");
         for round in 1..=self.rounds.max(1) {
             let workflow = format!("{WORKFLOW}-{}-{round}", std::process::id());
             let start = StartWorkflow {
@@ -132,7 +132,7 @@ impl Signals {
                     let number = signal.input.as_ref().and_then(|input| input.read::<u64>().ok());
                     let number = number.ok_or_else(|| other(format!("event {} has another input", event.id)))?;
                     if !seen.insert(number) {
-                        return Err(other(format!("signal {number} is there twice")));
+                        return Err(other(format!("signal {number} is in the history twice")));
                     }
                 }
             }

@@ -19,23 +19,22 @@ const POLL_WAIT: Duration = Duration::from_secs(60);
 /// Number of events from one turn's DeciderStarted to the next: those of a turn and an activity.
 const EVENTS_PER_STEP: u64 = 6;
 
-/// Measure: what SWF's wire costs beside REST
+/// Measure: the cost of the SWF protocol compared with REST
 #[derive(Debug, Args)]
 pub(crate) struct Swf {
-    /// How many workflows, on each wire in each round
+    /// Number of workflows for each protocol in each round
     #[arg(long, default_value_t = 5_000)]
     workflows: u64,
-    /// How many at the same time; also how many deciders and runners poll
+    /// Maximum number of concurrent workflows, and number of polling deciders and runners
     #[arg(long, default_value_t = 32)]
     concurrency: usize,
-    /// Activities of each workflow, one after the other
+    /// Sequential activities of each workflow
     #[arg(long, default_value_t = 3)]
     activities: u64,
-    /// How often each wire has its turn
+    /// Number of rounds of each protocol
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// Have SWF's deciders take the whole history with each turn, as they do unless they say otherwise, rather than
-    /// the window
+    /// Let SWF's deciders take the whole history with each turn, which is their default, instead of the window
     #[arg(long)]
     whole_history: bool,
 }
@@ -231,11 +230,14 @@ impl Swf {
         }
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let count = self.workflows as f64 * f64::from(self.rounds.max(1));
-        println!("{count} workflows of {} activities on each wire, {} at a time:", self.activities, self.concurrency);
+        println!(
+            "{count} workflows of {} activities over each protocol, {} concurrently:",
+            self.activities, self.concurrency
+        );
         for (name, figures) in ["REST", "SWF"].into_iter().zip(all) {
             let (rate, micros) = (count / figures.seconds, 1e6 * figures.cpu_seconds / count);
             println!(
-                "  {name:>5}  {rate:>8.0} workflows/s  {micros:>8.0} µs of the service's processor time a workflow"
+                "  {name:>5}  {rate:>8.0} workflows/s  {micros:>8.0} µs of the service's processor time per workflow"
             );
         }
         service.process.stop().await;

@@ -7,10 +7,10 @@ use store_dynamodb::{Dynamo, Options};
 /// Place of a drill's table. Credentials come from the usual sources of AWS tools.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
-    /// The table's region; otherwise that of `AWS_REGION`, of the profile, or of this machine
+    /// Region of the table; by default that of `AWS_REGION`, of the profile, or of this machine
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// Where the database is: DynamoDB Local, or an Alternator
+    /// URL of the database: DynamoDB Local, or an Alternator
     #[arg(long, env = "BATON_ENDPOINT_URL", value_name = "URL")]
     pub(crate) endpoint_url: String,
 }
@@ -34,7 +34,7 @@ impl Place {
         }
         let config = loader.load().await;
         if config.region().is_none() {
-            return Err("no region: give --region, AWS_REGION, or a profile that has one".to_owned());
+            return Err("no region: give --region, AWS_REGION, or a profile with one".to_owned());
         }
         let config = aws_sdk_dynamodb::config::Builder::from(&config).build();
         Ok(Dynamo::new(&config, self.endpoint_url.clone(), Options::new(table)))

@@ -29,13 +29,13 @@ const LOOKS_BACK: u64 = 20;
 /// Time without writes after which the store is idle.
 const SETTLED_FOR: Duration = Duration::from_secs(2);
 
-/// Measure: what one turn costs at several lengths of its run's history
+/// Measure: the cost of one turn for several lengths of its run's history
 #[derive(Debug, Args)]
 pub(crate) struct Turns {
     /// Lengths of the history, in events
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 1_000_000])]
     events: Vec<u64>,
-    /// Turns measured at each length
+    /// Number of turns measured at each length
     #[arg(long, default_value_t = 500)]
     turns: u64,
 }
@@ -154,7 +154,7 @@ async fn looks_back(client: &Client) -> Result<f64, Failed> {
 async fn poll(client: &Client) -> Result<DeciderTask, Failed> {
     let poll = PollDecider::default();
     let polled = client.poll_decider(LIST, &poll, Duration::from_secs(10)).await?;
-    polled.ok_or_else(|| other("no turn came".to_owned()))
+    polled.ok_or_else(|| other("no turn arrived".to_owned()))
 }
 
 async fn complete(client: &Client, task: DeciderTask, decisions: Vec<Decision>) -> Result<(), Failed> {

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn without_the_service_beside_it_it_says_how_to_build_one() {
+fn without_the_service_it_explains_how_to_build_it() {
     let dir = tempfile::tempdir().unwrap();
     let alone = dir.path().join("baton-bench");
     std::fs::copy(env!("CARGO_BIN_EXE_baton-bench"), &alone).unwrap();

@@ -1,5 +1,4 @@
-//! Runs that affect each other, over the memory store: the events in both histories, the number of commits, and the
-//! order of waiting.
+//! Runs that affect each other: the events in both histories, the number of commits, and the order.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -21,7 +20,7 @@ use uuid::Uuid;
 
 const DOMAIN: &str = "default";
 
-/// A clock that stands still, so that nothing happens because it is due.
+/// A clock that does not advance, so that nothing happens because it is due.
 struct Still;
 
 #[async_trait]
@@ -56,10 +55,10 @@ impl Service {
 
     async fn turn(&self, id: &str) -> Delivery<DeciderTask> {
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-        self.engine.tasks().poll_decider(DOMAIN, id, poll).await.unwrap().expect("a turn comes")
+        self.engine.tasks().poll_decider(DOMAIN, id, poll).await.unwrap().expect("a turn")
     }
 
-    /// Takes the next turn of a run and completes it. Returns the names of its new events.
+    /// Completes the next turn of a run. Returns the types of its new events.
     async fn decide(&self, id: &str, decisions: Vec<Decision>) -> Vec<&'static str> {
         let turn = self.turn(id).await;
         let seen = turn.task().events.iter().map(|event| event.kind.name()).collect();
@@ -104,7 +103,7 @@ async fn a_signal_to_another_run_is_in_both_histories() {
     let target = service.start("target").await;
     let before = service.store.stats().commits;
     service.decide("source", vec![signal("target", "go")]).await;
-    // The turn's start and end, the signal, and its delivery.
+    // Start and end of the turn, the signal, and its delivery.
     let window = service.decide("source", vec![succeed()]).await;
     let expected = [
         "DeciderStarted",
@@ -115,7 +114,7 @@ async fn a_signal_to_another_run_is_in_both_histories() {
         "DeciderStarted",
     ];
     assert_eq!(window, expected);
-    // Turn taken, turn completed, signal, delivery together with the second turn for a waiting poll, end.
+    // Commits: turn started, turn completed, signal, delivery with the second turn for a waiting poll, close.
     assert_eq!(service.store.stats().commits, before + 5, "two of them for the effect");
     let delivered = service.events("source").await.swap_remove(5);
     assert!(matches!(delivered.kind, EventKind::ExternalSignalDelivered(it) if it.run_id == target));
@@ -210,7 +209,11 @@ async fn a_closed_run_delivers_its_effects_despite_a_successor() {
         tokio::task::yield_now().await;
     }
     assert_eq!(service.names("target").await.iter().filter(|name| **name == "Signal").count(), 1);
-    assert_eq!(service.names("source").await, ["WorkflowStarted", "DeciderScheduled"], "not its own to tell of");
+    assert_eq!(
+        service.names("source").await,
+        ["WorkflowStarted", "DeciderScheduled"],
+        "the successor does not record the delivery"
+    );
     let closed = RunRef { run_id: Some(first), ..at("source") };
     let events = service.engine.views().history(&closed, &EventRange::default()).await.unwrap().events;
     assert_eq!(events.last().unwrap().kind.name(), "WorkflowSuccess");
@@ -228,7 +231,7 @@ async fn a_parent_that_continues_as_new_is_closed_for_its_children() {
     while !service.names("ended").await.contains(&"WorkflowTerminated") {
         tokio::task::yield_now().await;
     }
-    // The parent in the other run's start does not change, but it is not notified of the close.
+    // The left child keeps its parent, but the parent gets no event of the child's close.
     let parent = service.engine.views().describe(&at("left")).await.unwrap().run.started.parent.clone().unwrap();
     assert_eq!(parent.run_id, first);
     service.engine.commands().tell(&at("left"), signal_command("go")).await.unwrap();
@@ -266,7 +269,7 @@ fn child(id: &str, policy: ChildPolicy) -> Decision {
 }
 
 #[tokio::test]
-async fn a_child_starts_and_tells_its_parent_how_it_closed() {
+async fn a_child_starts_and_its_parent_gets_its_close() {
     let service = Service::open().await;
     let parent = service.start("parent").await;
     service.decide("parent", vec![child("child", ChildPolicy::Terminate)]).await;
@@ -292,7 +295,7 @@ async fn a_child_starts_and_tells_its_parent_how_it_closed() {
     told("ChildSuccess").await;
     let names = service.names("parent").await;
     let position = |name: &str| names.iter().rposition(|found| *found == name);
-    assert!(position("Signal") < position("ChildSuccess"), "what it said before it closed comes before: {names:?}");
+    assert!(position("Signal") < position("ChildSuccess"), "the signal before the close comes first: {names:?}");
     service.decide("parent", vec![]).await;
     let success = service.events("parent").await.into_iter().find_map(|event| match event.kind {
         EventKind::ChildSuccess(it) => Some(it),
@@ -308,7 +311,7 @@ async fn children_of_a_closing_parent_follow_their_policy() {
     let children =
         [("killed", ChildPolicy::Terminate), ("asked", ChildPolicy::RequestCancel), ("left", ChildPolicy::Abandon)];
     let mut decisions: Vec<_> = children.iter().map(|(id, policy)| child(id, *policy)).collect();
-    // The turn that starts the children also closes the run: they are started anyway.
+    // The turn that schedules the children also closes the run; the children start anyway.
     decisions.push(succeed());
     service.decide("parent", decisions).await;
     for (id, event) in [("killed", "WorkflowTerminated"), ("asked", "WorkflowCancelRequested")] {
@@ -320,7 +323,7 @@ async fn children_of_a_closing_parent_follow_their_policy() {
     assert!(service.names("asked").await.contains(&"WorkflowCancelRequested"));
     service.decide("left", vec![succeed()]).await;
     service.decide("asked", vec![succeed()]).await;
-    // All effects are delivered, and nothing remains due.
+    // All effects are delivered, and the due index is empty.
     let is_quiet = async || service.store.due(0, u64::MAX, None, 10).await.unwrap().is_empty();
     while !is_quiet().await {
         tokio::task::yield_now().await;
@@ -357,7 +360,7 @@ fn signal_command(name: &str) -> Command {
 }
 
 #[tokio::test]
-async fn the_memory_of_accepted_effects_is_bounded() {
+async fn memory_for_accepted_effects_is_bounded() {
     let service = Service::open().await;
     service.start("target").await;
     service.decide("target", vec![]).await;
@@ -374,8 +377,7 @@ async fn the_memory_of_accepted_effects_is_bounded() {
         service.decide("target", vec![]).await;
         sizes.push(size().await);
     }
-    // The tail of events takes the space it gets, or a few events if that is small. 40 origins would take 2 KB
-    // more.
+    // The tail of events takes the available space, or a few events if that is small. 40 origins would take 2 KB more.
     let max = service.store.limits().head_soft.max(2_048) + 700;
     assert!(sizes.iter().all(|size| *size < max), "{sizes:?}");
 }

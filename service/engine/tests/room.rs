@@ -1,5 +1,4 @@
-//! Runs of the maximum size, over the memory store, over DynamoDB if the tests are configured for it, and over the
-//! embedded store.
+//! Runs of maximum size, over the memory store, over DynamoDB if configured, and over the embedded store.
 
 extern crate baton_engine as engine;
 
@@ -15,7 +14,7 @@ use store::{Limits, Store};
 use store_embedded::{Embedded, Options};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_everything_open_at_once_is_brought_to_its_end() {
+async fn a_run_of_maximum_size_closes() {
     fill_and_end(fresh().await).await;
 }
 
@@ -26,7 +25,7 @@ async fn a_run_of_maximum_size_closes_over_the_embedded_store() {
     fill_and_end(store).await;
 }
 
-/// A store whose limits are too small.
+/// A store with smaller limits.
 struct Small {
     store: Arc<dyn Store>,
     limits: Limits,
@@ -43,7 +42,7 @@ impl Meddler for Small {
 }
 
 #[tokio::test]
-async fn a_store_too_small_for_the_largest_run_is_refused_at_once() {
+async fn a_store_too_small_for_the_largest_run_is_refused() {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let limits = store.limits();
     let (head, part) = (store::HEAD_HARD_MIN, store::PART_MAX_MIN);

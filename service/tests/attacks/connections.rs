@@ -1,4 +1,4 @@
-//! Clients that end a connection, or confuse its framing, while one of its calls waits.
+//! Clients that disconnect or send ambiguous framing while a call of their connection waits.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use tokio::net::TcpStream;
 use crate::start;
 use crate::support::{Scratch, Service};
 
-/// Longest that anything here takes. A turn that is lost comes back after 30 seconds at the earliest.
+/// Longest wait of a test. A lost turn would be dispatched again after 30 seconds at the earliest.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a client leaves its poll alone before it does harm: by then the service has settled down to wait.
+/// Time in which the service begins to wait with a poll.
 const SETTLED: Duration = Duration::from_millis(300);
 
 const LIST: &str = "deciders";
 
-/// Body of a poll, and the same as one chunk.
+/// Body of a poll, plain and as one chunk.
 const POLL_BODY: &str = "{}";
 const POLL_CHUNKS: &str = "2\r\n{}\r\n0\r\n\r\n";
 
-/// A service, and a connection over which bytes are sent.
+/// A service, and a connection that sends raw bytes.
 struct Attack {
     service: Service,
     client: Client,
@@ -43,7 +43,7 @@ impl Attack {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Sends a poll that waits for a minute, with these headers for its body, and waits until it waits.
+    /// Sends a poll with a wait of a minute and these body headers, and waits until it is registered.
     async fn poll(&mut self, headers: &str, body: &str) {
         let head = "host: 127.0.0.1\r\ncontent-type: application/json\r\nprefer: wait=60\r\n";
         let path = format!("/v1/domains/default/task-lists/{LIST}/decider/poll");
@@ -74,24 +74,24 @@ impl Attack {
         self.client.start(&start, None).await.unwrap();
     }
 
-    /// Everything that comes until the connection ends.
+    /// Everything that arrives until the connection ends.
     async fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
         let read = self.stream.read_to_end(&mut bytes);
-        // A reset ends a connection, too.
+        // A reset ends the connection, too.
         drop(tokio::time::timeout(PATIENCE, read).await.expect("the connection ends"));
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The id of the run whose turn another decider gets.
-    async fn taken_by_another(&self) -> String {
+    /// Polls the turn as another decider and returns its workflow id.
+    async fn poll_by_another(&self) -> String {
         let poll = PollDecider::default();
         let task = self.client.poll_decider(LIST, &poll, PATIENCE).await.unwrap();
         task.expect("the turn was not lost").workflow_id
     }
 }
 
-/// A request that starts a run, as a smuggler hides it behind another.
+/// A request to start a run, hidden behind another request.
 fn hidden(id: &str) -> String {
     let body = format!(r#"{{"workflowId":"{id}","workflowType":"t"}}"#);
     let head = format!("host: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
@@ -99,7 +99,7 @@ fn hidden(id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_is_smuggled_by_both_lengths_behind_a_poll() {
+async fn no_request_is_smuggled_behind_a_poll_with_two_lengths() {
     let both =
         ["content-length: 2\r\ntransfer-encoding: chunked\r\n", "transfer-encoding: chunked\r\ncontent-length: 2\r\n"];
     for (number, headers) in both.into_iter().enumerate() {
@@ -112,7 +112,7 @@ async fn no_request_is_smuggled_by_both_lengths_behind_a_poll() {
             }
             attack.start("w").await;
             let answer = attack.rest().await;
-            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "one answer, and the end: {answer}");
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "one response, then the end: {answer}");
             assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"workflowId\":\"w\""), "{answer}");
             let smuggled = attack.client.describe("smuggled", None).await.unwrap_err();
             assert_eq!(smuggled.code(), Some("unknown-workflow"), "{headers} late: {is_late}");
@@ -121,7 +121,7 @@ async fn no_request_is_smuggled_by_both_lengths_behind_a_poll() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poller_that_sends_one_byte_more_and_leaves_loses_no_task() {
+async fn a_poller_that_sends_a_byte_and_disconnects_loses_no_task() {
     let mut attack = Attack::begin("one-byte").await;
     attack.poll("content-length: 2\r\n", POLL_BODY).await;
     attack.send("G").await;
@@ -129,18 +129,18 @@ async fn a_poller_that_sends_one_byte_more_and_leaves_loses_no_task() {
     attack.stream = TcpStream::connect(attack.service.url.trim_start_matches("http://")).await.unwrap();
     tokio::time::sleep(SETTLED).await;
     attack.start("w").await;
-    assert_eq!(attack.taken_by_another().await, "w");
+    assert_eq!(attack.poll_by_another().await, "w");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_half_closes_gets_its_answer() {
+async fn a_client_that_closes_its_sending_half_gets_its_response() {
     let mut attack = Attack::begin("half-closed").await;
     attack.send("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await;
     attack.stream.shutdown().await.unwrap();
     let answer = attack.rest().await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 
-    // A poll cannot tell such a client from one that is gone: it is answered, and takes no task.
+    // For a poll, such a client looks like a disconnected one: it gets a response, and no task.
     let mut attack = Attack::begin("half-closed-poll").await;
     attack.poll("content-length: 2\r\n", POLL_BODY).await;
     attack.stream.shutdown().await.unwrap();

@@ -1,4 +1,4 @@
-//! Holders of a credential who try what is not theirs, and those who guess one.
+//! Callers that exceed their permissions, and callers that guess secrets.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const CREDENTIALS: [(&str, &str); 6] = [
     ("decider-b", "deciders = ['d1/B', 'd2/A']"),
 ];
 
-/// A service with these credentials, and with two domains, each with two lists on which two turns wait.
+/// A service with these credentials and two domains, each with two task lists with two waiting turns.
 async fn guarded(scratch: &Scratch) -> (Service, Line) {
     let config = scratch.0.join("baton.toml");
     let text = CREDENTIALS.map(|(secret, level)| {
@@ -47,7 +47,7 @@ async fn swf(line: &mut Line, who: &str, operation: &str, body: Value) -> Answer
 }
 
 #[tokio::test]
-async fn a_token_of_another_list_opens_no_history() {
+async fn a_page_token_of_another_list_is_refused() {
     let scratch = Scratch::new("tokens");
     let (_service, mut line) = guarded(&scratch).await;
     for (domain, list) in [("d1", "B"), ("d2", "A")] {
@@ -56,17 +56,17 @@ async fn a_token_of_another_list_opens_no_history() {
         let task = swf(&mut line, "decider-b", "PollForDecisionTask", poll(domain, list)).await.json(200);
         let token = task["nextPageToken"].clone();
         assert!(token.is_string(), "{task}");
-        // The request is for its own list, and the token is of another.
+        // The request is for the caller's own list, but the token belongs to another.
         let mut stolen = poll("d1", "A");
         stolen["nextPageToken"] = token.clone();
         let answer = swf(&mut line, "decider-a", "PollForDecisionTask", stolen).await;
         assert_eq!(answer.status, 400, "{}", answer.text());
         assert!(!answer.text().contains("secret"), "{}", answer.text());
-        // Whose it is may have its next page.
+        // Its owner gets the next page.
         let mut own = poll(domain, list);
         own["nextPageToken"] = token;
         swf(&mut line, "decider-b", "PollForDecisionTask", own).await.json(200);
-        // Nor is the turn somebody else's to answer, or to read.
+        // No other decider may complete or read the turn.
         let turn = task["taskToken"].as_str().unwrap();
         let complete = json!({ "taskToken": turn, "decisions": [] });
         assert_eq!(swf(&mut line, "decider-a", "RespondDecisionTaskCompleted", complete).await.status, 400);
@@ -74,32 +74,32 @@ async fn a_token_of_another_list_opens_no_history() {
 }
 
 #[tokio::test]
-async fn nobody_does_more_than_his_level_allows_or_learns_what_else_there_is() {
+async fn no_level_permits_more_than_it_should() {
     let scratch = Scratch::new("levels");
     let (_service, mut line) = guarded(&scratch).await;
     let run = "/v1/domains/d1/workflows/A1";
     let activity = format!("{run}/activities/a");
     for (who, method, path) in [
-        // Who reads the metrics deletes nothing, and reads nothing else.
+        // The metrics level neither deletes nor reads.
         ("prometheus", "DELETE", run),
         ("prometheus", "GET", run),
         ("prometheus", "POST", "/v1/secret/rotate"),
-        // Who looks does not act.
+        // A reader changes nothing.
         ("eyes", "POST", &format!("{run}/terminate")),
         ("eyes", "POST", &format!("{run}/signals/s")),
         ("eyes", "GET", "/metrics"),
-        // An application writes no results, moves no activity, and changes no types.
+        // An application completes no activity, moves none, and changes no types.
         ("shop", "POST", &format!("{activity}/success")),
         ("shop", "POST", &format!("{activity}/options")),
         ("shop", "POST", &format!("{run}/reset")),
         ("shop", "POST", &format!("{run}/pause")),
         ("shop", "DELETE", "/v1/domains/d1/workflow-types/order%2F1"),
         ("shop", "DELETE", "/v1/domains/d1"),
-        // A decider of a list does nothing but that.
+        // A decider only decides on its list.
         ("decider-a", "GET", run),
         ("decider-a", "POST", "/v1/domains/d1/task-lists/B/decider/poll"),
         ("decider-a", "POST", "/v1/domains/d1/task-lists/A/activity/poll"),
-        // Another domain is none of theirs.
+        // Other domains are out of reach.
         ("eyes", "GET", "/v1/domains/d2/workflows/A1"),
         ("shop", "POST", "/v1/domains/d2/workflows/A1/terminate"),
     ] {
@@ -120,7 +120,7 @@ async fn nobody_does_more_than_his_level_allows_or_learns_what_else_there_is() {
 }
 
 #[tokio::test]
-async fn whoever_guesses_is_slowed_and_whoever_knows_is_not() {
+async fn guesses_are_throttled_and_valid_secrets_are_not() {
     let scratch = Scratch::new("guesses");
     let (_service, mut line) = guarded(&scratch).await;
     let mut heard = 0;
@@ -135,7 +135,7 @@ async fn whoever_guesses_is_slowed_and_whoever_knows_is_not() {
             rest(&mut line, "ops", "GET", "/v1/domains", None).await.json(200);
         }
     }
-    println!("{heard} of 3,000 guesses were judged");
+    println!("{heard} of 3,000 guesses were verified");
     assert!(heard < 2_000, "{heard}");
     let metrics = rest(&mut line, "prometheus", "GET", "/metrics", None).await.text();
     assert!(metrics.contains("baton_denied_requests_total{why=\"too-many-guesses\"}"), "{metrics}");

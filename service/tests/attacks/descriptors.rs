@@ -1,4 +1,4 @@
-//! A service that may open few files, and callers that hold more connections than that.
+//! A service that may open few files, and clients with more connections than that.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{Scratch, Service};
 
-/// Connections on which nothing is asked, those that still wait for the system included.
+/// Opens idle connections, some of which may wait to be accepted.
 fn idle(service: &Service, count: usize) -> JoinSet<tokio::net::TcpStream> {
     let mut idle = JoinSet::new();
     for _ in 0..count {
@@ -19,7 +19,7 @@ fn idle(service: &Service, count: usize) -> JoinSet<tokio::net::TcpStream> {
     idle
 }
 
-/// A connection that is kept, and on which things are asked.
+/// A kept connection for requests.
 struct Kept(BufReader<TcpStream>);
 
 impl Kept {
@@ -27,13 +27,13 @@ impl Kept {
         Self(BufReader::new(TcpStream::connect(service.url.trim_start_matches("http://")).unwrap()))
     }
 
-    /// Starts a run with an input of so many bytes; anything but a start is a failure of the test.
+    /// Starts a run with an input of this many bytes.
     fn start(&mut self, id: &str, size: usize) {
         let (status, _) = self.try_to_start(id, size);
         assert_eq!(status, "201");
     }
 
-    /// Has a run be started; answers the status and the body.
+    /// Requests a start, and returns the status and body.
     fn try_to_start(&mut self, id: &str, size: usize) -> (String, String) {
         let input = "x".repeat(size);
         let body = format!("{{\"workflowId\":\"{id}\",\"workflowType\":\"test\",\"input\":\"{input}\"}}");
@@ -54,7 +54,7 @@ impl Kept {
         (status, String::from_utf8(body).unwrap())
     }
 
-    /// Enough for checkpoints and for new segments of the log.
+    /// Enough for checkpoints and new segments of the log.
     fn start_20_mb(&mut self) {
         for number in 0..100 {
             self.start(&format!("w-{number}"), 200_000);
@@ -73,22 +73,22 @@ fn log(scratch: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_raises_its_limit_of_open_files_and_holds_more_connections_than_it_began_with() {
+async fn a_service_raises_its_soft_limit_of_open_files() {
     let scratch = Scratch::new("soft-limit");
     let service = Service::start_after(&scratch.0, "ulimit -Sn 256; ulimit -Hn 1200", &["--connections-max", "600"]);
     assert_eq!(soft_limit(&service), "1200");
     let idle = idle(&service, 400).join_all().await;
-    // One more is answered while those are there.
+    // Another request succeeds while they are open.
     Kept::to(&service).start_20_mb();
     drop(idle);
-    assert_eq!(log(&scratch.0), "", "nothing is amiss");
+    assert_eq!(log(&scratch.0), "", "no warning");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_with_few_descriptors_takes_fewer_connections_and_goes_on() {
+async fn with_few_descriptors_a_service_accepts_fewer_connections() {
     let scratch = Scratch::new("hard-limit");
     let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &[]);
-    // This one's connection is there before the others.
+    // This connection is opened before the others.
     let mut kept = Kept::to(&service);
     kept.start("first", 0);
     let idle = idle(&service, 400);
@@ -97,10 +97,10 @@ async fn a_service_with_few_descriptors_takes_fewer_connections_and_goes_on() {
         std::thread::yield_now();
     }
     kept.start_20_mb();
-    assert!(open() < 200, "{} descriptors: 128 connections and the service's own", open());
+    assert!(open() < 200, "{} descriptors: 128 connections and files of the service", open());
     assert!(service.child.try_wait().unwrap().is_none());
     drop(idle);
-    // What waited is answered.
+    // The waiting request gets its response.
     service.client().describe("w-99", None).await.unwrap();
     let log = log(&scratch.0);
     assert!(log.contains("connections_max=20000 connections=128 descriptors=256"), "{log}");
@@ -108,7 +108,7 @@ async fn a_service_with_few_descriptors_takes_fewer_connections_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_runs_out_of_descriptors_for_a_moment_goes_on_when_there_are_some() {
+async fn a_service_recovers_when_descriptors_are_available_again() {
     let scratch = Scratch::new("no-descriptor");
     let args = ["--store-memory-mib", "4", "--store-log-mib", "8"];
     let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &args);
@@ -118,11 +118,11 @@ async fn a_service_that_runs_out_of_descriptors_for_a_moment_goes_on_when_there_
     let limit = |current| {
         prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(current), maximum: Some(256) }).unwrap();
     };
-    // From now on no file can be opened; what is open stays.
+    // From here no file can be opened; open files stay open.
     limit(3);
     let writes = std::thread::spawn(move || kept.start_20_mb());
     while !log(&scratch.0).contains("the log cannot open a file now") {
-        assert!(!writes.is_finished(), "nothing had to be opened");
+        assert!(!writes.is_finished(), "no file had to be opened");
         std::thread::yield_now();
     }
     limit(256);
@@ -137,14 +137,14 @@ async fn a_service_that_runs_out_of_descriptors_for_a_moment_goes_on_when_there_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_changed_while_the_audit_log_wants_a_descriptor_that_there_is_not() {
+async fn nothing_changes_while_the_audit_log_has_no_descriptor() {
     let scratch = Scratch::new("no-descriptor-audit");
     let audit = scratch.0.join("audit");
     let args = ["--audit-log", audit.to_str().unwrap()];
     let service = Service::start_after(&scratch.0, "ulimit -n 256", &args);
     let mut kept = Kept::to(&service);
     kept.start("first", 0);
-    // The next entry is one of a new file.
+    // The next entry needs a new file.
     let file = audit.join("audit-00000000000000000001.jsonl");
     std::fs::rename(&file, audit.join("moved")).unwrap();
     let pid = Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap();

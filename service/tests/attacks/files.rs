@@ -1,4 +1,4 @@
-//! Another user of the same machine, who looks at what lies on its disk.
+//! Files of the service, as another user of the machine sees them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::line::Line;
 use crate::support::{Scratch, Service, baton};
 
-/// Everything below a directory, with what others may do with it.
+/// Collects all files below a directory, with the permissions of group and others.
 fn rights(path: &Path, found: &mut Vec<(String, u32)>) {
     let metadata = std::fs::symlink_metadata(path).unwrap();
     found.push((path.display().to_string(), metadata.permissions().mode() & 0o077));
@@ -20,9 +20,9 @@ fn rights(path: &Path, found: &mut Vec<(String, u32)>) {
 }
 
 #[tokio::test]
-async fn nobody_else_can_open_a_file_of_the_service() {
+async fn no_other_user_can_open_a_file_of_the_service() {
     let scratch = Scratch::new("rights");
-    // Small enough for new segments and for compaction, and whoever starts it shares everything.
+    // Small sizes cause new segments and compaction. The umask allows everything.
     let args = ["--store-memory-mib", "4", "--store-log-mib", "8"];
     let service = Service::start_after(&scratch.0, "umask 000", &args);
     let mut line = Line::to(service.url.trim_start_matches("http://"));
@@ -34,7 +34,7 @@ async fn nobody_else_can_open_a_file_of_the_service() {
     rights(&scratch.0.join("data"), &mut found);
     assert!(found.len() > 3, "{found:?}");
     found.retain(|(_, others)| *others != 0);
-    assert_eq!(found, [], "others can use these");
+    assert_eq!(found, [], "files that others can use");
 }
 
 #[test]

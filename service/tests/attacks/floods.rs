@@ -1,4 +1,4 @@
-//! Many callers that send without end or never read: what they take of the service's memory, and that it comes back.
+//! Clients that send without end or never read: the service's memory stays bounded and is released afterwards.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::support::{Scratch, Service, baton};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Connections with unfinished requests. Each end of them is a descriptor of this process.
+/// Number of connections with unfinished requests. Each client end is a descriptor of this process.
 const UNFINISHED: usize = 16_000;
 
-/// Has this process and its children open as many files as the system allows.
+/// Raises the limit of open files of this process and its children to the maximum.
 fn raise_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-/// How long the service waits for a body.
+/// Time that the service waits for a body.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 
-/// How much more memory a flood may take.
+/// Maximum of additional memory during a flood.
 const MORE_MAX: u64 = 600 * MIB;
 
-/// How much more than before may stay. What was read is cached, and allocators keep some.
+/// Maximum of additional memory afterwards. Some is cached data, some is kept by the allocator.
 const MORE_STAYS: u64 = 50 * MIB;
 
-/// How soon the memory of a flood must be back.
+/// Time within which memory must be released.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// A line of the process's status, such as `VmRSS`, in bytes.
@@ -42,30 +42,30 @@ pub(crate) fn memory(service: &Service, name: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// A number of the metrics.
+/// Value of a metric.
 async fn measured(client: &Client, name: &str) -> u64 {
     let text = client.metrics().await.unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap().parse().unwrap()
 }
 
-/// Waits until nothing is in flight and the memory is given back.
-async fn until_it_is_back(service: &Service, client: &Client, before: u64) {
-    // The answer to the query itself is in flight in part.
+/// Waits until no bytes are in flight and memory is released.
+async fn until_released(service: &Service, client: &Client, before: u64) {
+    // The response to the metrics request is itself in flight.
     while measured(client, "baton_bytes_in_flight").await > 64 * 1024 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let deadline = tokio::time::Instant::now() + BACK_WITHIN;
     while memory(service, "VmRSS") > before + MORE_STAYS {
         let now = memory(service, "VmRSS") / MIB;
-        assert!(tokio::time::Instant::now() < deadline, "{now} MiB stay of {} before", before / MIB);
-        // Requests go on, as they do in life.
+        assert!(tokio::time::Instant::now() < deadline, "{now} MiB are still used, {} before", before / MIB);
+        // Requests continue, as in production.
         client.describe("w", None).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// The head of a request over SWF's wire, as an AWS client signs it, but for the signature itself.
+/// Head of a request over the SWF protocol, as an AWS client signs it, but with a wrong signature.
 fn badly_signed(address: &str, key: &str, length: usize) -> String {
     let now = std::process::Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ"]).output().unwrap();
     let now = String::from_utf8(now.stdout).unwrap().trim().to_owned();
@@ -79,7 +79,7 @@ fn badly_signed(address: &str, key: &str, length: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_of_callers_who_are_not_known_take_a_bounded_part_of_the_memory_and_nobody_else_is_hurt() {
+async fn unauthenticated_bodies_take_bounded_memory() {
     let scratch = Scratch::new("flood-bodies");
     let config = scratch.0.join("baton.toml");
     let key = baton(&["credential", "new", "shop", "--application", "default", "--access-key", "--print"]);
@@ -96,7 +96,7 @@ async fn bodies_of_callers_who_are_not_known_take_a_bounded_part_of_the_memory_a
 
     let address = service.url.trim_start_matches("http://").to_owned();
     let length = usize::try_from(MIB).unwrap();
-    // Of a key that nobody has not even the body is waited for.
+    // For an unknown access key, the service does not even wait for the body.
     let mut unknown = TcpStream::connect(&address).await.unwrap();
     unknown.write_all(badly_signed(&address, "nobody", length).as_bytes()).await.unwrap();
     let mut answer = String::new();
@@ -110,44 +110,44 @@ async fn bodies_of_callers_who_are_not_known_take_a_bounded_part_of_the_memory_a
         senders.spawn(async move {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(head.as_bytes()).await.unwrap();
-            // All but the last byte, as far as it is taken.
+            // All but the last byte, as far as the service reads.
             drop(stream.write_all(&vec![b' '; length - 1]).await);
             stream
         });
     }
-    // Others are served meanwhile.
+    // Other clients are served meanwhile.
     for _ in 0..20 {
         client.describe("w", None).await.unwrap();
     }
     let streams = senders.join_all().await;
-    // Each is looked at when its turn comes. A body that takes too long to come leaves its room to another: on a busy
-    // machine more than a hundred come in.
+    // The service considers each body in turn. A body that takes too long makes room for another, so on a busy machine
+    // more than a hundred are admitted.
     loop {
         let rooms = 1 + began.elapsed().as_secs() / BODY_WAIT.as_secs();
         let overloaded = measured(&client, "baton_requests_overloaded_total").await;
         if overloaded >= 700_u64.saturating_sub(100 * rooms) {
             break;
         }
-        assert!(rooms < 4, "{overloaded} were put off");
+        assert!(rooms < 4, "{overloaded} were refused");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // What is in flight is still there, but for bodies that took too long.
+    // Bytes in flight are still there, except for bodies that took too long.
     let most = memory(&service, "VmHWM") - before;
     assert!(most < MORE_MAX, "{} MiB more", most / MIB);
     let mut refused = 0;
     for mut stream in streams {
         let mut text = String::new();
-        // The rest of the body was not read: the answer may be lost with its connection.
+        // The rest of the body was not read, so the response may be lost with its connection.
         let read = tokio::time::timeout(Duration::from_millis(5), stream.read_to_string(&mut text));
         drop(read.await);
         refused += usize::from(text.starts_with("HTTP/1.1 503 "));
     }
-    println!("{refused} heard the refusal");
-    until_it_is_back(&service, &client, before).await;
+    println!("{refused} got the refusal");
+    until_released(&service, &client, before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_that_are_never_read_take_a_bounded_part_of_the_memory_and_others_are_told_to_come_again() {
+async fn unread_pages_take_bounded_memory_and_others_get_503() {
     let scratch = Scratch::new("flood-pages");
     let service = Service::start(&scratch.0, &[]);
     let client = service.client();
@@ -178,13 +178,13 @@ async fn pages_that_are_never_read_take_a_bounded_part_of_the_memory_and_others_
     let served = readers.iter().filter(|(begin, _)| begin == "HTTP/1.1 200").count();
     assert!(refused > 100 && served > 20 && refused + served == 200, "{served} served, {refused} refused");
     assert!(most < MORE_MAX, "{} MiB more", most / MIB);
-    // Small things are answered meanwhile.
+    // Small requests succeed meanwhile.
     client.describe("w", None).await.unwrap();
     drop(readers);
-    until_it_is_back(&service, &client, before).await;
+    until_released(&service, &client, before).await;
 }
 
-/// Starts as many connections as the service takes, each with this many bytes of a request that never ends.
+/// Opens as many connections as the service accepts, each with this many bytes of an unfinished request.
 async fn unfinished(service: &Service, count: usize, begin: &'static [u8], bytes: usize) -> Vec<TcpStream> {
     let address = service.url.trim_start_matches("http://").to_owned();
     let mut senders = JoinSet::new();
@@ -202,7 +202,7 @@ async fn unfinished(service: &Service, count: usize, begin: &'static [u8], bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unfinished_requests_take_a_bounded_part_of_the_memory() {
+async fn unfinished_requests_take_bounded_memory() {
     raise_descriptors();
     let scratch = Scratch::new("flood-heads");
     let service = Service::start(&scratch.0, &[]);
@@ -212,7 +212,7 @@ async fn unfinished_requests_take_a_bounded_part_of_the_memory() {
     let begin = b"GET /healthz HTTP/1.1\r\nhost: h\r\na: ";
     for bytes in [16_000, 61_000] {
         let streams = unfinished(&service, UNFINISHED, begin, bytes).await;
-        // Complete requests are answered meanwhile.
+        // Complete requests succeed meanwhile.
         for _ in 0..20 {
             client.describe("w", None).await.unwrap();
         }
@@ -220,6 +220,6 @@ async fn unfinished_requests_take_a_bounded_part_of_the_memory() {
         println!("{bytes} bytes each: {} MiB more", most / MIB);
         assert!(most < MORE_MAX, "{bytes} bytes each: {} MiB more", most / MIB);
         drop(streams);
-        until_it_is_back(&service, &client, before).await;
+        until_released(&service, &client, before).await;
     }
 }

@@ -1,5 +1,5 @@
-//! A generated client that means harm: right requests, half right ones, and no requests at all, from a seed. Whatever it sends,
-//! the service answers that it is the sender's fault, and goes on.
+//! A hostile client that generates requests from a seed: valid, nearly valid and invalid ones. The service must treat
+//! every failure as the client's and continue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -11,26 +11,26 @@ use serde_json::{Map, Value, json};
 
 use crate::hash::sha256_hex;
 use crate::line::{Line, Outcome};
-use crate::right;
 use crate::support::{Scratch, Service, baton};
+use crate::valid_requests;
 
-/// Requests to a service that asks nobody who they are, and to one that does.
+/// Number of requests to a service without credentials, and to one with credentials.
 const OPEN: usize = 16_000;
 const GUARDED: usize = 4_000;
 
-/// Clients at the same time.
+/// Number of concurrent clients.
 const CLIENTS: usize = 8;
 
-/// An answer that takes longer than this never comes: longer than any that is right takes here, under load too.
+/// Time after which a missing response is a failure. Valid responses take less here, even under load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a call may wait that is told to wait, before its client goes away.
+/// Time after which a client abandons a call that may wait.
 const LEAVES_AFTER: Duration = Duration::from_millis(50);
 
-/// What answers held, to be sent back where it does not belong.
+/// Values from responses, to be sent in wrong places.
 type Heard = Arc<Mutex<VecDeque<(String, String)>>>;
 
-/// Values of answers that are remembered.
+/// Number of remembered values.
 const HEARD_MAX: usize = 300;
 
 struct Hostile {
@@ -39,7 +39,7 @@ struct Hostile {
     /// Every method of every path.
     calls: Vec<(String, String)>,
     heard: Heard,
-    /// What stands in `Authorization`, one of these.
+    /// Secrets for `authorization`; one of them is sent.
     secrets: Vec<&'static str>,
     host: String,
 }
@@ -48,9 +48,9 @@ struct Hostile {
 struct Request {
     what: String,
     bytes: Vec<u8>,
-    /// It may be answered after a wait, or never.
+    /// Whether it may get a response after a wait, or none.
     waits: bool,
-    /// It is none, and has a connection of its own.
+    /// Whether it is not a valid HTTP request; it then gets a separate connection.
     is_broken: bool,
 }
 
@@ -64,7 +64,7 @@ impl Hostile {
         Self { rng: Rng::with_seed(seed), document, calls, heard, secrets, host: host.to_owned() }
     }
 
-    /// Once in so many times.
+    /// Whether a random choice of this probability hits: one in `times`.
     fn once_in(&mut self, times: usize) -> bool {
         self.rng.usize(..times) == 0
     }
@@ -73,7 +73,7 @@ impl Hostile {
         of[self.rng.usize(..of.len())]
     }
 
-    /// A text that nobody means well with.
+    /// A text that is likely to cause failures.
     fn nasty_text(&mut self) -> String {
         let texts: [&str; 34] = [
             "",
@@ -137,14 +137,14 @@ impl Hostile {
         }
     }
 
-    /// What an answer held under a name, or under any.
+    /// A value from an earlier response with this name, or with any name.
     fn heard(&mut self, name: &str) -> String {
         let heard = self.heard.lock().unwrap();
         let fitting: Vec<_> = heard.iter().filter(|(of, _)| name.is_empty() || of == name).collect();
         if fitting.is_empty() { "none".to_owned() } else { fitting[self.rng.usize(..fitting.len())].1.clone() }
     }
 
-    /// A text that fits a name, so that some requests get far.
+    /// A valid value for a name, so that some requests get far.
     fn fitting_text(&mut self, name: &str) -> Option<String> {
         let number = self.rng.usize(..6);
         Some(match name {
@@ -170,7 +170,7 @@ impl Hostile {
         }
     }
 
-    /// A value that a schema allows, mostly.
+    /// A value that a schema allows, with exceptions.
     fn value(&mut self, name: &str, schema: &Value, depth: usize) -> Value {
         if self.once_in(40) {
             return self.nasty_value();
@@ -217,7 +217,7 @@ impl Hostile {
                 Some("uuid") => json!(self.heard("runId")),
                 _ => json!(self.text(name)),
             },
-            // A payload: anything.
+            // A payload may be any value.
             _ => self.nasty_value(),
         }
     }
@@ -238,7 +238,7 @@ impl Hostile {
         Value::Object(object)
     }
 
-    /// The bytes of a body, now and then with something wrong about them.
+    /// The bytes of a body, sometimes with an error.
     fn body(&mut self, value: &Value) -> Vec<u8> {
         let mut bytes = value.to_string().into_bytes();
         if !self.once_in(15) {
@@ -308,7 +308,7 @@ impl Hostile {
     fn rest(&mut self) -> Request {
         let (method, path) = self.calls[self.rng.usize(..self.calls.len())].clone();
         let operation = self.document["paths"][&path][method.to_lowercase()].clone();
-        // One that would leave nothing to attack is done to others.
+        // Requests that would delete or deprecate the domain are sent for another domain.
         let ends_domain = path.starts_with("/v1/domains/{domain}")
             && (method == "DELETE" && path.ends_with("{domain}") || path.ends_with("domain}/deprecate"));
         let mut target = String::new();
@@ -330,7 +330,7 @@ impl Hostile {
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let name = parameter["name"].as_str().unwrap();
             if name == "Prefer" {
-                // Who says nothing waits for long.
+                // Without a preference, a poll waits for long.
                 let prefer = if self.once_in(30) { self.nasty_text() } else { "wait=0".to_owned() };
                 waits |= prefer != "wait=0";
                 let prefer: String = prefer.chars().filter(char::is_ascii_graphic).take(100).collect();
@@ -368,7 +368,7 @@ impl Hostile {
     }
 
     fn swf(&mut self) -> Request {
-        let mut requests = right::requests(&self.heard("runId"));
+        let mut requests = valid_requests::requests(&self.heard("runId"));
         let (operation, mut body) = requests.swap_remove(self.rng.usize(..requests.len()));
         let members: Vec<String> = body.as_object().unwrap().keys().cloned().collect();
         for member in members {
@@ -397,7 +397,7 @@ impl Hostile {
         Request { what: operation.to_owned(), bytes, waits: operation.starts_with("Poll"), is_broken: false }
     }
 
-    /// Bytes that are no request, or more than one, or may be read in two ways.
+    /// Bytes that are no request, several requests, or ambiguous.
     fn broken(&mut self) -> Request {
         let post = format!("POST /v1/domains/default/workflows HTTP/1.1\r\nhost: {}\r\n", self.host);
         let get = format!("GET /v1/domains/default/workflows HTTP/1.1\r\nhost: {}\r\n", self.host);
@@ -444,11 +444,11 @@ impl Hostile {
         }
     }
 
-    /// Remembers what an answer holds that can be sent again.
-    fn listen(&self, name: &str, answer: &Value) {
+    /// Remembers values of a response that can be sent again.
+    fn remember(&self, name: &str, answer: &Value) {
         match answer {
-            Value::Object(members) => members.iter().for_each(|(name, value)| self.listen(name, value)),
-            Value::Array(entries) => entries.iter().take(20).for_each(|entry| self.listen(name, entry)),
+            Value::Object(members) => members.iter().for_each(|(name, value)| self.remember(name, value)),
+            Value::Array(entries) => entries.iter().take(20).for_each(|entry| self.remember(name, entry)),
             Value::String(text) if text.len() < 4_096 => {
                 let name = match name {
                     "token" | "taskToken" => "token",
@@ -468,7 +468,7 @@ impl Hostile {
     }
 }
 
-/// What was answered how often.
+/// Number of responses by status.
 type Tally = BTreeMap<String, usize>;
 
 async fn attack(seed: u64, requests: usize, address: String, heard: Heard, secrets: Vec<&'static str>) -> Tally {
@@ -486,15 +486,15 @@ async fn attack(seed: u64, requests: usize, address: String, heard: Heard, secre
         let came = match outcome {
             Outcome::Answered(answer) => {
                 let body = String::from_utf8_lossy(&answer.body);
-                // That no decider has answered is not the service's failure.
+                // An unanswered query is not a failure of the service.
                 let nobody_decides = answer.status == 504 && request.what.contains("/{id}/");
                 assert!(answer.status < 500 || nobody_decides, "{} {body}\nfor\n{}", answer.status, told());
                 if let Ok(answer) = serde_json::from_slice(&answer.body) {
-                    hostile.listen("", &answer);
+                    hostile.remember("", &answer);
                 }
                 answer.status.to_string()
             }
-            // Only what is no request, or too long a one, is not answered.
+            // Only invalid or too long requests may get no response.
             Outcome::Closed if request.is_broken || request.bytes.len() > 1_000_000 => "closed".to_owned(),
             Outcome::Silent if request.waits => "left".to_owned(),
             other => panic!("{other:?} for\n{}", told()),
@@ -522,8 +522,8 @@ async fn attack_with_all(seed: u64, requests: usize, service: &Service, secrets:
     all
 }
 
-/// The service goes on, stops when it is told to, and what it has stored holds against the rules.
-async fn is_well(mut service: Service, scratch: &Scratch, secret: Option<&str>) {
+/// Checks that the service continues, shuts down on request, and has stored valid histories.
+async fn check_service(mut service: Service, scratch: &Scratch, secret: Option<&str>) {
     let client = match secret {
         Some(secret) => client::Client::with_secret(&service.url, secret).unwrap(),
         None => service.client(),
@@ -542,18 +542,18 @@ async fn is_well(mut service: Service, scratch: &Scratch, secret: Option<&str>) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_hostile_requests_are_answered_without_one_failure_of_the_service() {
+async fn hostile_requests_cause_no_failure_of_the_service() {
     let scratch = Scratch::new("hostile");
     let service = Service::start(&scratch.0, &[]);
     let tally = attack_with_all(1, OPEN, &service, &[]).await;
-    // They do get somewhere: else this would try nothing but the first lines of each call.
+    // A tenth must succeed, or the requests would only reach the first checks of each call.
     let done = |status: &str| tally.get(status).copied().unwrap_or_default();
     assert!(done("200") + done("201") + done("204") > OPEN / 10, "{tally:?}");
-    is_well(service, &scratch, None).await;
+    check_service(service, &scratch, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_hostile_requests_with_all_kinds_of_credentials_or_none_are_answered_likewise() {
+async fn hostile_requests_with_credentials_cause_no_failure() {
     let scratch = Scratch::new("hostile-guarded");
     let config = scratch.0.join("baton.toml");
     let levels = [
@@ -573,5 +573,5 @@ async fn thousands_of_hostile_requests_with_all_kinds_of_credentials_or_none_are
     let tally = attack_with_all(1_000, GUARDED, &service, &secrets).await;
     let count = |status: &str| tally.get(status).copied().unwrap_or_default();
     assert!(count("401") > 0 && count("403") > 0, "{tally:?}");
-    is_well(service, &scratch, Some("ops")).await;
+    check_service(service, &scratch, Some("ops")).await;
 }

@@ -1,4 +1,4 @@
-//! One connection to the service, byte for byte: a client of HTTP would not send what is sent here.
+//! A connection for raw bytes, which an HTTP client would not send.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answered(Answer),
-    /// The connection ended without an answer.
+    /// The connection ended without a response.
     Closed,
-    /// Nothing came in time.
+    /// No response arrived in time.
     Silent,
 }
 
-/// An answer, as far as it matters.
+/// Status and body of a response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-/// A connection that is made when it is needed.
+/// A connection that is opened on demand.
 pub(crate) struct Line {
     address: String,
     stream: Option<BufReader<TcpStream>>,
@@ -34,9 +34,9 @@ impl Line {
         Self { address: address.to_owned(), stream: None }
     }
 
-    /// Sends a request that is whole, and reads its answer.
+    /// Sends a complete request and reads its response.
     pub(crate) async fn ask(&mut self, request: &[u8], patience: Duration) -> Outcome {
-        // A connection may have ended since the last request.
+        // A kept connection may have ended since the last request.
         for is_kept in [self.stream.is_some(), false] {
             match tokio::time::timeout(patience, self.try_ask(request)).await {
                 Ok(Ok(Some((answer, is_kept)))) => {
@@ -63,12 +63,12 @@ impl Line {
             self.stream = Some(BufReader::new(TcpStream::connect(&self.address).await?));
         }
         let Some(stream) = &mut self.stream else { return Ok(None) };
-        // Where the rest is not wanted the answer comes all the same.
+        // The service may respond without reading the rest.
         drop(stream.get_mut().write_all(request).await);
         read(stream, request.starts_with(b"HEAD ")).await
     }
 
-    /// Sends what need not be a request, says that nothing more comes, and reads what is answered first.
+    /// Sends arbitrary bytes, closes the sending half, and reads the first response.
     pub(crate) async fn throw(address: &str, bytes: &[u8], patience: Duration) -> Outcome {
         let thrown = async {
             let mut stream = BufReader::new(TcpStream::connect(address).await?);
@@ -84,7 +84,7 @@ impl Line {
     }
 }
 
-/// An answer, and whether the connection is kept after it; none where the connection ends first.
+/// A response and whether the connection is kept, or `None` if the connection ends first.
 async fn read(stream: &mut BufReader<TcpStream>, has_no_body: bool) -> std::io::Result<Option<(Answer, bool)>> {
     loop {
         let mut status = String::new();
@@ -111,12 +111,12 @@ async fn read(stream: &mut BufReader<TcpStream>, has_no_body: bool) -> std::io::
                 _ => {}
             }
         }
-        // Only that it goes on.
+        // An interim response.
         if status == 100 {
             continue;
         }
         let mut body = Vec::new();
-        // Events come without end.
+        // An event stream does not end.
         if is_stream {
             return Ok(Some((Answer { status, body }, false)));
         }
@@ -140,7 +140,7 @@ async fn read(stream: &mut BufReader<TcpStream>, has_no_body: bool) -> std::io::
     }
 }
 
-/// A right request: its method, its path, its headers and its body, if any.
+/// A valid request with these headers and an optional body.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Vec<u8> {
     let body = body.map(Value::to_string).unwrap_or_default();
     let mut text = format!("{method} {path} HTTP/1.1\r\ncontent-length: {}\r\n", body.len());
@@ -156,7 +156,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
 }
 
 impl Line {
-    /// Asks with a right request, and waits as long as it takes within reason.
+    /// Sends a valid request and waits for its response.
     pub(crate) async fn call(
         &mut self,
         method: &str,

@@ -1,4 +1,4 @@
-//! Somebody who names a list of its own for every run.
+//! A client that names a new task list for every run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::line::Line;
 use crate::support::{Scratch, Service};
 
-/// More than are kept in memory.
+/// More than the service keeps in memory.
 const LISTS: usize = 11_000;
 
 fn list(number: usize) -> String {
@@ -16,7 +16,7 @@ fn list(number: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_without_number_do_not_swell_the_metrics_and_none_is_forgotten() {
+async fn many_task_lists_do_not_enlarge_metrics_or_lose_tasks() {
     let scratch = Scratch::new("lists");
     let service = Service::start(&scratch.0, &[]);
     let address = service.url.trim_start_matches("http://").to_owned();
@@ -44,7 +44,7 @@ async fn lists_without_number_do_not_swell_the_metrics_and_none_is_forgotten() {
     let metrics = line.call("GET", "/metrics", &[], None).await;
     println!("{} bytes of metrics", metrics.body.len());
     assert!(metrics.body.len() < 1_000_000);
-    assert!(metrics.text().contains("list=\"*\""), "the others are told together");
+    assert!(metrics.text().contains("list=\"*\""), "other lists are summed up");
     for number in [0, LISTS / 2, LISTS - 1] {
         let path = format!("/v1/domains/default/task-lists/{}/decider/poll", list(number));
         let turn = line.call("POST", &path, &[("prefer", "wait=20")], Some(&json!({}))).await.json(200);

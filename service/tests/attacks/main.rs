@@ -1,4 +1,4 @@
-//! The service as somebody meets it who means harm: a real process, and nothing but what anybody could send to it.
+//! Attacks on the service as a real process, with nothing but what any caller could send.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
@@ -17,11 +17,11 @@ mod line;
 mod lists;
 mod members;
 mod pages;
-#[path = "../swf/right.rs"]
-mod right;
 mod schedules;
 #[path = "../process/support.rs"]
 mod support;
+#[path = "../swf/valid_requests.rs"]
+mod valid_requests;
 
 use client::body::StartWorkflow;
 

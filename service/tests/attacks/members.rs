@@ -1,4 +1,4 @@
-//! Bodies that are full of the smallest members: each takes many times its text in memory.
+//! Bodies full of the smallest members, each of which takes many times its text in memory.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const BODY_BYTES: usize = 8 * 1024 * 1024;
 /// Memory that a request may take, as a multiple of its body.
 const PER_BYTE_MAX: usize = 8;
 
-/// Longer than the service takes for one of these.
+/// Longer than the service takes for one of these bodies.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]

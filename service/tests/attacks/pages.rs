@@ -1,5 +1,5 @@
-//! A web page that is open in the browser of somebody whose machine has a service without credentials: what it makes the browser
-//! send, to the service's own name and to one that was turned to it.
+//! A web page in the browser of a user whose machine runs a service without credentials: its requests to the service's
+//! own name, and to a foreign name that resolves to this machine.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::line::Line;
 use crate::support::{Scratch, Service};
 
 #[tokio::test]
-async fn a_web_page_neither_changes_nor_takes_nor_reads_anything() {
+async fn a_web_page_changes_takes_and_reads_nothing() {
     let scratch = Scratch::new("web-page");
     let service = Service::start(&scratch.0, &[]);
     let host = service.url.trim_start_matches("http://");
@@ -20,7 +20,7 @@ async fn a_web_page_neither_changes_nor_takes_nor_reads_anything() {
         ("sec-fetch-site", "cross-site"),
         ("sec-fetch-mode", "no-cors"),
     ];
-    // What a form or `fetch` can send without asking first: no content type, or a simple one.
+    // Requests that a form or `fetch` may send without a preflight: no content type, or a simple one.
     for path in [
         "/v1/domains/default/deprecate",
         "/v1/domains/default/workflows/w/terminate",
@@ -39,7 +39,7 @@ async fn a_web_page_neither_changes_nor_takes_nor_reads_anything() {
             assert_eq!(answer.status, 403, "{path}: {}", answer.text());
         }
     }
-    // A name of somebody else's that leads here: the browser takes it for the page's own service.
+    // A foreign name that resolves to this machine, so that the browser treats the service as the page's own.
     for path in ["/v1/domains/default/workflows/w/history", "/metrics", "/v1/domains"] {
         let turned = [("host", "evil.example:7420"), ("sec-fetch-site", "same-origin")];
         assert_eq!(line.call("GET", path, &turned, None).await.status, 421, "{path}");

@@ -1,4 +1,4 @@
-//! A schedule whose times are nowhere to be found, and callers who ask for them.
+//! A schedule without any time, and callers that ask for its times.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use crate::line::Line;
 use crate::support::{Scratch, Service};
 
-/// How often the service must at least have answered another while it looked for eight. Some hundred are seen.
+/// Minimum number of other responses during eight searches. Some hundred are usual.
 const LOOKS_MIN: usize = 40;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schedule_that_is_hard_to_look_through_holds_nobody_up() {
+async fn searches_for_schedule_times_delay_no_other_requests() {
     let scratch = Scratch::new("hard-schedule");
     let service = Service::start(&scratch.0, &[]);
     let address = service.url.trim_start_matches("http://").to_owned();
@@ -21,7 +21,7 @@ async fn a_schedule_that_is_hard_to_look_through_holds_nobody_up() {
     let action = json!({ "workflowId": "w", "workflowType": "order/1", "taskList": "deciders" });
     let create = json!({ "scheduleId": "s", "schedule": { "spec": spec, "action": action.clone() } });
     let made = line.call("POST", "/v1/domains/default/schedules", &[], Some(&create)).await;
-    assert_eq!(made.json(400)["field"], json!("spec"), "it never comes");
+    assert_eq!(made.json(400)["field"], json!("spec"), "it has no time");
     let cron: Vec<String> = (0..100).map(|second| format!("{} * * * * *", second % 60)).collect();
     let spec = json!({ "cron": cron, "exclude": vec![json!({ "minute": "1-59" }); 100] });
     let create = json!({ "scheduleId": "s", "schedule": { "spec": spec, "action": action } });
@@ -32,7 +32,7 @@ async fn a_schedule_that_is_hard_to_look_through_holds_nobody_up() {
             tokio::spawn(async move { line.call("GET", path, &[], None).await.status })
         })
         .collect();
-    // Until the first is answered all eight are being looked for.
+    // All eight searches run until the first returns.
     let (began, mut looks, mut longest) = (Instant::now(), 0, Duration::ZERO);
     while !calls.iter().any(tokio::task::JoinHandle::is_finished) {
         let begin = Instant::now();
@@ -41,10 +41,11 @@ async fn a_schedule_that_is_hard_to_look_through_holds_nobody_up() {
         looks += 1;
     }
     let all = began.elapsed();
-    println!("{looks} looks in {all:?}, {longest:?} at the most");
+    println!("{looks} requests in {all:?}, {longest:?} at most");
     for call in calls {
         assert_eq!(call.await.unwrap(), 200);
     }
-    // Where a search does not give way there is an answer before it and one after it. It does a hundred times, for each of eight.
-    assert!(looks >= LOOKS_MIN, "{looks} looks in {all:?}, {longest:?} at the most");
+    // Without yielding there would be one response before and one after each search. Each of the eight yields a hundred
+    // times.
+    assert!(looks >= LOOKS_MIN, "{looks} requests in {all:?}, {longest:?} at most");
 }

@@ -1,4 +1,4 @@
-//! Who may do what: every call with every kind of credential, and what the answers show.
+//! Permissions: every call with every kind of credential, and which payloads its responses contain.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::issuer::Key;
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, schedule, turn_path, writes_docs};
 use crate::tokens::{claims, in_file, rule};
 
-/// Stands in every payload, and nowhere else.
+/// Text that every payload contains, and no other part of a request.
 const NEEDLE: &str = "sesame-in-a-payload";
 
 /// Line before the generated part of `docs/access.md`.
 const BEGIN: &str = "<!-- From here on generated from the table: see service/tests/http/access.rs. -->\n";
 
-/// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
+/// Every kind of credential and the levels that it has in domain `default`. The name of a credential is also its
+/// secret.
 pub(crate) fn kinds() -> Vec<(Credential, &'static [Level])> {
     use Level as L;
     let reads: &[L] = &[L::Nothing, L::Known, L::Related, L::Reader];
@@ -70,7 +71,7 @@ pub(crate) fn kinds() -> Vec<(Credential, &'static [Level])> {
                 runners: one("other/*"),
                 ..credential("stranger")
             },
-            // It has to do with a list of the domain.
+            // Its permissions name a task list of this domain.
             &[L::Nothing, L::Known, L::Related],
         ),
     ]
@@ -84,7 +85,7 @@ fn credentials() -> Vec<Credential> {
     kinds().into_iter().map(|(credential, _)| credential).collect()
 }
 
-/// The same, also for tokens with the same levels, by the names of the credentials.
+/// Like [`guarded`], and accepts tokens with the same permissions for the same names.
 fn guarded_with_tokens(api: &Api) -> (Api, Key) {
     let key = Key::ed("ed");
     let (_file, issuer) = in_file(&[&key]);
@@ -113,24 +114,24 @@ pub(crate) fn bearer(ask: Ask, secret: &str) -> Ask {
     ask.header("authorization", &format!("Bearer {secret}"))
 }
 
-/// A request for a row: of domain `default`, list `deciders` or `acts`, and these tasks.
+/// Request to a call, in domain `default`, for list `deciders` or `acts` and the given tasks.
 pub(crate) fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let list = if call.level == Level::Decider { "deciders" } else { "acts" };
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
     let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
     let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t").replace("{*view}", "v");
-    assert!(!path.contains('{'), "{path}: say what stands for what varies in it");
+    assert!(!path.contains('{'), "{path}: a variable segment has no value here");
     if call.method == "GET" { Ask::get(&path) } else { Ask::new(call.method, &path) }
 }
 
 #[tokio::test]
-async fn every_call_is_open_to_the_credentials_of_its_level_and_to_no_other() {
+async fn each_call_is_allowed_to_its_levels_only() {
     let open = Api::open().await;
     let activity = activity_path(&open.activity("w").await);
     open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
     let turn = turn_path(&open.turn().await);
     let (guarded, key) = guarded_with_tokens(&open);
-    // Polls that are let in come back at once.
+    // Authorized polls return at once.
     open.engine.begin_shutdown();
     let before = open.everything().await;
     let calls: Vec<CallAccess> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
@@ -160,13 +161,13 @@ async fn every_call_is_open_to_the_credentials_of_its_level_and_to_no_other() {
             }
         }
         if !allowed {
-            assert_eq!(open.everything().await, before, "what was refused left nothing behind");
+            assert_eq!(open.everything().await, before, "a refused request has left nothing behind");
         }
     }
 }
 
 #[tokio::test]
-async fn where_nothing_is_a_credential_is_asked_for_all_the_same() {
+async fn unknown_paths_need_a_credential_too() {
     let guarded = guarded(&Api::open().await);
     for (method, path, status, code) in
         [("GET", "/v1/nothing", 404, "no-such-path"), ("DELETE", "/v1/domains", 405, "method-not-allowed")]
@@ -178,9 +179,9 @@ async fn where_nothing_is_a_credential_is_asked_for_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_somebody_calls_a_method_is_no_label_of_a_metric() {
+async fn unknown_methods_are_no_metric_label() {
     let guarded = guarded(&Api::open().await);
-    // Refused before anybody has looked whether the path takes it.
+    // Refused before the method is checked against the path.
     Answer::read(guarded.call(Ask::new("MADE-UP", "/v1/domains")).await).await.problem(401, "unauthorized");
     let page = Answer::read(guarded.call(bearer(Ask::get("/metrics"), "metrics")).await).await;
     assert!(page.text.contains("baton_http_request_seconds_count{call=\"*\",status=\"4xx\"} 1"), "{}", page.text);
@@ -188,7 +189,7 @@ async fn what_somebody_calls_a_method_is_no_label_of_a_metric() {
 }
 
 #[tokio::test]
-async fn a_credential_hears_of_the_domains_that_it_has_to_do_with_and_of_no_other() {
+async fn a_credential_sees_only_domains_that_it_has_permissions_in() {
     let open = Api::open().await;
     for name in ["other", "third"] {
         open.post("/v1/domains", &json!({ "name": name })).await.json(201);
@@ -217,7 +218,7 @@ async fn a_credential_hears_of_the_domains_that_it_has_to_do_with_and_of_no_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_credential_is_told_of_changes_in_the_domains_that_it_may_read_and_of_no_other() {
+async fn changes_are_reported_only_for_readable_domains() {
     let open = Api::open().await;
     open.post("/v1/domains", &json!({ "name": "other" })).await.json(201);
     let guarded = guarded(&open);
@@ -237,8 +238,8 @@ async fn a_credential_is_told_of_changes_in_the_domains_that_it_may_read_and_of_
     }
 }
 
-/// A run with a payload in everything that has one.
-async fn talkative(api: &Api) {
+/// Starts run `w` and records a payload in every event that can have one.
+async fn start_with_payloads(api: &Api) {
     let retry = json!({ "maximumAttempts": 5 });
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "input": NEEDLE });
     api.post(WORKFLOWS, &start).await.json(201);
@@ -268,9 +269,9 @@ async fn talkative(api: &Api) {
 }
 
 #[tokio::test]
-async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_said() {
+async fn a_reader_without_payloads_sees_events_without_payloads() {
     let open = Api::open().await;
-    talkative(&open).await;
+    start_with_payloads(&open).await;
     let guarded = guarded(&open);
     let history = format!("{WORKFLOWS}/w/history");
     let looks = |with_payloads: bool, result: bool| {
@@ -309,7 +310,7 @@ async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_sa
 }
 
 #[tokio::test]
-async fn the_answer_to_a_query_comes_without_its_payload_to_who_may_not_see_it() {
+async fn a_reader_without_payloads_gets_a_query_answer_without_one() {
     let open = Api::open().await;
     open.start("w").await;
     open.decide(json!([{ "type": "StartTimer", "timerId": "t", "after": "P9D" }])).await;
@@ -328,7 +329,7 @@ async fn the_answer_to_a_query_comes_without_its_payload_to_who_may_not_see_it()
 }
 
 #[tokio::test]
-async fn an_activity_leaves_its_list_by_the_hand_of_an_operator_and_by_no_other() {
+async fn only_an_operator_moves_an_activity_to_another_list() {
     let open = Api::open().await;
     open.start("w").await;
     open.decide(json!([schedule("charge", "PCI")])).await;
@@ -347,7 +348,7 @@ async fn an_activity_leaves_its_list_by_the_hand_of_an_operator_and_by_no_other(
 }
 
 #[tokio::test]
-async fn a_decider_decides_what_its_credential_allows_and_the_rest_is_recorded_as_failed() {
+async fn a_decision_without_permission_is_recorded_as_failed() {
     let open = Api::open().await;
     open.start("w").await;
     let may_decide = Some(Permissions { task_lists: Some(one("mail")), ..Permissions::default() });
@@ -378,14 +379,14 @@ async fn a_decider_decides_what_its_credential_allows_and_the_rest_is_recorded_a
 }
 
 #[test]
-fn the_page_in_the_docs_is_what_the_table_says() {
+fn the_access_page_matches_the_table() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/access.md");
     let written = std::fs::read_to_string(&path).unwrap();
-    let (before, _) = written.split_once(BEGIN).expect("where the part that is made begins");
+    let (before, _) = written.split_once(BEGIN).expect("start of the generated part");
     let expected = format!("{before}{BEGIN}\n{}", page(&table()));
     if writes_docs() {
         std::fs::write(&path, expected).unwrap();
     } else {
-        assert!(written == expected, "docs/access.md is not what the table says: write it with BATON_DOCS=write");
+        assert!(written == expected, "docs/access.md differs from the table: write it with BATON_DOCS=write");
     }
 }

@@ -1,4 +1,4 @@
-//! The access log: one line for each request, with who asked for what, and nothing that is nobody's business.
+//! The access log: one line per request, with caller and call, and without payloads, secrets and tokens.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, turn_path};
 
-/// Stands in every payload, and as the secret of whoever asks.
+/// Text that every payload contains, and secret of the caller.
 const NEEDLE: &str = "sesame-in-a-payload";
 
 /// A service with an access log, and one over the same engine without.
@@ -50,7 +50,7 @@ impl Logged {
         Answer::read(self.asks.call(ask).await).await
     }
 
-    /// The lines that have come since.
+    /// Returns and removes the lines written since the last call.
     async fn lines(&self) -> Vec<Value> {
         self.log.flush().await;
         let text = std::fs::read_to_string(&self.path).unwrap();
@@ -66,7 +66,7 @@ impl Logged {
 }
 
 #[tokio::test]
-async fn every_call_leaves_one_line_that_says_who_asked_for_what_and_no_payload_secret_or_token() {
+async fn each_call_logs_one_line_without_payload_secret_or_token() {
     let it = Logged::open().await;
     let task = activity_path(&it.open.activity("w").await);
     it.open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": NEEDLE })).await.json(202);
@@ -108,7 +108,7 @@ async fn every_call_leaves_one_line_that_says_who_asked_for_what_and_no_payload_
 }
 
 #[tokio::test]
-async fn an_operation_over_swfs_wire_leaves_a_line_with_its_name_and_its_fault() {
+async fn an_swf_operation_logs_its_name_and_fault() {
     let it = Logged::open().await;
     let calls: Vec<CallAccess> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
     it.open.engine.begin_shutdown();
@@ -129,7 +129,7 @@ async fn an_operation_over_swfs_wire_leaves_a_line_with_its_name_and_its_fault()
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_and_what_is_not_there_leave_a_line_too() {
+async fn unauthorized_and_unknown_requests_are_logged() {
     let it = Logged::open().await;
     let nobody = Answer::read(it.asks.call(Ask::get(WORKFLOWS)).await).await;
     assert_eq!(nobody.status.as_u16(), 401);
@@ -138,7 +138,7 @@ async fn who_is_not_let_in_and_what_is_not_there_leave_a_line_too() {
     it.ask(Ask::get(&format!("/v1/{NEEDLE}"))).await.problem(404, "no-such-path");
     let line = it.line().await;
     assert_eq!((line.get("route"), line.get("path"), &line["status"]), (None, None, &json!(404)), "{line}");
-    // An answer that nobody waits for.
+    // A response whose caller has disconnected.
     let asked = it.asks.call(Ask::get("/healthz")).await;
     drop(asked);
     let line = it.line().await;
@@ -146,7 +146,7 @@ async fn who_is_not_let_in_and_what_is_not_there_leave_a_line_too() {
 }
 
 #[tokio::test]
-async fn a_line_says_where_a_request_came_from_and_how_many_bytes_it_had() {
+async fn a_line_has_the_client_address_and_byte_counts() {
     let it = Logged::open().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -169,12 +169,13 @@ async fn a_line_says_where_a_request_came_from_and_how_many_bytes_it_had() {
     assert_eq!(line["bytesIn"], start.len(), "{line}");
 }
 
-/// The lines that a service without an access log writes to its own log at a level while it is asked.
+/// Lines that a service without an access log writes to its own log, at this level, while `asks` runs.
 async fn traced(level: tracing::Level, asks: impl AsyncFnOnce(&Api)) -> Vec<Value> {
     let written = Written::default();
     let subscriber = tracing_subscriber::fmt().json().with_max_level(level).with_writer(written.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    // While only one subscriber exists, `tracing` asks only the thread that comes to a line first, which may be another test's.
+    // With a single subscriber, `tracing` consults only the thread that reaches a line first, which may belong to
+    // another test.
     let _second =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::sink).finish());
     let open = Api::open().await;
@@ -187,7 +188,7 @@ async fn traced(level: tracing::Level, asks: impl AsyncFnOnce(&Api)) -> Vec<Valu
     lines.filter(|line| line["target"] == "baton::requests").collect()
 }
 
-/// What a subscriber has written.
+/// Output of a subscriber.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -209,7 +210,7 @@ impl MakeWriter<'_> for Written {
     }
 }
 
-/// A start with a payload, and a request with a token, each by `ops`; answers their request ids.
+/// Sends a start with a payload and a request with a token as `ops`, and returns their request ids.
 async fn two_requests(api: &Api) -> Vec<Option<String>> {
     let start = json!({ "workflowId": "w", "workflowType": "t", "input": NEEDLE });
     let asks = [

@@ -1,4 +1,4 @@
-//! The audit log: an entry of every change before it is made, its outcome after, and nothing of what only reads.
+//! The audit log: one entry before each change and one with its outcome. Calls that only read have no entries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::holders::credential;
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, schedule, turn_path};
 
-/// Stands in every payload, and is the secret of whoever asks.
+/// Text that every payload contains, and secret of the caller.
 const NEEDLE: &str = "sesame-in-a-payload";
 
 /// A service with an audit log, and one over the same engine without.
@@ -48,7 +48,7 @@ impl Audited {
         Answer::read(self.asks.call(ask).await).await
     }
 
-    /// The entries that have come since.
+    /// Returns and removes the entries written since the last call.
     async fn entries(&mut self) -> Vec<Value> {
         self.log.flush().await;
         let mut files: Vec<_> = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -61,7 +61,7 @@ impl Audited {
     }
 }
 
-/// A body that the call takes, with something secret in it wherever that can be.
+/// A body that the call accepts, with the secret text in every payload.
 pub(crate) fn body(call: CallAccess) -> Value {
     let action = json!({ "workflowId": "n", "workflowType": "t", "input": NEEDLE });
     let schedule = json!({ "spec": { "intervals": [{ "every": "P1D" }] }, "action": action });
@@ -101,7 +101,7 @@ fn schedule_one() -> Value {
     decision
 }
 
-/// A request for a row: of domain `default`, and these tasks.
+/// Request to a call, in domain `default`, for the given tasks.
 fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let list = if call.level == Level::Decider { "deciders" } else { "acts" };
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
@@ -112,7 +112,7 @@ fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     if has_none { ask } else { ask.header("content-type", "application/json").body(body(call).to_string()) }
 }
 
-/// Has a turn and an activity of run `w` be out.
+/// Starts a turn and an activity of run `w`, and returns the paths of both tasks.
 async fn tasks(open: &Api) -> (String, String) {
     let activity = activity_path(&open.activity("w").await);
     open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
@@ -124,10 +124,10 @@ fn rest() -> impl Iterator<Item = CallAccess> {
 }
 
 #[tokio::test]
-async fn every_call_that_changes_something_leaves_an_entry_and_its_outcome_and_no_other_call_does() {
+async fn only_changing_calls_have_an_audit_entry_and_outcome() {
     let mut it = Audited::open().await;
     let (turn, activity) = tasks(&it.open).await;
-    // What waits comes back at once.
+    // Waiting calls return at once.
     it.open.engine.begin_shutdown();
     let mut changing = 0;
     for call in rest() {
@@ -162,7 +162,7 @@ async fn every_call_that_changes_something_leaves_an_entry_and_its_outcome_and_n
 }
 
 #[tokio::test]
-async fn an_entry_names_what_the_body_and_the_query_name_and_what_is_refused_before_leaves_none() {
+async fn an_entry_names_its_subjects_and_early_refusals_have_none() {
     let mut it = Audited::open().await;
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "input": NEEDLE });
     it.ask(Ask::post(WORKFLOWS, &start)).await.json(201);
@@ -183,7 +183,7 @@ async fn an_entry_names_what_the_body_and_the_query_name_and_what_is_refused_bef
 }
 
 #[tokio::test]
-async fn where_the_log_cannot_be_written_nothing_is_changed_until_it_can() {
+async fn nothing_changes_while_the_audit_log_cannot_be_written() {
     let mut it = Audited::open().await;
     let (turn, activity) = tasks(&it.open).await;
     let before = it.open.everything().await;
@@ -206,7 +206,7 @@ async fn where_the_log_cannot_be_written_nothing_is_changed_until_it_can() {
 }
 
 #[tokio::test]
-async fn an_operator_reads_the_log_in_pages_as_it_stands_in_the_files() {
+async fn an_operator_reads_the_audit_log_in_pages() {
     let mut it = Audited::open().await;
     for number in 0..5 {
         let start = json!({ "workflowId": format!("w-{number}"), "workflowType": "t" });
@@ -216,7 +216,7 @@ async fn an_operator_reads_the_log_in_pages_as_it_stands_in_the_files() {
     let bearer = |path: &str| Ask::get(path).header("authorization", &format!("Bearer {NEEDLE}"));
     let (mut after, mut read) = (0, Vec::new());
     loop {
-        // Held against the document.
+        // Also checked against the `OpenAPI` document.
         let page = it.asks.ask(bearer(&format!("/v1/audit?after={after}&limit=3"))).await.json(200);
         let entries = page["entries"].as_array().unwrap();
         assert!((1..=3).contains(&entries.len()) && page["last"] == 10, "{page}");
@@ -238,7 +238,7 @@ async fn an_operator_reads_the_log_in_pages_as_it_stands_in_the_files() {
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_away_leaves_an_outcome_without_a_status() {
+async fn an_outcome_after_a_disconnect_has_no_status() {
     let mut it = Audited::open().await;
     let start = json!({ "workflowId": "w", "workflowType": "t" });
     let ask = Ask::post(WORKFLOWS, &start).header("prefer", "wait=60");

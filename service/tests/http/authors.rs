@@ -1,4 +1,4 @@
-//! Who did it: the name of the credential stands in every event that a caller causes, whatever identity he claims.
+//! The `by` of events: each event has the name of the credential that caused it, whatever identity the caller claims.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use service::api::router_for;
 use crate::holders::{credential, one};
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
 
-/// What every caller says that he is.
+/// Identity that every caller claims.
 const CLAIMED: &str = "ops@corp";
 
-/// A service that asks for credentials, and how far the history of `w` was looked at.
+/// A service with credentials, and the last event of `w` that the test has checked.
 struct Guarded {
     open: Api,
     asks: Api,
@@ -38,7 +38,7 @@ impl Guarded {
 
     async fn say(&self, who: &str, path: &str, body: &Value) -> Answer {
         let ask = Ask::post(path, body).header("authorization", &format!("Bearer {who}"));
-        // A start that says how long to wait waits for the run's end.
+        // Only polls have a wait: a start with one would wait for the run to close.
         let ask = if path.ends_with("/poll") { ask.header("prefer", "wait=20") } else { ask };
         let answer = self.asks.ask(ask).await;
         assert!(answer.status.is_success(), "{who} {path}: {}", answer.text);
@@ -71,21 +71,21 @@ impl Guarded {
         self.open.get(&path).await.json(200)["events"].as_array().unwrap().clone()
     }
 
-    /// The events that have come to `w`, each with who caused it.
+    /// Checks types and callers of these events.
     #[track_caller]
-    fn told(events: &[Value], expected: &[(&str, Option<&str>)]) {
+    fn check(events: &[Value], expected: &[(&str, Option<&str>)]) {
         let found: Vec<_> =
             events.iter().map(|event| (event["type"].as_str().unwrap(), event["by"].as_str())).collect();
         assert_eq!(found, expected);
-        // What a caller claims stays what he claims.
+        // The claimed identity is recorded unchanged.
         for event in events.iter().filter(|event| event.get("identity").is_some()) {
             assert_eq!(event["identity"], CLAIMED, "{event}");
         }
     }
 
-    async fn come(&mut self, expected: &[(&str, Option<&str>)]) -> Vec<Value> {
+    async fn check_new(&mut self, expected: &[(&str, Option<&str>)]) -> Vec<Value> {
         let events = self.events("w", None, self.seen).await;
-        Self::told(&events, expected);
+        Self::check(&events, expected);
         self.seen += events.len() as u64;
         events
     }
@@ -96,24 +96,24 @@ fn of(verb: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_call_that_causes_an_event_names_its_caller_in_it() {
+async fn every_event_names_the_credential_that_caused_it() {
     let mut it = Guarded::open().await;
     let (app, operator, decider) = (Some("app"), Some("operator"), Some("decider"));
     let (runner, runner_two) = (Some("runner"), Some("runner two"));
     let who = json!({ "identity": CLAIMED });
     it.start("app", "w", &json!({ "signal": { "name": "first" } })).await;
-    it.come(&[("WorkflowStarted", app), ("DeciderScheduled", app), ("Signal", app)]).await;
+    it.check_new(&[("WorkflowStarted", app), ("DeciderScheduled", app), ("Signal", app)]).await;
     let turn = it.turn("decider").await;
-    it.come(&[("DeciderStarted", decider)]).await;
+    it.check_new(&[("DeciderStarted", decider)]).await;
     it.say("app", &of("signals/s"), &who).await;
-    it.come(&[("Signal", app), ("DeciderScheduled", app)]).await;
-    // Another decider may answer than the one that took it.
+    it.check_new(&[("Signal", app), ("DeciderScheduled", app)]).await;
+    // The decider that responds need not be the one that took the turn.
     it.say("decider two", &format!("{}/fail", turn_path(&turn)), &json!({ "reason": "r" })).await;
-    it.come(&[("DeciderFailed", Some("decider two"))]).await;
+    it.check_new(&[("DeciderFailed", Some("decider two"))]).await;
     it.open.clock.advance(Duration::from_secs(60));
 
     let turn = it.turn("decider").await;
-    it.come(&[("DeciderStarted", decider)]).await;
+    it.check_new(&[("DeciderStarted", decider)]).await;
     let mut tried = schedule("tried", "tried");
     tried["retry"] = json!({ "initialInterval": 1, "maximumAttempts": 3 });
     let decisions = json!([
@@ -122,7 +122,7 @@ async fn every_call_that_causes_an_event_names_its_caller_in_it() {
         { "type": "CancelActivity", "activityId": "c" },
     ]);
     it.complete("decider", &turn, &json!({ "decisions": decisions })).await;
-    it.come(&[
+    it.check_new(&[
         ("DeciderCompleted", decider),
         ("ActivityScheduled", decider),
         ("ActivityScheduled", decider),
@@ -137,44 +137,44 @@ async fn every_call_that_causes_an_event_names_its_caller_in_it() {
     .await;
 
     let task = it.take("runner", "acts").await;
-    it.come(&[("ActivityStarted", runner)]).await;
+    it.check_new(&[("ActivityStarted", runner)]).await;
     it.say("runner two", &format!("{}/heartbeat", activity_path(&task)), &json!({})).await;
     it.say("runner two", &format!("{}/success", activity_path(&task)), &json!({})).await;
-    it.come(&[("ActivitySuccess", runner_two)]).await;
-    // A try that leaves nothing, and the last one, which is recorded when the activity closes.
+    it.check_new(&[("ActivitySuccess", runner_two)]).await;
+    // A failed attempt leaves no event. The last attempt is recorded when the activity closes.
     let task = it.take("runner two", "tried").await;
     it.say("runner two", &format!("{}/failure", activity_path(&task)), &json!({ "reason": "busy" })).await;
     it.open.clock.advance(Duration::from_secs(60));
     let task = it.take("runner", "tried").await;
-    it.come(&[]).await;
+    it.check_new(&[]).await;
     let failure = json!({ "reason": "no", "nonRetryable": true });
     it.say("runner two", &format!("{}/failure", activity_path(&task)), &failure).await;
-    it.come(&[("ActivityStarted", runner), ("ActivityFailed", runner_two)]).await;
+    it.check_new(&[("ActivityStarted", runner), ("ActivityFailed", runner_two)]).await;
 
     for (verb, event) in [("pause", "ActivityPaused"), ("resume", "ActivityResumed")] {
         it.say("operator", &of(&format!("activities/b/{verb}")), &who).await;
-        it.come(&[(event, operator)]).await;
+        it.check_new(&[(event, operator)]).await;
     }
     let change = json!({ "taskList": "hand", "identity": CLAIMED });
     it.say("operator", &of("activities/b/options"), &change).await;
-    it.come(&[("ActivityOptionsChanged", operator)]).await;
+    it.check_new(&[("ActivityOptionsChanged", operator)]).await;
     it.say("operator", &of("activities/b/pause"), &who).await;
     it.say("operator", &of("activities/b/retry"), &who).await;
-    it.come(&[("ActivityPaused", operator), ("ActivityRetried", operator)]).await;
+    it.check_new(&[("ActivityPaused", operator), ("ActivityRetried", operator)]).await;
     it.say("operator", &of("activities/b/success"), &json!({ "result": 1, "identity": CLAIMED })).await;
-    it.come(&[("ActivityStarted", operator), ("ActivitySuccess", operator)]).await;
+    it.check_new(&[("ActivityStarted", operator), ("ActivitySuccess", operator)]).await;
     for (verb, event) in [("pause", "WorkflowPaused"), ("resume", "WorkflowResumed")] {
         it.say("operator", &of(verb), &who).await;
-        it.come(&[(event, operator)]).await;
+        it.check_new(&[(event, operator)]).await;
     }
     it.say("app", &of("cancel"), &who).await;
-    it.come(&[("WorkflowCancelRequested", app)]).await;
+    it.check_new(&[("WorkflowCancelRequested", app)]).await;
 
-    // Time is nobody.
+    // Events of timeouts have no author.
     let turn = it.turn("decider").await;
-    it.come(&[("DeciderStarted", decider)]).await;
+    it.check_new(&[("DeciderStarted", decider)]).await;
     it.complete("decider", &turn, &json!({ "decisions": [schedule("d", "hand")] })).await;
-    it.come(&[("DeciderCompleted", decider), ("ActivityScheduled", decider)]).await;
+    it.check_new(&[("DeciderCompleted", decider), ("ActivityScheduled", decider)]).await;
     it.open.clock.advance(Duration::from_secs(3_600));
     let turn = it.turn("decider").await;
     let events = it.events("w", None, it.seen).await;
@@ -182,16 +182,16 @@ async fn every_call_that_causes_an_event_names_its_caller_in_it() {
     assert_eq!(expired.get("by"), None, "{expired}");
     it.seen += events.len() as u64;
     it.complete("decider", &turn, &json!({})).await;
-    it.come(&[("DeciderCompleted", decider)]).await;
+    it.check_new(&[("DeciderCompleted", decider)]).await;
     it.say("operator", &of("activities/d/failure"), &json!({ "failureReason": "r", "identity": CLAIMED })).await;
-    it.come(&[("ActivityStarted", operator), ("ActivityFailed", operator), ("DeciderScheduled", operator)]).await;
+    it.check_new(&[("ActivityStarted", operator), ("ActivityFailed", operator), ("DeciderScheduled", operator)]).await;
     let terminate = json!({ "reason": "r", "identity": CLAIMED });
     it.say("app", &of("terminate"), &terminate).await;
-    it.come(&[("WorkflowTerminated", app)]).await;
+    it.check_new(&[("WorkflowTerminated", app)]).await;
 }
 
 #[tokio::test]
-async fn an_update_has_the_name_of_who_asks_and_its_answer_that_of_the_decider() {
+async fn an_update_has_its_callers_name_and_its_answer_the_deciders() {
     let mut it = Guarded::open().await;
     let (app, decider, other) = (Some("app"), Some("decider"), Some("decider two"));
     it.start("app", "w", &json!({})).await;
@@ -200,14 +200,18 @@ async fn an_update_has_the_name_of_who_asks_and_its_answer_that_of_the_decider()
     it.seen = 5;
     let judge = async {
         let turn = it.turn("decider").await;
-        assert_eq!(turn["events"].as_array().unwrap().last().unwrap()["by"], "decider", "as it will be recorded");
+        assert_eq!(
+            turn["events"].as_array().unwrap().last().unwrap()["by"],
+            "decider",
+            "it is the name that will be recorded"
+        );
         let result = json!({ "id": turn["updates"][0]["id"], "accepted": 1 });
         it.complete("decider two", &turn, &json!({ "updateResults": [result] })).await;
     };
     let update = json!({ "identity": CLAIMED });
     let path = of("updates/u");
     tokio::join!(it.say("app", &path, &update), judge);
-    it.come(&[
+    it.check_new(&[
         ("DeciderScheduled", decider),
         ("DeciderStarted", decider),
         ("DeciderCompleted", other),
@@ -216,7 +220,7 @@ async fn an_update_has_the_name_of_who_asks_and_its_answer_that_of_the_decider()
     ])
     .await;
 
-    // One that starts its run.
+    // An update that starts its run.
     let start = json!({ "workflowId": "x", "workflowType": "t", "taskList": "deciders" });
     let update = json!({ "updateId": "u", "start": start });
     let judge = async {
@@ -227,7 +231,7 @@ async fn an_update_has_the_name_of_who_asks_and_its_answer_that_of_the_decider()
     let path = format!("{WORKFLOWS}/x/updates/u");
     tokio::join!(it.say("app", &path, &update), judge);
     let events = it.events("x", None, 0).await;
-    Guarded::told(
+    Guarded::check(
         &events,
         &[
             ("WorkflowStarted", app),
@@ -241,7 +245,7 @@ async fn an_update_has_the_name_of_who_asks_and_its_answer_that_of_the_decider()
 }
 
 #[tokio::test]
-async fn what_a_decider_does_to_other_runs_has_its_name_and_what_comes_of_it_has_none() {
+async fn only_effects_that_a_decider_requested_have_its_name() {
     let mut it = Guarded::open().await;
     let (app, decider) = (Some("app"), Some("decider"));
     it.start("app", "w", &json!({})).await;
@@ -259,9 +263,9 @@ async fn what_a_decider_does_to_other_runs_has_its_name_and_what_comes_of_it_has
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::support::PATIENCE, delivered).await.expect("all are delivered");
+    tokio::time::timeout(crate::support::PATIENCE, delivered).await.expect("all effects are delivered");
     let child = it.events("child", None, 0).await;
-    Guarded::told(&child, &[("WorkflowStarted", decider), ("DeciderScheduled", decider)]);
+    Guarded::check(&child, &[("WorkflowStarted", decider), ("DeciderScheduled", decider)]);
     let other = it.events("other", None, 2).await;
     let mut found: Vec<_> = other.iter().map(|event| (event["type"].as_str().unwrap(), event["by"].as_str())).collect();
     found.sort_unstable();
@@ -269,28 +273,29 @@ async fn what_a_decider_does_to_other_runs_has_its_name_and_what_comes_of_it_has
     for event in it.events("w", None, 0).await {
         let kind = event["type"].as_str().unwrap();
         let is_heard = ["ChildStarted", "ExternalSignalDelivered", "ExternalCancelDelivered"].contains(&kind);
-        // The turn that is scheduled with what was heard is nobody's either.
+        // A turn that is scheduled because of a delivered event has no author either.
         assert_eq!(event.get("by").is_none(), is_heard || (kind == "DeciderScheduled" && event["id"] != 2), "{event}");
     }
 
-    // The run that goes on is its decider's, and the one that makes room for another is whose start that was.
+    // The decider is the author of the run that continues as new. A run that a start terminates has the name of the
+    // caller of that start.
     let turn = it.turn("decider").await;
     it.complete("decider", &turn, &json!({ "decisions": [{ "type": "ContinueAsNew" }] })).await;
     let next = it.events("w", None, 0).await;
-    Guarded::told(&next, &[("WorkflowStarted", decider), ("DeciderScheduled", decider)]);
+    Guarded::check(&next, &[("WorkflowStarted", decider), ("DeciderScheduled", decider)]);
     let old = next[0]["runId"].as_str().unwrap().to_owned();
     it.start("app", "w", &json!({ "conflictPolicy": "terminate-existing" })).await;
     let ended = it.events("w", Some(&old), 2).await;
-    Guarded::told(&ended, &[("WorkflowTerminated", app)]);
+    Guarded::check(&ended, &[("WorkflowTerminated", app)]);
     it.seen = 0;
-    it.come(&[("WorkflowStarted", app), ("DeciderScheduled", app)]).await;
+    it.check_new(&[("WorkflowStarted", app), ("DeciderScheduled", app)]).await;
     let signal = json!({ "signal": { "name": "s" } });
     it.start("app", "w", &signal).await;
-    it.come(&[("Signal", app)]).await;
+    it.check_new(&[("Signal", app)]).await;
 }
 
 #[tokio::test]
-async fn a_reset_has_its_operators_name_whether_the_run_was_open_or_closed_and_the_rest_keeps_its_own() {
+async fn a_reset_has_its_operators_name_and_copied_events_keep_theirs() {
     for closes in [false, true] {
         let it = Guarded::open().await;
         let (app, decider, operator) = (Some("app"), Some("decider"), Some("operator"));
@@ -305,9 +310,9 @@ async fn a_reset_has_its_operators_name_whether_the_run_was_open_or_closed_and_t
         let reset = json!({ "eventId": 5, "identity": CLAIMED });
         let new = it.say("operator", &of("reset"), &reset).await.json(201);
         let last = it.events("w", Some(old), 7).await;
-        Guarded::told(&last, &[("WorkflowTerminated", if closes { app } else { operator })]);
+        Guarded::check(&last, &[("WorkflowTerminated", if closes { app } else { operator })]);
         let branch = it.events("w", new["runId"].as_str(), 0).await;
-        Guarded::told(
+        Guarded::check(
             &branch,
             &[
                 ("WorkflowStarted", app),
@@ -324,7 +329,7 @@ async fn a_reset_has_its_operators_name_whether_the_run_was_open_or_closed_and_t
 }
 
 #[tokio::test]
-async fn what_a_schedule_starts_has_the_schedules_name_and_nobodys() {
+async fn a_scheduled_start_has_the_schedules_id_and_no_author() {
     let it = Guarded::open().await;
     let action = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
     let schedule = json!({ "spec": { "cron": ["0 0 1 1 *"] }, "action": action });
@@ -340,7 +345,7 @@ async fn what_a_schedule_starts_has_the_schedules_name_and_nobodys() {
 }
 
 #[tokio::test]
-async fn nobody_says_himself_who_he_is() {
+async fn a_caller_cannot_set_its_own_name() {
     let it = Guarded::open().await;
     it.start("app", "w", &json!({})).await;
     let start = json!({ "workflowId": "x", "workflowType": "t", "by": "operator" });
@@ -362,7 +367,7 @@ async fn nobody_says_himself_who_he_is() {
 }
 
 #[tokio::test]
-async fn where_nobody_is_asked_no_event_has_a_name() {
+async fn without_credentials_events_have_no_author() {
     let api = Api::open().await;
     let task = api.activity("w").await;
     api.post(&format!("{}/success", activity_path(&task)), &json!({})).await.json(200);

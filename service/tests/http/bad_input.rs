@@ -1,10 +1,10 @@
-//! What can be wrong with a query, an update, or the answer to one: a fault each, and a run that is as it was, to the byte.
+//! Invalid queries, updates and answers: each has its own fault, and the stored run stays identical to the byte.
 
 use serde_json::{Value, json};
 
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, turn_path};
 
-/// A service with the run `w`, which has had its first turn and waits for nothing but a timer, and everything that is stored.
+/// A service whose run `w` waits only for a timer after its first turn, and everything that is stored.
 async fn idle() -> (Api, String, String) {
     let api = Api::open().await;
     let run_id = waits(&api, "w").await;
@@ -30,7 +30,7 @@ fn signal(id: &str) -> Ask {
     Ask::post(&format!("{WORKFLOWS}/{id}/signals/s"), &json!({}))
 }
 
-/// The next task of a decider that answers queries and takes updates.
+/// The next task of a decider that takes queries and updates.
 async fn task(api: &Api) -> Value {
     let poll = Ask::post(DECIDERS, &json!({ "queries": true, "updates": 8 })).header("prefer", "wait=20");
     api.ask(poll).await.json(200)
@@ -45,7 +45,7 @@ fn query_id(task: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn an_unknown_query_is_a_404_with_the_names_that_are_known() {
+async fn an_unknown_query_returns_404_with_the_known_names() {
     let (api, _, stored) = idle().await;
     let deciding = async {
         let task = task(&api).await;
@@ -59,7 +59,7 @@ async fn an_unknown_query_is_a_404_with_the_names_that_are_known() {
 }
 
 #[tokio::test]
-async fn an_unknown_update_is_rejected_with_the_names_that_are_known() {
+async fn an_unknown_update_is_rejected_with_the_known_names() {
     let (api, _, stored) = idle().await;
     let deciding = async {
         let rejected = json!({ "reason": "unknown-update", "details": ["page"] });
@@ -73,7 +73,7 @@ async fn an_unknown_update_is_rejected_with_the_names_that_are_known() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_query_that_nobody_asked_is_refused_and_the_query_stays() {
+async fn an_answer_to_an_unknown_query_is_refused() {
     let (api, _, stored) = idle().await;
     let deciding = async {
         let task = task(&api).await;
@@ -88,7 +88,7 @@ async fn an_answer_to_a_query_that_nobody_asked_is_refused_and_the_query_stays()
 }
 
 #[tokio::test]
-async fn of_two_answers_to_one_query_none_counts_in_one_breath_and_the_first_one_otherwise() {
+async fn a_query_takes_only_its_first_answer() {
     let (api, _, stored) = idle().await;
     let deciding = async {
         let task = task(&api).await;
@@ -104,7 +104,7 @@ async fn of_two_answers_to_one_query_none_counts_in_one_breath_and_the_first_one
 }
 
 #[tokio::test]
-async fn of_two_answers_to_one_update_none_counts_in_one_breath_and_the_first_one_otherwise() {
+async fn an_update_takes_only_its_first_answer() {
     let (api, _, stored) = idle().await;
     let deciding = async {
         let task = task(&api).await;
@@ -128,7 +128,7 @@ async fn an_answer_after_the_wait_has_ended_changes_nothing() {
     api.ask(complete(&asks, &late)).await.problem(409, "query-task-lost");
     assert_eq!(api.everything().await, stored);
 
-    // A rejection that comes late is nothing to anybody, and remembered for who asks again.
+    // A late rejection returns to no caller, but is kept for a repeated request.
     let (answer, judges) = tokio::join!(api.ask(update("w").header("prefer", "wait=1")), task(&api));
     let unknown = answer.json(504);
     assert_eq!((&unknown["code"], &unknown["recorded"]), (&json!("update-not-answered"), &json!("unknown")));
@@ -139,7 +139,7 @@ async fn an_answer_after_the_wait_has_ended_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_token_of_another_run_answers_neither_its_queries_nor_its_updates() {
+async fn a_token_of_another_run_answers_neither_query_nor_update() {
     let (api, ..) = idle().await;
     waits(&api, "v").await;
     let stored = api.everything().await;
@@ -162,7 +162,7 @@ async fn the_token_of_another_run_answers_neither_its_queries_nor_its_updates() 
 }
 
 #[tokio::test]
-async fn the_tag_of_another_run_is_a_stale_one() {
+async fn a_tag_of_another_run_is_stale() {
     let (api, ..) = idle().await;
     let other = format!("\"{}-5\"", waits(&api, "v").await);
     let stored = api.everything().await;
@@ -172,7 +172,7 @@ async fn the_tag_of_another_run_is_a_stale_one() {
 }
 
 #[tokio::test]
-async fn a_malformed_tag_is_refused_wherever_it_comes() {
+async fn a_malformed_tag_is_refused() {
     let (api, run_id, stored) = idle().await;
     for tag in ["5", "\"w\"", &format!("\"{run_id}\""), &format!("\"{run_id}-x\""), &format!("{run_id}-5")] {
         for ask in [signal("w"), update("w")] {

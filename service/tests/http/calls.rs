@@ -1,4 +1,4 @@
-//! Every call once, with its success.
+//! One successful request to every call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn domains_are_created_listed_and_shown() {
 }
 
 #[tokio::test]
-async fn a_deprecated_domain_takes_no_start_until_it_is_brought_back() {
+async fn a_deprecated_domain_takes_no_starts_until_it_is_restored() {
     let api = Api::open().await;
     let created = api.post("/v1/domains", &json!({ "name": "old", "tags": { "team": "a" } })).await.json(201);
     assert_eq!(created["tags"], json!({ "team": "a" }));
@@ -35,7 +35,7 @@ async fn a_deprecated_domain_takes_no_start_until_it_is_brought_back() {
     api.ask(Ask::new("POST", "/v1/domains/old/deprecate")).await.problem(409, "domain-deprecated");
     let other = json!({ "workflowId": "w2", "workflowType": "t" });
     api.post("/v1/domains/old/workflows", &other).await.problem(409, "domain-deprecated");
-    // What is open goes on, and can be seen.
+    // Open runs continue and stay visible.
     api.post("/v1/domains/old/workflows/w/signals/go", &json!({})).await.json(202);
     assert_eq!(api.get("/v1/domains/old/workflows").await.json(200)["workflows"].as_array().unwrap().len(), 1);
     api.ask(Ask::new("POST", "/v1/domains/old/undeprecate")).await.json(200);
@@ -43,7 +43,7 @@ async fn a_deprecated_domain_takes_no_start_until_it_is_brought_back() {
 }
 
 #[tokio::test]
-async fn a_domain_is_deleted_once_it_is_deprecated_and_empty_and_its_name_can_be_used_again() {
+async fn only_a_deprecated_empty_domain_can_be_deleted() {
     let api = Api::open().await;
     let gone = |why: &'static str| {
         let ask = api.ask(Ask::new("DELETE", "/v1/domains/old"));
@@ -73,13 +73,13 @@ async fn a_domain_is_deleted_once_it_is_deprecated_and_empty_and_its_name_can_be
     api.ask(Ask::new("DELETE", "/v1/domains/old")).await.problem(404, "unknown-domain");
     api.post("/v1/domains", &json!({ "name": "old" })).await.json(201);
     let types = api.get("/v1/domains/old/workflow-types").await.json(200);
-    assert_eq!(types["types"], json!([]), "its types went with it");
+    assert_eq!(types["types"], json!([]), "its types are deleted with it");
     let always = api.ask(Ask::new("DELETE", "/v1/domains/default")).await.problem(409, "domain-in-use");
     assert!(always["detail"].as_str().unwrap().contains("always there"), "{always}");
 }
 
 #[tokio::test]
-async fn more_domains_than_fit_into_their_record_are_refused_by_a_limit_that_says_so() {
+async fn domains_whose_record_is_full_are_refused_with_advice() {
     let api = Api::open().await;
     let description = "x".repeat(4_096);
     let mut refused = None;
@@ -91,9 +91,9 @@ async fn more_domains_than_fit_into_their_record_are_refused_by_a_limit_that_say
             break;
         }
     }
-    let refused = refused.expect("a record has a bound");
+    let refused = refused.expect("the record of domains has a size limit");
     assert!(refused["detail"].as_str().unwrap().contains("shorten some, or delete domains"), "{refused}");
-    // A shorter description makes room, and so does one that goes.
+    // A shorter description or a deleted domain makes room.
     let shorter = Ask::new("PATCH", "/v1/domains/d1").header("content-type", "application/json");
     api.ask(shorter.body(r#"{"description":null}"#)).await.json(200);
     api.ask(Ask::new("POST", "/v1/domains/d0/deprecate")).await.json(200);
@@ -103,10 +103,10 @@ async fn more_domains_than_fit_into_their_record_are_refused_by_a_limit_that_say
 }
 
 #[tokio::test]
-async fn a_thousand_domains_are_created_and_one_more_is_not() {
+async fn at_most_1000_domains_can_be_created() {
     let api = Api::open().await;
     let create = |number: usize| json!({ "name": format!("d{number}") });
-    // One is there from the beginning.
+    // Domain `default` exists already.
     for number in 1..1_000 {
         api.post("/v1/domains", &create(number)).await.json(201);
     }
@@ -116,7 +116,7 @@ async fn a_thousand_domains_are_created_and_one_more_is_not() {
 }
 
 #[tokio::test]
-async fn the_tags_of_a_domain_are_changed_together_and_are_not_too_many() {
+async fn domain_tags_are_changed_together_and_limited() {
     let api = Api::open().await;
     let tags = |add: Value, remove: &[&str]| json!({ "add": add, "remove": remove });
     let tag = async |body: Value| api.post("/v1/domains/default/tags", &body).await;
@@ -197,7 +197,7 @@ async fn a_run_is_terminated() {
 }
 
 #[tokio::test]
-async fn a_call_without_a_body_is_a_call_with_an_empty_object() {
+async fn a_missing_body_is_an_empty_object() {
     let api = Api::open().await;
     api.start("w").await;
     let answer = api.ask(Ask::new("POST", &format!("{WORKFLOWS}/w/signals/go"))).await;
@@ -207,7 +207,7 @@ async fn a_call_without_a_body_is_a_call_with_an_empty_object() {
 }
 
 #[tokio::test]
-async fn a_result_waits_for_the_close_and_says_202_when_the_wait_ends_first() {
+async fn a_result_waits_for_the_close_or_returns_202() {
     let api = Api::open().await;
     let run_id = api.start("w").await;
     let path = format!("{WORKFLOWS}/w/result");
@@ -224,7 +224,7 @@ async fn a_result_waits_for_the_close_and_says_202_when_the_wait_ends_first() {
 }
 
 #[tokio::test]
-async fn a_start_waits_for_the_end_where_that_is_asked_for_and_is_a_start_all_the_same_when_it_does_not_come() {
+async fn a_start_waits_for_the_close_or_returns_without_it() {
     let api = Api::open().await;
     let body = |id: &str| json!({ "workflowId": id, "workflowType": "t", "taskList": "deciders" }).to_string();
     let start =
@@ -235,7 +235,7 @@ async fn a_start_waits_for_the_end_where_that_is_asked_for_and_is_a_start_all_th
     assert_eq!(open.get("closed"), None);
     api.decide(json!([{ "type": "FailWorkflow", "reason": "late" }])).await;
     let repeated = api.ask(start("slow", "wait=3600")).await;
-    assert_eq!(repeated.header("preference-applied"), "wait=60", "no more than a minute");
+    assert_eq!(repeated.header("preference-applied"), "wait=60", "a wait is at most a minute");
     let repeated = repeated.json(200);
     assert_eq!((&repeated["runId"], &repeated["closed"]["reason"]), (&open["runId"], &json!("late")));
 
@@ -246,7 +246,7 @@ async fn a_start_waits_for_the_end_where_that_is_asked_for_and_is_a_start_all_th
     assert_eq!((&closed["status"], &closed["result"]), (&json!("success"), &json!({ "paid": 1 })));
 
     let plain = api.ask(Ask::text(WORKFLOWS, &body("plain"))).await;
-    assert_eq!(plain.headers.get("preference-applied"), None, "nothing was asked for");
+    assert_eq!(plain.headers.get("preference-applied"), None, "no wait was requested");
 }
 
 #[tokio::test]
@@ -265,7 +265,7 @@ async fn payloads_are_kept_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_null_payload_is_a_payload_and_an_absent_one_is_none() {
+async fn a_null_payload_differs_from_an_absent_one() {
     let api = Api::open().await;
     for (id, end, expected) in [("null", ",\"result\":null", true), ("none", "", false)] {
         api.start(id).await;
@@ -278,7 +278,7 @@ async fn a_null_payload_is_a_payload_and_an_absent_one_is_none() {
 }
 
 #[tokio::test]
-async fn a_decider_takes_a_turn_looks_back_answers_and_leaves_a_context() {
+async fn a_decider_takes_a_turn_reads_back_and_leaves_a_context() {
     let api = Api::open().await;
     let run_id = api.start("w").await;
     let turn = api.turn().await;
@@ -310,7 +310,7 @@ async fn a_decider_takes_a_turn_looks_back_answers_and_leaves_a_context() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_failed_comes_again() {
+async fn a_failed_turn_is_dispatched_again() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;
@@ -322,7 +322,7 @@ async fn a_turn_that_is_failed_comes_again() {
 }
 
 #[tokio::test]
-async fn an_empty_list_answers_204_when_the_wait_ends() {
+async fn a_poll_of_an_empty_list_returns_204() {
     let api = Api::open().await;
     for side in ["decider", "activity"] {
         let path = format!("/v1/domains/default/task-lists/nobody/{side}/poll");
@@ -334,7 +334,7 @@ async fn an_empty_list_answers_204_when_the_wait_ends() {
 }
 
 #[tokio::test]
-async fn an_activity_is_taken_beats_and_succeeds() {
+async fn an_activity_is_taken_heartbeats_and_succeeds() {
     let api = Api::open().await;
     api.start("w").await;
     let decision = json!({
@@ -370,7 +370,7 @@ async fn an_activity_fails_with_a_reason() {
 }
 
 #[tokio::test]
-async fn an_activity_that_is_asked_to_stop_hears_it_from_its_heartbeat_and_stops() {
+async fn an_activity_learns_of_its_cancellation_by_heartbeat() {
     let api = Api::open().await;
     let task = api.activity("w").await;
     api.post(&format!("{WORKFLOWS}/w/signals/stop"), &json!({})).await.json(202);
@@ -383,7 +383,7 @@ async fn an_activity_that_is_asked_to_stop_hears_it_from_its_heartbeat_and_stops
 }
 
 #[tokio::test]
-async fn the_service_says_how_it_is() {
+async fn health_readiness_and_metrics_show_the_services_state() {
     let api = Api::open().await;
     assert_eq!(api.get("/healthz").await.text, "ok\n");
     assert_eq!(api.get("/readyz").await.text, READY);
@@ -396,10 +396,10 @@ async fn the_service_says_how_it_is() {
     assert_eq!(stopping.header("retry-after"), "1");
     assert_eq!(api.get("/healthz").await.status, 200);
     let answer = api.ask(Ask::post(DECIDERS, &json!({}))).await;
-    assert_eq!(answer.status, 204, "a poll does not wait for a service that stops");
+    assert_eq!(answer.status, 204, "a poll does not wait while the service shuts down");
 }
 #[tokio::test]
-async fn the_context_comes_with_a_window_that_is_cut_short() {
+async fn a_shortened_window_has_the_context() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;
@@ -408,12 +408,12 @@ async fn the_context_comes_with_a_window_that_is_cut_short() {
         api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
     }
     let turn = api.post(DECIDERS, &json!({ "maxEvents": 2 })).await.json(200);
-    assert_eq!(turn["events"].as_array().unwrap().len(), 2, "without its oldest part");
+    assert_eq!(turn["events"].as_array().unwrap().len(), 2, "the oldest events are left out");
     assert_eq!(turn["context"], "kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_does_not_answer_as_it_should_is_a_warning_for_as_long() {
+async fn a_failing_store_is_a_warning_while_it_fails() {
     let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 1, Chances { not_applied: 1_000, ..Chances::NONE }));
     store.set_on(false);
     let api = Api::over(Arc::clone(&store) as _).await;

@@ -1,10 +1,10 @@
-//! Cancel requests: what they end, what they are carried on to, and that they do not wait.
+//! Cancel requests: attempts that they end, successors that receive them, and turns that they start early.
 
 use serde_json::{Value, json};
 
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS};
 
-/// Starts run `w` with more than it must have.
+/// Starts run `w` with these additional fields.
 async fn start(api: &Api, more: Value) {
     let mut body = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -23,7 +23,7 @@ async fn has_turn(api: &Api) -> bool {
     api.ask(Ask::post(DECIDERS, &json!({})).header("prefer", "wait=0")).await.status.as_u16() == 200
 }
 
-async fn is_sound(api: &Api) {
+async fn assert_consistent(api: &Api) {
     assert_eq!(api.engine.views().fsck("default", |_| {}).await.unwrap().findings, vec![]);
 }
 
@@ -31,7 +31,7 @@ fn fail() -> Value {
     json!([{ "type": "FailWorkflow", "reason": "busy" }])
 }
 
-/// A policy with another try in an hour.
+/// A policy with another attempt in an hour.
 fn retry() -> Value {
     json!({ "retry": { "initialInterval": "PT1H" }, "runTimeout": "PT1M" })
 }
@@ -39,7 +39,7 @@ fn retry() -> Value {
 const SCHEDULES: &str = "/v1/domains/default/schedules";
 
 #[tokio::test]
-async fn a_run_that_was_asked_to_cancel_is_not_tried_again() {
+async fn a_canceled_run_is_not_retried() {
     for times_out in [false, true] {
         let api = Api::open().await;
         start(&api, retry()).await;
@@ -56,19 +56,19 @@ async fn a_run_that_was_asked_to_cancel_is_not_tried_again() {
         let closed = describe(&api).await;
         assert_eq!((&closed["attempt"], &closed["cancelRequested"]), (&json!(1), &json!(true)), "{closed}");
         assert_eq!((closed["status"] == "open", has_turn(&api).await), (false, false));
-        // The workflow id is free.
+        // The workflow id can be used again.
         start(&api, retry()).await;
-        assert_eq!(describe(&api).await["cancelRequested"], json!(false), "another run, which nobody asked");
-        is_sound(&api).await;
+        assert_eq!(describe(&api).await["cancelRequested"], json!(false), "the new run has no cancel request");
+        assert_consistent(&api).await;
     }
 }
 
 #[tokio::test]
-async fn a_run_that_continues_as_new_is_asked_to_cancel_again() {
+async fn a_cancel_request_passes_to_the_run_that_continues_as_new() {
     let api = Api::open().await;
     start(&api, json!({})).await;
     cancel(&api).await;
-    // Much happens between the request and the close: it is found all the same.
+    // The service finds the request even if many events follow it.
     let signal = format!("{WORKFLOWS}/w/signals/go");
     for _ in 0..1_100 {
         api.post(&signal, &json!({})).await.json(202);
@@ -78,15 +78,15 @@ async fn a_run_that_continues_as_new_is_asked_to_cancel_again() {
         assert_eq!(describe(&api).await["cancelRequested"], json!(true));
         assert_eq!(api.names("w").await[..3], ["WorkflowStarted", "DeciderScheduled", "WorkflowCancelRequested"]);
     }
-    // The decider sees it in its window.
+    // The new run's decider receives the request in its window.
     let turn = api.turn().await;
     assert_eq!(turn["events"][2]["type"], "WorkflowCancelRequested");
     assert_eq!(turn["events"][2]["reason"], "changed my mind");
-    is_sound(&api).await;
+    assert_consistent(&api).await;
 }
 
 #[tokio::test]
-async fn a_cancel_request_has_a_turn_that_is_held_back_taken_at_once() {
+async fn a_cancel_request_starts_a_delayed_turn_at_once() {
     for poll_comes_first in [true, false] {
         for is_retry in [true, false] {
             let api = Api::open().await;
@@ -111,13 +111,13 @@ async fn a_cancel_request_has_a_turn_that_is_held_back_taken_at_once() {
             let request = &turn["events"][2];
             assert_eq!(request["type"], "WorkflowCancelRequested");
             assert_eq!(request["releasesFirstTurn"], json!(true));
-            is_sound(&api).await;
+            assert_consistent(&api).await;
         }
     }
 }
 
 #[tokio::test]
-async fn what_waits_for_a_turn_that_is_held_back_is_told_until_when() {
+async fn a_refusal_says_until_when_a_turn_is_delayed() {
     for is_retry in [true, false] {
         let api = Api::open().await;
         let until = history::Timestamp::from_millis(api.clock_now().as_millis() + 3_600_000);
@@ -139,7 +139,7 @@ async fn what_waits_for_a_turn_that_is_held_back_is_told_until_when() {
         let problem = api.ask(ask).await.problem(504, "query-not-answered");
         assert_eq!((&problem["turnHeldUntil"], &problem["taskList"]), (&Value::Null, &json!("deciders")));
     }
-    // So is what waits for a turn that a decider gave back.
+    // The same holds for a turn that a decider has failed.
     let api = Api::open().await;
     start(&api, json!({})).await;
     let turn = api.turn().await;
@@ -150,7 +150,7 @@ async fn what_waits_for_a_turn_that_is_held_back_is_told_until_when() {
 }
 
 #[tokio::test]
-async fn a_child_and_a_scheduled_run_that_were_asked_to_cancel_are_final() {
+async fn a_canceled_child_or_scheduled_run_is_not_retried() {
     let api = Api::open().await;
     let child = json!({
         "type": "StartChild", "workflowId": "w", "workflowType": "t", "taskList": "children",
@@ -169,7 +169,7 @@ async fn a_child_and_a_scheduled_run_that_were_asked_to_cancel_are_final() {
     until(|| async { api.names("parent").await.iter().any(|name| name == "ChildFailed") }).await;
     assert_eq!(describe(&api).await["status"], "failed");
 
-    // A run in the way of its schedule's next action is asked to cancel, and fails: the next action starts.
+    // An overlapping run of a schedule is asked to cancel and fails, so the next action starts.
     let api = Api::open().await;
     let action = json!({
         "workflowId": "report", "workflowType": "t", "taskList": "deciders",
@@ -197,17 +197,17 @@ async fn a_child_and_a_scheduled_run_that_were_asked_to_cancel_are_final() {
     .await;
     api.decide(fail()).await;
     until(|| async { words(&show().await) == ["failed", "open"] }).await;
-    is_sound(&api).await;
+    assert_consistent(&api).await;
 }
 
-/// Waits until it is so.
+/// Waits for the condition.
 async fn until<F: Future<Output = bool>>(is_so: impl Fn() -> F) {
     let look = async {
         while !is_so().await {
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(crate::support::PATIENCE, look).await.expect("it comes to that");
+    tokio::time::timeout(crate::support::PATIENCE, look).await.expect("the condition is met in time");
 }
 
 impl Api {

@@ -1,4 +1,4 @@
-//! The stream that says that something in a domain has changed: one message for many changes, and nothing while nothing happens.
+//! The stream of a domain's changes: one message for many changes, and none while nothing changes.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,13 +23,13 @@ use crate::support::{Api, Ask, WORKFLOWS};
 
 const CHANGES: &str = "/v1/domains/default/changes";
 
-/// What the stream says next.
+/// The next message of the stream.
 async fn next(stream: &mut Body) -> Option<String> {
     let frame = stream.frame().await?.unwrap().into_data().unwrap();
     Some(String::from_utf8(frame.to_vec()).unwrap())
 }
 
-/// A stream that has begun.
+/// A stream after its first message.
 async fn follow(api: &Api, path: &str) -> Body {
     let mut stream = api.call(Ask::get(path)).await.into_body();
     assert_eq!(next(&mut stream).await.unwrap(), ": from now on\n\n");
@@ -41,7 +41,7 @@ async fn signal(api: &Api) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_changes_are_one_message_and_a_second_passes_before_the_next() {
+async fn changes_are_reported_at_most_once_a_second() {
     let api = Api::open().await;
     api.start("w").await;
     api.post("/v1/domains", &json!({ "name": "other" })).await.json(201);
@@ -55,12 +55,12 @@ async fn many_changes_are_one_message_and_a_second_passes_before_the_next() {
     for _ in 0..10 {
         signal(&api).await;
     }
-    assert_eq!(next(&mut stream).await.unwrap(), changed, "what came meanwhile is told");
+    assert_eq!(next(&mut stream).await.unwrap(), changed, "changes in between are reported");
     assert_eq!(told.elapsed().as_secs(), 1);
     let nothing = tokio::time::timeout(Duration::from_secs(3_600), next(&mut stream)).await;
-    assert!(nothing.is_err(), "everything was told");
+    assert!(nothing.is_err(), "no change is left to report");
     let nothing = tokio::time::timeout(Duration::from_secs(1), next(&mut other)).await;
-    assert!(nothing.is_err(), "another domain's are none of its own");
+    assert!(nothing.is_err(), "changes of other domains are not reported");
     api.engine.begin_shutdown();
     assert_eq!((next(&mut stream).await, next(&mut other).await), (None, None));
     api.get(CHANGES).await.problem(503, "stopping");
@@ -74,7 +74,7 @@ async fn one_stream_follows_every_domain() {
     let mut stream = follow(&api, "/v1/changes").await;
     for number in 0..4 {
         let nothing = tokio::time::timeout(Duration::from_secs(10), next(&mut stream)).await;
-        assert!(nothing.is_err(), "nothing has happened");
+        assert!(nothing.is_err(), "nothing has changed");
         if number % 2 == 0 {
             signal(&api).await;
         } else {
@@ -88,12 +88,12 @@ async fn one_stream_follows_every_domain() {
 }
 
 #[tokio::test]
-async fn a_domain_that_is_none_has_no_stream() {
+async fn an_unknown_domain_has_no_change_stream() {
     let api = Api::open().await;
     api.get("/v1/domains/none/changes").await.problem(404, "unknown-domain");
 }
 
-/// A store that counts what is read of it.
+/// A store that counts reads.
 struct Read {
     store: Arc<dyn Store>,
     reads: Arc<AtomicUsize>,
@@ -140,12 +140,12 @@ impl Meddler for Read {
 const STREAMS: usize = 1_000;
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_pages_that_are_open_cost_nothing_for_an_hour_in_which_nothing_happens() {
+async fn idle_change_streams_read_nothing_for_an_hour() {
     let reads = Arc::<AtomicUsize>::default();
     let store = Arc::new(Meddled(Read { store: Arc::new(Memory::new()), reads: Arc::clone(&reads) }));
     let clock = Told::new();
     let settings = Settings { seed: Some(7), ..Settings::default() };
-    // What the service does by itself, such as looking at its due index, is not looked at here.
+    // Without background work of the service, such as reading its due index.
     let engine = Engine::open_for_reading(store, Arc::clone(&clock) as _, settings).await.unwrap();
     let api = Api::of(engine.into(), clock);
     api.post("/v1/domains", &json!({ "name": "default" })).await.json(201);
@@ -174,9 +174,9 @@ async fn a_thousand_pages_that_are_open_cost_nothing_for_an_hour_in_which_nothin
     assert_eq!(
         (reads.load(Relaxed), woken.load(Relaxed), told.load(Relaxed)),
         (0, 0, 0),
-        "nothing is read, nobody wakes"
+        "nothing is read and no stream wakes"
     );
     signal(&api).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(told.load(Relaxed), STREAMS, "each is told");
+    assert_eq!(told.load(Relaxed), STREAMS, "every stream gets the change");
 }

@@ -1,4 +1,4 @@
-//! Clocks that are set: what `/readyz` and the metrics say of them, and for how long.
+//! Clocks that are set: warnings in `/readyz`, metrics, and how long both last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::support::{Api, Ask, READY};
 
-/// A clock that goes on as time does, and can be set.
+/// A clock that advances with time and can be set.
 pub(crate) struct Settable {
     started: Instant,
     ahead: AtomicI64,
@@ -28,7 +28,7 @@ impl Settable {
         Arc::new(Self { started: Instant::now(), ahead: AtomicI64::new(0) })
     }
 
-    /// So many seconds ahead of the right time.
+    /// Sets the clock this many seconds ahead of the true time.
     pub(crate) fn set(&self, ahead: i64) {
         self.ahead.store(ahead, Ordering::SeqCst);
     }
@@ -50,7 +50,7 @@ impl Clock for Settable {
     }
 }
 
-/// A service with such a clock.
+/// A service with this clock.
 pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Settable>, node: Option<&str>) -> Api {
     let node = node.map(|address| Node { address: address.to_owned() });
     let settings = Settings { node, ..Settings::default() };
@@ -59,14 +59,14 @@ pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Settable>, node: Op
     Api { engine, router, ..Api::open().await }
 }
 
-/// Time in which the service compares its clock, and in a minute of it holds it against the store.
+/// Waits. Every second the service checks its clock, and every minute compares it with the store.
 pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
 async fn warnings(api: &Api) -> Vec<Value> {
     let ready = api.get("/readyz").await.json(200);
-    assert_eq!(ready["ready"], true, "it takes work");
+    assert_eq!(ready["ready"], true, "it stays ready");
     ready["warnings"].as_array().unwrap().clone()
 }
 
@@ -86,11 +86,11 @@ pub(crate) async fn confirm(api: &Api) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_either_way_is_told_until_it_is_confirmed() {
+async fn a_jump_of_the_clock_is_a_warning_until_confirmed() {
     let (store, clock) = (fresh().await, Settable::new());
     let api = open(&store, &clock, None).await;
     pass(61).await;
-    // A minute of it is nothing.
+    // A jump of less than a minute is ignored.
     clock.set(59);
     pass(2).await;
     assert_eq!(api.get("/readyz").await.text, READY);
@@ -106,7 +106,7 @@ async fn a_clock_that_is_set_either_way_is_told_until_it_is_confirmed() {
     assert!(told[0]["advice"].as_str().unwrap().contains("baton clock confirm"), "{told:?}");
     assert_eq!((metric(&api, "baton_clock_jumps").await, metric(&api, "baton_clock_behind_seconds").await), (1, 0));
 
-    // The hour that is ahead is seen over the store, and then the clock is put right.
+    // The store has a time an hour ahead. Then the clock is corrected.
     pass(61).await;
     clock.set(0);
     pass(2).await;
@@ -117,7 +117,7 @@ async fn a_clock_that_is_set_either_way_is_told_until_it_is_confirmed() {
     let told = warnings(&api).await;
     assert!(told[1]["detail"].as_str().unwrap().contains("was put back by PT1H"), "{told:?}");
 
-    // One that begins then is told so by the store.
+    // The store also reports it to a service that starts then.
     let again = open(&store, &clock, None).await;
     pass(2).await;
     assert_eq!(codes(&again).await, ["clock-behind", "clock-moved"]);
@@ -126,16 +126,16 @@ async fn a_clock_that_is_set_either_way_is_told_until_it_is_confirmed() {
     assert_eq!(api.get("/readyz").await.text, READY);
     assert_eq!((metric(&api, "baton_clock_jumps").await, metric(&api, "baton_clock_behind_seconds").await), (0, 0));
     pass(120).await;
-    assert_eq!(again.get("/readyz").await.text, READY, "confirmed at one, confirmed at all");
+    assert_eq!(again.get("/readyz").await.text, READY, "confirming at one service is enough for all");
     assert_eq!(api.get("/readyz").await.text, READY);
 }
 
-/// Another node, as its beats are in the store: its clock is so many seconds ahead of this one.
+/// Writes a heartbeat of another node whose clock is this many seconds ahead.
 async fn beat(store: &Arc<dyn Store>, clock: &Settable, count: u64, ahead: i64, zones: &str) {
     let key = HeadKey { domain: "".into(), workflow_id: "nodes".into() };
     let said = clock.now().as_millis().saturating_add_signed(ahead * 1_000);
     loop {
-        let mut head = store.load(&key).await.unwrap().expect("the service has beaten");
+        let mut head = store.load(&key).await.unwrap().expect("the service has written a heartbeat");
         let mut record: Value = serde_json::from_slice(&head.body).unwrap();
         record["http://other"] = json!({ "boot": 1, "count": count, "at": said / 1_000, "tz": zones });
         let expect = Expect::Exactly { run: head.run, version: head.version };
@@ -148,7 +148,7 @@ async fn beat(store: &Arc<dyn Store>, clock: &Settable, count: u64, ahead: i64, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_with_other_clocks_or_other_zone_tables_are_told_until_they_agree() {
+async fn nodes_with_different_clocks_or_zone_tables_are_a_warning() {
     let (store, clock) = (fresh().await, Settable::new());
     let api = open(&store, &clock, Some("http://one")).await;
     let own = history::zone_tables();
@@ -170,13 +170,13 @@ async fn nodes_with_other_clocks_or_other_zone_tables_are_told_until_they_agree(
     assert_eq!(metric(&api, "baton_clock_apart_seconds").await, 0);
 }
 
-/// How many runs the schedule has started.
+/// Number of runs that the schedule has started.
 async fn started(api: &Api) -> u64 {
     api.get("/v1/domains/default/schedules/s").await.json(200)["totals"]["started"].as_u64().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedule_goes_on_when_the_clock_was_ahead_and_is_right_again() {
+async fn a_schedule_continues_after_a_clock_that_was_ahead() {
     for (ahead, is_restarted) in [(7_200, false), (7_200, true), (2 * 86_400, false), (2 * 86_400, true)] {
         let (store, clock) = (fresh().await, Settable::new());
         let mut api = open(&store, &clock, None).await;

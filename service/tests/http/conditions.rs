@@ -1,4 +1,4 @@
-//! What depends on who asks and on how the store is.
+//! Requests whose outcome depends on the caller's credential or on the state of the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use store::memory::Memory;
 use crate::holders::credential;
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
 
-/// Makes the same request again and again.
+/// Makes the same request any number of times.
 type Make<'a> = Box<dyn Fn() -> Ask + 'a>;
 
-/// The service, asking for credentials, with a turn of list `deciders` and an activity of list `acts` taken.
+/// A service with credentials, a turn of list `deciders` and an activity of list `acts`, both started.
 async fn guarded() -> (Api, String, String) {
     let api = Api::open().await;
     let activity = activity_path(&api.activity("w").await);
@@ -33,7 +33,7 @@ async fn guarded() -> (Api, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_level_may_do_what_is_its_own_and_nothing_else() {
+async fn each_level_may_make_its_own_calls_only() {
     let (api, turn, activity) = guarded().await;
     let history = async || {
         let ask = Ask::get(&format!("{WORKFLOWS}/w/history")).header("authorization", "Bearer operator");
@@ -69,16 +69,16 @@ async fn each_level_may_do_what_is_its_own_and_nothing_else() {
             assert_eq!(answer.header("www-authenticate"), "Bearer");
         }
         api.ask(make()).await.problem(401, "unauthorized");
-        // As many wrong ones again are heard out.
+        // A second later, as many wrong secrets are verified again.
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     for path in ["/healthz", "/readyz", "/openapi.json"] {
-        assert_eq!(api.get(path).await.status, 200, "{path} is for everybody");
+        assert_eq!(api.get(path).await.status, 200, "{path} needs no credential");
     }
 }
 
 #[tokio::test]
-async fn a_credential_may_name_lists_and_domains_that_have_slashes() {
+async fn a_credential_may_name_lists_and_domains_with_slashes() {
     let api = Api::open().await;
     api.post("/v1/domains", &json!({ "name": "a/b" })).await.json(201);
     let runner = Credential { runners: vec!["a%2Fb/x%2Fy".to_owned()], ..credential("runner") };
@@ -93,7 +93,7 @@ async fn a_credential_may_name_lists_and_domains_that_have_slashes() {
 }
 
 #[test]
-fn a_credential_that_could_never_match_is_refused_at_the_start() {
+fn a_credential_that_can_never_match_is_refused() {
     let refused = |credential| Credentials::new(vec![credential]).unwrap_err();
     for entry in ["PCI", "default/", "/PCI", "default/PCI/1", "default/%ff", ""] {
         let refused = refused(Credential { runners: vec![entry.to_owned()], ..credential("rack") });
@@ -107,14 +107,14 @@ fn a_credential_that_could_never_match_is_refused_at_the_start() {
     assert_eq!(refused, expected);
     let whole =
         Credential { secret_access_key: Some("s".repeat(16)), secret_sha256: String::new(), operator: true, ..half };
-    assert_eq!(format!("{whole:?}"), "Credential { name: \"rack\", .. }", "its secret is not told");
+    assert_eq!(format!("{whole:?}"), "Credential { name: \"rack\", .. }", "its secret is not printed");
     let twin = Credential { name: "other".to_owned(), ..whole.clone() };
     let twice = Credentials::new(vec![whole, twin]).unwrap_err();
     assert_eq!(twice, "two credentials have the access-key-id `id`");
 }
 
 #[tokio::test]
-async fn a_store_that_takes_nothing_is_answered_with_503_and_nothing_is_recorded() {
+async fn a_failing_store_returns_503_and_nothing_is_recorded() {
     let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 7, Chances::NONE));
     let api = Api::over(Arc::clone(&store) as _).await;
     let task = api.activity("w").await;
@@ -138,7 +138,7 @@ async fn a_store_that_takes_nothing_is_answered_with_503_and_nothing_is_recorded
 }
 
 #[tokio::test]
-async fn a_request_whose_outcome_is_not_known_is_repeated_with_its_key_and_recorded_once() {
+async fn a_request_with_unknown_outcome_is_recorded_once() {
     for chances in
         [Chances { unknown_before: 1_000, ..Chances::NONE }, Chances { unknown_after: 1_000, ..Chances::NONE }]
     {
@@ -170,7 +170,7 @@ async fn a_request_whose_outcome_is_not_known_is_repeated_with_its_key_and_recor
 }
 
 #[tokio::test]
-async fn a_description_and_a_result_that_are_known_are_not_sent_again() {
+async fn an_unchanged_description_or_result_returns_304() {
     let api = Api::open().await;
     api.start("w").await;
     let (state, result) = (format!("{WORKFLOWS}/w"), format!("{WORKFLOWS}/w/result"));
@@ -186,7 +186,7 @@ async fn a_description_and_a_result_that_are_known_are_not_sent_again() {
         assert!(began.elapsed() >= Duration::from_millis(200));
         api.refused(unless(path, "\"w\"", "wait=0"), 400, "bad-header").await;
     }
-    // A turn that begins is no news; a signal is, at once.
+    // The start of a turn does not change the tag; a signal does, and returns at once.
     let wait = async { api.ask(unless(&state, &tag, "wait=30")).await };
     let news = async {
         let turn = api.turn().await;
@@ -196,8 +196,8 @@ async fn a_description_and_a_result_that_are_known_are_not_sent_again() {
     let (changed, turn) = tokio::join!(wait, news);
     assert_eq!(changed.json(200)["version"], 4);
     assert_ne!(changed.header("etag"), tag);
-    assert_eq!(api.ask(unless(&state, &tag, "wait=30")).await.status, 200, "what differs is sent at once");
-    // The end of a run is what a result is waited for; once it is known there is no other.
+    assert_eq!(api.ask(unless(&state, &tag, "wait=30")).await.status, 200, "a changed description returns at once");
+    // A result waits for the close of the run and does not change afterwards.
     let wait = async { api.ask(unless(&result, changed.header("etag"), "wait=30")).await };
     let end = async {
         api.post(&format!("{}/complete", turn_path(&turn)), &json!({})).await.json(200);
@@ -206,7 +206,7 @@ async fn a_description_and_a_result_that_are_known_are_not_sent_again() {
     let (ended, ()) = tokio::join!(wait, end);
     assert_eq!(ended.json(200)["status"], "terminated");
     assert_eq!(api.ask(unless(&result, ended.header("etag"), "wait=30")).await.status, 304, "at once");
-    // Another run of the id is news to who watches the newest.
+    // Another run of the workflow id is a change for a caller that watches the newest run.
     let wait = async { api.ask(unless(&state, ended.header("etag"), "wait=30")).await };
     let (next, run_id) = tokio::join!(wait, api.start("w"));
     assert_eq!(next.json(200)["runId"], json!(run_id));

@@ -1,6 +1,6 @@
-//! Confused requests: right requests with query parameters, members, headers and path segments that belong to other
-//! calls, as a generator makes them from a seed. Each is answered as the right request is, or refused with 4xx and
-//! without an effect.
+//! Confused requests: valid requests with additional query parameters, members, headers and path segments of other
+//! calls, generated from a seed. Each either gets the response of the valid request, or is refused with 4xx and without
+//! an effect.
 
 use std::collections::BTreeSet;
 
@@ -18,18 +18,18 @@ use crate::access::{guarded, kinds, request};
 use crate::audit::body;
 use crate::methods::node;
 use crate::support::{Answer, Api, WORKFLOWS, activity_path, turn_path};
-use crate::unknowns::Documented;
+use crate::unknown_fields::Documented;
 
-/// Seed of the requests. A failure names it, with the number of the request.
+/// Seed of the requests. A failure prints it with the number of the request.
 const SEED: u64 = 20_261_128;
 
-/// Confused requests for each call and each kind of credential.
+/// Number of confused requests for each call and kind of credential.
 const EACH: usize = 3;
 
-/// Additions of one request at most.
+/// Maximum number of additions to one request.
 const ADDITIONS_MAX: usize = 4;
 
-/// Members, parameters and headers that other wires or other servers take something from.
+/// Names of members, parameters and headers that have a meaning in other protocols or servers.
 const FOREIGN_NAMES: [&str; 12] =
     ["domain", "list", "taskList", "token", "taskToken", "id", "workflowId", "runId", "name", "activity", "by", "may"];
 const FOREIGN_HEADERS: [(&str, &str); 12] = [
@@ -47,7 +47,7 @@ const FOREIGN_HEADERS: [(&str, &str); 12] = [
     ("cookie", "other=other"),
 ];
 
-/// A request that can be sent more than once.
+/// A request that can be sent repeatedly.
 #[derive(Debug, Clone)]
 struct Sent {
     method: &'static str,
@@ -65,7 +65,7 @@ impl Sent {
         let body = self.body.as_ref().map(Value::to_string).unwrap_or_default();
         let answer = router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         if answer.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
-            // Streams have no end: that there is one is what counts.
+            // Streams do not end; their status is enough.
             let (parts, _) = answer.into_parts();
             return Answer { status: parts.status, headers: parts.headers, text: String::new() };
         }
@@ -73,16 +73,16 @@ impl Sent {
     }
 }
 
-/// Calls whose answers differ from one time to the next.
+/// Calls whose responses differ between repetitions.
 const VARYING: [&str; 3] = ["/metrics", "/v1/session", "/v1/secret/rotate"];
 
-/// Status and text of an answer; the text is empty where it differs between two equal services.
+/// Status and text of a response. The text is empty if it differs between two equal services.
 fn summary<'a>(sent: &Sent, answer: &'a Answer) -> (u16, &'a str) {
     let varies = answer.status.is_success() && VARYING.iter().any(|path| sent.target.starts_with(path));
     (answer.status.as_u16(), if varies { "" } else { &answer.text })
 }
 
-/// Names that some call takes.
+/// Names of parameters, headers and members of all calls.
 #[derive(Default)]
 struct Known {
     query: BTreeSet<String>,
@@ -111,7 +111,7 @@ fn any<'a, T>(random: &mut Rng, among: &'a [T]) -> &'a T {
     &among[random.usize(..among.len())]
 }
 
-/// Adds what belongs to other calls to a request. `own` is what its call takes itself.
+/// Adds parameters, headers or members of other calls to a request. `own` has the names that its call accepts.
 fn confuse(random: &mut Rng, known: &Known, own: &Documented, plain: &Sent) -> Sent {
     let mut sent = plain.clone();
     for _ in 0..random.usize(1..=ADDITIONS_MAX) {
@@ -148,8 +148,8 @@ fn confuse(random: &mut Rng, known: &Known, own: &Documented, plain: &Sent) -> S
     sent
 }
 
-/// A service whose runs of domains `default` and `other` have a turn and an activity outstanding. Two of them are the
-/// same.
+/// A service with a run in each of the domains `default` and `other`, whose turn and activity are started. Every such
+/// world is equal.
 struct World {
     open: Api,
     guarded: Api,
@@ -167,7 +167,7 @@ impl World {
         open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
         let turn = turn_path(&open.turn().await);
         let guarded = guarded(&open);
-        // The clock stands still: after one request, any that counts for the other domain is refused.
+        // The clock does not advance: the limit refuses any further request that counts for the other domain.
         let limit = Limit { domain: Some("other".to_owned()), requests_per_second: Some(1), ..Limit::default() };
         open.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
         open.get("/v1/domains/other").await.json(200);
@@ -175,12 +175,12 @@ impl World {
         Self { open, guarded, turn, activity }
     }
 
-    /// The right request for a call, by a holder of this secret.
+    /// The valid request to a call, with this secret.
     fn plain(&self, call: CallAccess, secret: &str) -> Sent {
         let target = request(call, &self.turn, &self.activity).path();
         let takes_body = Documented::of(call).members.is_some();
         let mut headers = vec![("authorization".to_owned(), format!("Bearer {secret}"))];
-        // Polls come back at once.
+        // Polls return at once.
         headers.push(("prefer".to_owned(), "wait=0".to_owned()));
         if takes_body {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
@@ -188,15 +188,16 @@ impl World {
         Sent { method: call.method, target, headers, body: takes_body.then(|| body(call)) }
     }
 
-    /// Everything that is there at the end.
+    /// Everything that is stored.
     async fn everything(&self) -> String {
         self.open.engine.shares().replace(ShareLimits::read(Vec::new()).unwrap());
         self.open.everything().await
     }
 }
 
-/// Sends a confused request to one of two equal services, and the right one to the other. Where the confused one is
-/// refused the right one is sent to both, and is answered alike: the refusal had no effect.
+/// Sends a confused request to one of two equal services, and the valid request to the other. If the confused request
+/// is refused, the valid one is then sent to that service too and must get the same response: the refusal had no
+/// effect. Returns whether it was refused.
 async fn must_agree(routers: (&Router, &Router), plain: &Sent, confused: &Sent, what: &str) -> bool {
     let (expected, found) = (plain.to(routers.0).await, confused.to(routers.1).await);
     if summary(plain, &found) == summary(plain, &expected) {
@@ -204,7 +205,7 @@ async fn must_agree(routers: (&Router, &Router), plain: &Sent, confused: &Sent, 
     }
     let what = format!("{what}: {confused:?}\n{found:?}, not\n{expected:?}");
     assert!(found.status.is_client_error(), "{what}");
-    assert_ne!(found.status, 429, "it counts for another: {what}");
+    assert_ne!(found.status, 429, "it counted for another domain: {what}");
     let is_denied = |answer: &Answer| [401, 403].contains(&answer.status.as_u16());
     assert_eq!(is_denied(&found), is_denied(&expected), "another authorization: {what}");
     let after = plain.to(routers.1).await;
@@ -213,7 +214,7 @@ async fn must_agree(routers: (&Router, &Router), plain: &Sent, confused: &Sent, 
 }
 
 #[tokio::test]
-async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
+async fn a_confused_request_acts_like_the_valid_one_or_is_refused() {
     let (known, mut random) = (Known::new(), Rng::with_seed(SEED));
     let (mut refused, mut answered) = (0, 0);
     for (credential, _) in kinds() {
@@ -235,10 +236,9 @@ async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
     assert!(refused > 200 && answered > 1_000, "{refused} refused, {answered} answered");
 }
 
-/// Words of other calls behind or within a path make it another path: one that does not exist, or one that refuses the
-/// method.
+/// Additional words in a path lead to another path: to an unknown path, or to one that refuses the method.
 #[tokio::test]
-async fn words_of_other_calls_in_a_path_make_it_no_other_call() {
+async fn additional_words_in_a_path_reach_no_other_call() {
     let (world, known) = (World::open().await, Known::new());
     let before = world.everything().await;
     let existing: Vec<_> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
@@ -269,7 +269,7 @@ async fn words_of_other_calls_in_a_path_make_it_no_other_call() {
     assert_eq!(world.everything().await, before);
 }
 
-/// The calls among nodes, each with a message that is understood.
+/// Calls between nodes, each with a valid message.
 fn messages(run_id: &str, token: &str) -> Vec<(&'static str, Value)> {
     let list = json!({ "domain": "default", "isDecider": true, "name": "deciders" });
     let offer = json!({ "list": list, "workflowId": "w", "runId": run_id, "scheduledEventId": 2 });
@@ -321,7 +321,7 @@ impl NodeWorld {
         Self { open, guarded, run_id, token }
     }
 
-    /// A message with what the sender shows.
+    /// A message with this `authorization` header.
     fn plain(target: &str, message: &Value, authorization: &str) -> Sent {
         let headers = [("authorization", authorization), ("content-type", "application/json")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
@@ -333,8 +333,8 @@ impl NodeWorld {
     }
 }
 
-/// Members of the messages of other calls, with the values that they have there but for the domain.
-fn of_others(own: &Value, all: &[(&str, Value)]) -> Vec<(String, Value)> {
+/// Members that only messages of other calls have, with their values there, but in another domain.
+fn foreign_members(own: &Value, all: &[(&str, Value)]) -> Vec<(String, Value)> {
     let own = own.as_object().unwrap();
     let others = all.iter().flat_map(|(_, message)| message.as_object().unwrap().clone());
     let others: Map<String, Value> = others.filter(|(name, _)| !own.contains_key(name)).collect();
@@ -343,7 +343,7 @@ fn of_others(own: &Value, all: &[(&str, Value)]) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_confused_message_of_a_node_is_answered_as_the_right_one_or_refused() {
+async fn a_confused_node_message_acts_like_the_valid_one_or_fails() {
     let (known, mut random) = (Known::new(), Rng::with_seed(SEED));
     let (one, two) = (NodeWorld::open().await, NodeWorld::open().await);
     assert_eq!((&one.run_id, &one.token), (&two.run_id, &two.token));
@@ -351,7 +351,7 @@ async fn a_confused_message_of_a_node_is_answered_as_the_right_one_or_refused() 
     let calls: BTreeSet<_> =
         table().into_iter().filter(|call| call.wire == Wire::Nodes).map(|call| call.name).collect();
     assert_eq!(all.iter().map(|(target, _)| *target).collect::<BTreeSet<_>>(), calls, "a message for each call");
-    // No member of another call has a place in what this one takes: its own may still be among those that REST has.
+    // Members of other messages are never valid here. Members of this message may also be members of REST bodies.
     let nothing = || Documented { query: BTreeSet::new(), headers: BTreeSet::new(), members: None };
     for (target, message) in &all {
         let plain = NodeWorld::plain(target, message, &one.pass());
@@ -359,21 +359,22 @@ async fn a_confused_message_of_a_node_is_answered_as_the_right_one_or_refused() 
         assert!(expected.status.is_success(), "{target}: {expected:?}");
         assert_eq!(summary(&plain, &plain.to(&two.guarded).await), summary(&plain, &expected), "{target}");
         let own: BTreeSet<String> = message.as_object().unwrap().keys().cloned().collect();
-        // Those that are optional are not in the message.
+        // Optional members, which the message lacks.
         let optional = ["by", "may", "seen", "input", "reason", "details", "otherwise"].map(str::to_owned);
         for number in 0..EACH * 20 {
             let own = Documented { members: Some(own.iter().chain(&optional).cloned().collect()), ..nothing() };
             let mut confused = confuse(&mut random, &known, &own, &plain);
-            // A form that a node does not know is refused, and so it is here.
+            // A node refuses a message form that it does not know, and `confused` must be accepted.
             confused.headers.retain(|(name, _)| name != "baton-nodes" && name != "prefer");
-            for (name, value) in of_others(message, &all).into_iter().filter(|(name, _)| !optional.contains(name)) {
+            for (name, value) in foreign_members(message, &all).into_iter().filter(|(name, _)| !optional.contains(name))
+            {
                 if random.bool() {
                     confused.body.as_mut().unwrap()[name] = value;
                 }
             }
             let what = format!("seed {SEED}, {target}, {number}");
             must_agree((&one.guarded, &two.guarded), &plain, &confused, &what).await;
-            // Nothing that is added makes a node of a caller that is none.
+            // Additions do not turn another caller into a node.
             for (credential, _) in kinds() {
                 let mut stranger = confused.clone();
                 stranger.headers[0].1 = format!("Bearer {}", credential.name);
@@ -386,7 +387,7 @@ async fn a_confused_message_of_a_node_is_answered_as_the_right_one_or_refused() 
 }
 
 #[tokio::test]
-async fn the_pass_of_a_node_opens_no_call_of_another_wire() {
+async fn a_node_pass_opens_no_other_calls() {
     let world = NodeWorld::open().await;
     let before = world.open.everything().await;
     for call in table().into_iter().filter(|call| call.wire == Wire::Rest) {
@@ -396,7 +397,7 @@ async fn the_pass_of_a_node_opens_no_call_of_another_wire() {
         let target = request(call, "/v1/decider-tasks/t", "/v1/activity-tasks/t").path();
         let sent = Sent { method: call.method, ..NodeWorld::plain(&target, &json!({}), &world.pass()) };
         let status = sent.to(&world.guarded).await.status.as_u16();
-        // After many of them further ones are refused as guesses.
+        // The service throttles further requests after many with a wrong secret.
         assert!([401, 429].contains(&status), "{} {}: {status}", call.method, call.name);
     }
     for call in table().into_iter().filter(|call| call.wire == Wire::Swf) {
@@ -406,7 +407,7 @@ async fn the_pass_of_a_node_opens_no_call_of_another_wire() {
         let is_let_in = answer.text.contains("Validation") || answer.text.contains("UnknownResource");
         assert!(answer.status.is_client_error() && !is_let_in, "{}: {answer:?}", call.name);
     }
-    // Two of them are one too many.
+    // Two `authorization` headers are refused.
     let mut sent = NodeWorld::plain("/nodes/lost", &json!({ "polls": [] }), &world.pass());
     sent.headers.push(("authorization".to_owned(), "Bearer operator".to_owned()));
     sent.to(&world.guarded).await.problem(400, "bad-header");

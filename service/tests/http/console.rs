@@ -1,4 +1,4 @@
-//! The web console as the service sends it.
+//! The web console as the service serves it.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::support::{Answer, Api, Ask};
 const PAGE: &str = include_str!("../../console/dist/index.html");
 
 impl Api {
-    /// A path of the console, which is no call of the document.
+    /// Requests a path of the console, which is not in the `OpenAPI` document.
     async fn console(&self, path: &str) -> Answer {
         Answer::read(self.call(Ask::get(path)).await).await
     }
 }
 
 #[tokio::test]
-async fn every_path_of_the_console_shows_the_page_and_its_files_are_what_they_say() {
+async fn console_paths_return_the_page_and_files_their_types() {
     let api = Api::open().await;
     for path in ["/console", "/console/", "/console/default/workflows/a%2Fb/0192-3/turns", "/console/no.js"] {
         let page = api.console(path).await;
@@ -39,12 +39,12 @@ async fn every_path_of_the_console_shows_the_page_and_its_files_are_what_they_sa
         assert!(file.text.len() > 100 && file.text != PAGE, "{name}");
     }
     for loaded in PAGE.split('"').filter(|text| text.starts_with("/console/")) {
-        assert_ne!(api.console(loaded).await.text, PAGE, "{loaded}: the page loads what there is");
+        assert_ne!(api.console(loaded).await.text, PAGE, "{loaded}: the file exists");
     }
 }
 
 #[tokio::test]
-async fn a_page_of_the_console_may_load_what_is_of_this_service_and_nothing_else() {
+async fn the_console_may_load_only_files_of_this_service() {
     let api = Api::open().await;
     for path in ["/console/", "/console/console.js", "/console/default/workflows"] {
         let page = api.console(path).await;
@@ -59,7 +59,7 @@ async fn a_page_of_the_console_may_load_what_is_of_this_service_and_nothing_else
 }
 
 #[tokio::test]
-async fn a_file_that_is_known_is_not_sent_again_and_one_that_is_sent_is_packed() {
+async fn console_files_are_cached_and_compressed() {
     let api = Api::open().await;
     let plain = api.console("/console/console.js").await;
     assert_eq!(plain.header("vary"), "accept-encoding");
@@ -87,7 +87,7 @@ async fn a_file_that_is_known_is_not_sent_again_and_one_that_is_sent_is_packed()
 }
 
 #[tokio::test]
-async fn anybody_may_load_the_console_and_nobody_reads_anything_by_it() {
+async fn the_console_needs_no_credential_and_gives_no_access() {
     let open = Api::open().await;
     let operator = Credential { operator: true, ..credential("operator") };
     let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator]).unwrap());
@@ -101,7 +101,7 @@ async fn anybody_may_load_the_console_and_nobody_reads_anything_by_it() {
 }
 
 #[tokio::test]
-async fn a_service_on_this_machine_alone_shows_its_console_under_its_own_names_only() {
+async fn a_loopback_service_serves_its_console_under_loopback_names() {
     let api = Api::open().await;
     let hosts = Hosts::loopback_and(Vec::new());
     let router = router_at(Arc::clone(&api.engine), Credentials::default(), hosts, Console::On);
@@ -112,7 +112,7 @@ async fn a_service_on_this_machine_alone_shows_its_console_under_its_own_names_o
 }
 
 #[tokio::test]
-async fn a_console_that_is_left_out_is_no_path() {
+async fn without_the_console_its_paths_are_unknown() {
     let api = Api::open().await;
     let router = router_at(Arc::clone(&api.engine), Credentials::default(), Hosts::any(), Console::Off);
     let api = Api { router, ..api };

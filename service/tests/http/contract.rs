@@ -1,4 +1,4 @@
-//! Every answer that a test gets, and every request that was taken, is held against the `OpenAPI` document.
+//! Checks every response of a test, and every accepted request, against the `OpenAPI` document.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -10,14 +10,15 @@ use crate::support::Answer;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(service::api::document);
 
-/// Validators by what they validate: making one takes longer than using it.
+/// Validators by schema name: building one takes longer than using it.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// Headers that an answer carries only where the document says so.
+/// Headers that a response may have only if the document lists them.
 const DOCUMENTED_HEADERS: [&str; 5] =
     ["Baton-Unpolled", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
 
-/// The path of the document that a request's path fits, the one with the fewest variable segments.
+/// The path template of the document that matches a request's path. Of several, the one with the fewest variable
+/// segments.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
     let paths = DOCUMENT["paths"].as_object().unwrap().keys();
     let fits = |template: &&String| {
@@ -25,12 +26,12 @@ pub(crate) fn template(path: &str) -> Option<&'static str> {
         template.clone().count() == path.clone().count()
             && template.zip(path).all(|(template, path)| template == path || template.starts_with('{'))
     };
-    // The router takes an empty segment for one that varies, but not as the last.
+    // The router accepts an empty value for a variable segment, except for the last.
     let fitting = paths.filter(fits).filter(|template| !(path.ends_with('/') && template.ends_with('}')));
     fitting.min_by_key(|template| template.matches('{').count()).map(String::as_str)
 }
 
-/// The last segment.
+/// Last segment of a reference.
 fn last(reference: &str) -> &str {
     reference.rsplit('/').next().unwrap_or_default()
 }
@@ -43,7 +44,7 @@ fn errors(name: &str, schema: &Value, instance: &Value) -> Vec<String> {
         let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let mut schema = schema.clone();
-            // So that its references lead somewhere.
+            // Resolves references within the document.
             schema["components"] = DOCUMENT["components"].clone();
             Arc::new(jsonschema::options().should_validate_formats(true).build(&schema).unwrap())
         };
@@ -52,7 +53,7 @@ fn errors(name: &str, schema: &Value, instance: &Value) -> Vec<String> {
     validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// Panics when the document does not say that this request may be answered like this.
+/// Panics if the document does not describe this response to this request.
 #[track_caller]
 pub(crate) fn hold(method: &str, uri: &str, request: Option<&str>, answer: &Answer) {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -61,7 +62,7 @@ pub(crate) fn hold(method: &str, uri: &str, request: Option<&str>, answer: &Answ
     let operation = template(path).map(|template| (template, &DOCUMENT["paths"][template][method.to_lowercase()]));
     let Some((template, operation)) = operation.filter(|(_, operation)| operation.is_object()) else {
         let is_of_any_path = matches!(status.as_str(), "404" | "405") || matches!(method, "HEAD" | "OPTIONS");
-        assert!(is_of_any_path, "{call}: {status}, and no such call");
+        assert!(is_of_any_path, "{call}: {status}, but the document has no such call");
         return;
     };
     let response = &operation["responses"][&status];
@@ -89,20 +90,20 @@ pub(crate) fn hold(method: &str, uri: &str, request: Option<&str>, answer: &Answ
         let parameters = operation["parameters"].as_array().unwrap();
         for name in query.split('&').filter_map(|pair| pair.split('=').next()).filter(|name| !name.is_empty()) {
             let is_known = parameters.iter().any(|it| it["in"] == "query" && it["name"] == name);
-            assert!(is_known, "{call}: taken, though the document has no `{name}`");
+            assert!(is_known, "{call}: accepted, but the document has no `{name}`");
         }
         if let Some(request) = request.filter(|request| !request.is_empty()) {
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
-            assert!(schema.is_object(), "{call}: takes a body, and the document does not say so");
+            assert!(schema.is_object(), "{call}: accepts a body, but the document has none");
             let instance: Value = serde_json::from_str(request).unwrap();
             let found = errors(&format!("{method} {template}"), schema, &instance);
-            assert!(found.is_empty(), "{call}: taken, though {found:#?} in {request}");
+            assert!(found.is_empty(), "{call}: accepted, but {found:#?} in {request}");
         }
     }
 }
 
 #[test]
-fn an_answer_that_the_document_does_not_describe_is_noticed() {
+fn a_response_that_the_document_lacks_is_detected() {
     let answer = |status: u16, kind: &str, body: Value| Answer {
         status: status.try_into().unwrap(),
         headers: [("content-type".parse().unwrap(), kind.parse().unwrap())].into_iter().collect(),

@@ -1,5 +1,5 @@
-//! Credentials that change: several secrets for a name, secrets that expire, and credentials that are taken back while
-//! somebody uses them.
+//! Credentials that change: several secrets for a name, expiring secrets, and credentials that are revoked while they
+//! are in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn bearer(ask: Ask, secret: &str) -> Ask {
 const HOUR: u64 = 3_600_000;
 
 #[tokio::test]
-async fn a_name_has_several_secrets_each_good_in_its_time_by_the_clock_of_the_service() {
+async fn each_secret_of_a_credential_is_valid_in_its_time_only() {
     let open = Api::open().await;
     let credential = Credential {
         name: "rack".to_owned(),
@@ -78,7 +78,7 @@ async fn a_name_has_several_secrets_each_good_in_its_time_by_the_clock_of_the_se
     let problem = expired.problem(401, "expired-secret");
     assert!(problem["detail"].as_str().unwrap().contains("2023-11-14T23:13:20"), "{problem}");
     assert_eq!(expired.header("www-authenticate"), "Bearer");
-    // Only who has it hears of it.
+    // Only the holder of the secret learns that it has expired.
     ask("olds").await.problem(401, "unauthorized");
     let swf = Ask::text("/", r#"{"name":"default"}"#).header("x-amz-target", "SimpleWorkflowService.DescribeDomain");
     let answer = Answer::read(guarded.call(bearer(swf, "old")).await).await;
@@ -89,7 +89,7 @@ async fn a_name_has_several_secrets_each_good_in_its_time_by_the_clock_of_the_se
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_by_name() {
+fn invalid_credentials_are_refused_by_name() {
     let refused = |credential| Credentials::new(vec![credential]).unwrap_err();
     let never = Secret { not_before: Some(at(BEGIN)), expires: Some(at(BEGIN)), ..secret("s") };
     let never = refused(Credential { secrets: vec![never], ..operator("rack") });
@@ -113,7 +113,7 @@ fn what_cannot_be_meant_is_refused_by_name() {
 }
 
 #[test]
-fn a_secret_that_can_be_guessed_is_refused_by_name() {
+fn a_guessable_secret_is_refused_by_name() {
     let refused = |credential| Credentials::new(vec![credential]).unwrap_err();
     let empty = secret("").sha256;
     for sha256 in [empty.clone(), empty.to_uppercase()] {
@@ -137,7 +137,7 @@ fn a_secret_that_can_be_guessed_is_refused_by_name() {
 }
 
 #[test]
-fn what_expires_within_a_week_is_known_before() {
+fn secrets_that_expire_within_a_week_are_reported() {
     let week = EXPIRY_WARNING.as_millis();
     let credential = Credential {
         secrets: vec![
@@ -159,7 +159,7 @@ fn what_expires_within_a_week_is_known_before() {
 }
 
 #[tokio::test]
-async fn other_credentials_are_in_force_from_the_next_request_on_and_bad_ones_never() {
+async fn replaced_credentials_apply_to_the_next_request() {
     let open = Api::open().await;
     let credentials = Credentials::new(vec![operator("one")]).unwrap();
     let guarded = guarded(&open, &credentials);
@@ -174,7 +174,7 @@ async fn other_credentials_are_in_force_from_the_next_request_on_and_bad_ones_ne
     credentials.replace(vec![operator("two")]).unwrap();
     ask("one").await.problem(401, "unauthorized");
     ask("two").await.json(200);
-    // Where nobody was asked, the first credential closes the door.
+    // If a service without credentials gets its first, requests without one are refused.
     let credentials = Credentials::default();
     let api = self::guarded(&open, &credentials);
     api.get("/v1/domains").await.json(200);
@@ -183,7 +183,7 @@ async fn other_credentials_are_in_force_from_the_next_request_on_and_bad_ones_ne
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_whose_credential_is_revoked_ends_soon_and_takes_no_task_with_it() {
+async fn a_poll_with_a_revoked_credential_ends_without_a_task() {
     for comes_meanwhile in [false, true] {
         let open = Api::open().await;
         let credentials = Credentials::new(vec![decider("gone"), decider("stays")]).unwrap();
@@ -213,7 +213,7 @@ async fn a_poll_whose_credential_is_revoked_ends_soon_and_takes_no_task_with_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_goes_on_while_other_credentials_change_and_ends_when_its_own_may_less() {
+async fn a_poll_ends_only_if_its_own_credential_changes() {
     let open = Api::open().await;
     let credentials = Credentials::new(vec![decider("d"), operator("other")]).unwrap();
     let guarded = guarded(&open, &credentials);
@@ -231,7 +231,7 @@ async fn a_poll_goes_on_while_other_credentials_change_and_ends_when_its_own_may
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_expires_while_its_holder_waits_takes_no_task_either() {
+async fn a_poll_whose_secret_expires_takes_no_task() {
     let open = Api::open().await;
     let soon = Secret { expires: Some(at(BEGIN + HOUR)), ..secret("soon") };
     let credentials =
@@ -249,7 +249,7 @@ async fn a_secret_that_expires_while_its_holder_waits_takes_no_task_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_stream_is_cut_off_when_its_credential_is_revoked() {
+async fn an_event_stream_ends_when_its_credential_is_revoked() {
     let open = Api::open().await;
     open.start("w").await;
     let credentials = Credentials::new(vec![operator("gone"), operator("stays")]).unwrap();
@@ -268,7 +268,7 @@ async fn an_event_stream_is_cut_off_when_its_credential_is_revoked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sees_payloads_no_more_sees_none_in_what_was_asked_before() {
+async fn a_reader_that_loses_payloads_gets_none_in_open_requests() {
     let open = Api::open().await;
     open.start("w").await;
     let sees = Credential { readers: vec!["default".to_owned()], ..credential("r") };
@@ -288,7 +288,7 @@ async fn who_sees_payloads_no_more_sees_none_in_what_was_asked_before() {
             let mut body = guarded.call(bearer(ask, "r")).await.into_body();
             assert!(body.frame().await.unwrap().is_ok());
             let (frame, ()) = tokio::join!(body.frame(), narrow);
-            assert!(frame.unwrap().is_err(), "the stream is cut off, and is asked for again");
+            assert!(frame.unwrap().is_err(), "the stream ends, and the client reconnects");
         } else {
             let last = open.names("w").await.len();
             let ask = Ask::get(&format!("{path}?after={last}")).header("prefer", "wait=20");
@@ -301,7 +301,7 @@ async fn who_sees_payloads_no_more_sees_none_in_what_was_asked_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sees_as_much_or_more_than_before_goes_on() {
+async fn an_event_stream_survives_equal_or_wider_permissions() {
     let open = Api::open().await;
     open.start("w").await;
     let bare = Credential { readers_without_payloads: vec!["default".to_owned()], ..credential("r") };

@@ -1,5 +1,5 @@
-//! Deciders in any language: the whole history with a task, activities by their names, warnings about what is
-//! probably not meant, and tokens at the wrong endpoint.
+//! Deciders without a kit: full histories in tasks, activity ids in events, warnings about probable mistakes, and
+//! tokens sent to the wrong endpoint.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, ids, schedule
 const EXCHANGE: &str = "/v1/domains/default/task-lists/deciders/decider/exchange";
 const ACTIVITY_EXCHANGE: &str = "/v1/domains/default/task-lists/acts/activity/exchange";
 
-/// A turn with these options of the poll.
+/// Polls a turn with these options.
 async fn turn_with(api: &Api, poll: Value) -> Value {
     api.ask(Ask::post(DECIDERS, &poll).header("prefer", "wait=20")).await.json(200)
 }
@@ -17,13 +17,13 @@ async fn complete(api: &Api, turn: &Value, decisions: Value) -> Value {
     api.post(&format!("{}/complete", turn_path(turn)), &json!({ "decisions": decisions })).await.json(200)
 }
 
-/// A runner does the activity that waits.
+/// Completes the waiting activity as a runner.
 async fn perform(api: &Api) {
     let task = api.take_activity("acts").await;
     api.post(&format!("{}/success", activity_path(&task)), &json!({ "result": task["activityId"] })).await.json(200);
 }
 
-/// A run with so many steps behind it, whose turn waits.
+/// Starts a run, completes this many activities one after the other, and leaves its turn waiting.
 async fn with_steps(api: &Api, id: &str, steps: usize) {
     api.start(id).await;
     for step in 0..steps {
@@ -36,7 +36,7 @@ async fn history(api: &Api, id: &str) -> Vec<Value> {
     api.get(&format!("{WORKFLOWS}/{id}/history")).await.json(200)["events"].as_array().unwrap().clone()
 }
 
-/// The events of a task and of the pages that follow.
+/// The events of a task and of the pages that follow, and the number of pages.
 async fn all_pages(api: &Api, task: &Value) -> (Vec<Value>, usize) {
     let (mut events, mut pages) = (task["events"].as_array().unwrap().clone(), 1);
     let mut next = task.get("next").cloned();
@@ -49,7 +49,7 @@ async fn all_pages(api: &Api, task: &Value) -> (Vec<Value>, usize) {
     (events, pages)
 }
 
-/// What a newcomer writes: only `events` is looked at.
+/// A beginner's decider, which looks only at `events`.
 fn naive(turn: &Value) -> Value {
     let of =
         |kind: &'static str| turn["events"].as_array().unwrap().iter().filter(move |it| it["type"] == kind).cloned();
@@ -64,12 +64,12 @@ fn naive(turn: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_decider_that_looks_at_events_alone_is_right_with_the_full_history() {
+async fn a_naive_decider_is_right_with_the_full_history() {
     let api = Api::open().await;
     api.start("w").await;
     for activities in [1, 1, 0] {
         let turn = turn_with(&api, json!({ "history": "full" })).await;
-        assert_eq!(complete(&api, &turn, naive(&turn)).await, json!({}), "nothing to warn of");
+        assert_eq!(complete(&api, &turn, naive(&turn)).await, json!({}), "no warning");
         for _ in 0..activities {
             perform(&api).await;
         }
@@ -80,7 +80,7 @@ async fn a_decider_that_looks_at_events_alone_is_right_with_the_full_history() {
 }
 
 #[tokio::test]
-async fn a_decider_that_takes_its_window_for_the_history_is_warned_and_its_run_is_found() {
+async fn a_decider_that_repeats_an_activity_is_warned() {
     let api = Api::open().await;
     api.start("w").await;
     let mut warnings = Vec::new();
@@ -90,7 +90,7 @@ async fn a_decider_that_takes_its_window_for_the_history_is_warned_and_its_run_i
         warnings.push(said["warnings"].as_array().cloned().unwrap_or_default());
         perform(&api).await;
     }
-    // Charge and ship, and then charge again: the window has only the newest step.
+    // Charge, ship, then charge again, because the window has only the newest step.
     assert!(warnings[0].is_empty() && warnings[1].is_empty(), "{warnings:?}");
     let [warning] = &warnings[2][..] else { panic!("{warnings:?}") };
     let scheduled: Vec<Value> =
@@ -111,7 +111,7 @@ async fn a_decider_that_takes_its_window_for_the_history_is_warned_and_its_run_i
 }
 
 #[tokio::test]
-async fn neighbours_of_a_repeated_activity_have_no_warning() {
+async fn legitimate_repetitions_of_an_activity_have_no_warning() {
     let api = Api::open().await;
     api.start("w").await;
     let item = |n: u64| {
@@ -119,7 +119,7 @@ async fn neighbours_of_a_repeated_activity_have_no_warning() {
         decision["input"] = json!(n);
         json!([decision])
     };
-    // A loop over items, a failure that is tried again by hand, and a timer that is set again.
+    // A loop over items, a failure that an operator retries, and a timer that is set again.
     for n in 0..3 {
         let turn = api.turn().await;
         assert_eq!(complete(&api, &turn, item(n)).await, json!({}));
@@ -136,7 +136,8 @@ async fn neighbours_of_a_repeated_activity_have_no_warning() {
     let timer = json!([{ "type": "StartTimer", "timerId": "t", "after": 0 }]);
     assert_eq!(complete(&api, &turn, timer).await, json!({}));
     assert!(api.get(&format!("{WORKFLOWS}/w")).await.json(200).get("repeating").is_none());
-    // A run that goes on as new may begin with the same activity, and one that is reset knows what it began with.
+    // A run that continues as new may begin with the same activity. A run that is reset has its earlier activities in
+    // its history.
     let turn = api.turn().await;
     assert_eq!(complete(&api, &turn, json!([{ "type": "ContinueAsNew" }])).await, json!({}));
     let turn = api.turn().await;
@@ -154,7 +155,7 @@ async fn neighbours_of_a_repeated_activity_have_no_warning() {
 }
 
 #[tokio::test]
-async fn warnings_come_in_receipts_and_with_the_next_task_too() {
+async fn warnings_come_in_receipts_and_with_the_next_task() {
     let api = Api::open().await;
     with_steps(&api, "a", 1).await;
     with_steps(&api, "b", 0).await;
@@ -170,7 +171,7 @@ async fn warnings_come_in_receipts_and_with_the_next_task_too() {
 }
 
 #[tokio::test]
-async fn the_full_history_comes_in_pages_oldest_first_up_to_the_turn() {
+async fn a_full_history_comes_in_pages_up_to_the_turns_start() {
     let api = Api::open().await;
     with_steps(&api, "w", 3).await;
     for most in [1, 2, 5, 1_000] {
@@ -181,14 +182,14 @@ async fn the_full_history_comes_in_pages_oldest_first_up_to_the_turn() {
         assert_eq!(pages > 1, most < 1_000, "{turn}");
         assert_eq!(json!(events), json!(history(&api, "w").await), "as the history has them");
         assert_eq!(events.last().unwrap()["id"], turn["startedEventId"]);
-        // What comes meanwhile is no part of it.
+        // Later events are not part of it.
         api.post(&format!("{WORKFLOWS}/w/signals/news"), &json!({})).await.json(202);
         assert_eq!(all_pages(&api, &turn).await.0.len(), events.len());
         let fail = json!({ "reason": "NameError", "details": "x is not defined" });
         api.post(&format!("{}/fail", turn_path(&turn)), &fail).await.json(200);
         api.clock.advance(history::Duration::from_secs(60));
     }
-    // The window is what comes without it, and with it by name.
+    // The window is the default, and can be requested by name.
     let window = turn_with(&api, json!({ "history": "window" })).await;
     assert_eq!(window["events"][0]["id"], window["previousStartedEventId"]);
     assert!(window.get("next").is_none());
@@ -197,7 +198,7 @@ async fn the_full_history_comes_in_pages_oldest_first_up_to_the_turn() {
 }
 
 #[tokio::test]
-async fn the_full_history_has_the_context_of_the_last_turn_wherever_its_page_ends() {
+async fn every_page_size_has_the_context_of_the_last_turn() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;
@@ -212,7 +213,7 @@ async fn the_full_history_has_the_context_of_the_last_turn_wherever_its_page_end
 }
 
 #[tokio::test]
-async fn exchanges_bring_the_full_history_at_once_and_line_by_line() {
+async fn exchanges_deliver_the_full_history() {
     let api = Api::open().await;
     for (id, accept) in [("a", "application/json"), ("b", "application/x-ndjson")] {
         with_steps(&api, id, 1).await;
@@ -228,12 +229,12 @@ async fn exchanges_bring_the_full_history_at_once_and_line_by_line() {
 }
 
 #[tokio::test]
-async fn one_window_says_which_activity_has_ended() {
+async fn an_end_event_has_the_activitys_id() {
     let api = Api::open().await;
     api.start("w").await;
     api.decide(json!([schedule("long", "acts"), schedule("short", "other")])).await;
     let long = api.take_activity("acts").await;
-    // Two turns later its ActivityScheduled is far behind the window.
+    // Two turns later the ActivityScheduled is before the window.
     for _ in 0..2 {
         api.post(&format!("{WORKFLOWS}/w/signals/news"), &json!({})).await.json(202);
         api.decide(json!([])).await;
@@ -241,9 +242,9 @@ async fn one_window_says_which_activity_has_ended() {
     api.post(&format!("{}/failure", activity_path(&long)), &json!({ "reason": "declined" })).await.json(200);
     let turn = api.turn().await;
     let failed = turn["events"].as_array().unwrap().iter().find(|it| it["type"] == "ActivityFailed").unwrap().clone();
-    assert!(!ids(&turn).contains(&failed["scheduledEventId"].as_u64().unwrap()), "it is behind the window: {turn}");
+    assert!(!ids(&turn).contains(&failed["scheduledEventId"].as_u64().unwrap()), "it is before the window: {turn}");
     assert_eq!(failed["activityId"], "long");
-    // Everywhere alike: in a page of the turn's history, of the run's, and in a stream.
+    // The same in a page of the turn's history, in a page of the run's history, and in a stream.
     let after = failed["id"].as_u64().unwrap() - 1;
     let page = api.get(&format!("{}/history?after={after}&limit=1", turn_path(&turn))).await.json(200);
     assert_eq!(page["events"], json!([failed]));
@@ -261,7 +262,7 @@ async fn one_window_says_which_activity_has_ended() {
 }
 
 #[tokio::test]
-async fn a_token_at_the_endpoint_for_the_other_kind_of_task_is_told_where_it_belongs() {
+async fn a_token_of_the_other_kind_of_task_is_refused_with_advice() {
     let api = Api::open().await;
     let task = api.activity("w").await;
     api.post(&format!("{WORKFLOWS}/w/signals/go"), &json!({})).await.json(202);
@@ -284,7 +285,7 @@ async fn a_token_at_the_endpoint_for_the_other_kind_of_task_is_told_where_it_bel
         assert_eq!(problem["detail"], "this is the token of an activity task, expected one of a decider task");
         assert!(problem["advice"].as_str().unwrap().contains("/v1/activity-tasks/{token}/success"), "{problem}");
     }
-    // In receipts of exchanges, too.
+    // The same in receipts of exchanges.
     let answers = json!({ "answers": [{ "token": turn_token, "success": {} }] });
     let said = api.ask(Ask::post(ACTIVITY_EXCHANGE, &answers).header("prefer", "wait=0")).await.json(200);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is wrong with a decision is said, field by field, and nothing of its turn is recorded.
+//! Invalid decisions: the problem names the field, and nothing of the turn is recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,26 @@ fn field_of(problem: &Value) -> &str {
     problem["field"].as_str().unwrap_or_else(|| panic!("no field in {problem}"))
 }
 
-/// What a field holds, and with that what it cannot.
+/// Type of a field, from which invalid values follow.
 #[derive(Clone, Copy)]
 enum Holds {
-    /// Text of 1 to so many characters.
+    /// Text of 1 to this many characters.
     Name(usize),
-    /// Text of at most so many bytes.
+    /// Text of at most this many bytes.
     Note(usize),
     /// Any JSON of at most 256 KiB.
     Payload,
-    /// A span of at most ten years, perhaps none.
+    /// Duration of at most ten years, zero allowed.
     Span,
-    /// A span of at most ten years, and not none.
+    /// Positive duration of at most ten years.
     Timeout,
     /// At most five names.
     Tags,
     /// A run id.
     RunId,
-    /// One of a few words.
+    /// One of a fixed set of words.
     Word,
-    /// A policy of retries.
+    /// A retry policy.
     Retry,
     /// True or false.
     Flag,
@@ -42,7 +42,7 @@ enum Holds {
 use Holds::{Flag, Name, Note, Number, Payload, Retry, RunId, Span, Tags, Timeout, Word};
 
 impl Holds {
-    /// Values that such a field cannot have: what comes after its name where the problem names its place, the status, the code.
+    /// Invalid values of such a field, each with the suffix of the field name in the problem, the status and the code.
     fn wrong(self) -> Vec<(Value, &'static str, u16, &'static str)> {
         let text = |bytes: usize| json!("x".repeat(bytes));
         let bad_json = |value: Value| (value, "", 400, "bad-json");
@@ -53,7 +53,7 @@ impl Holds {
                 vec![bad_json(json!(7)), invalid(json!(""), ""), invalid(json!("a\u{7}"), ""), large(text(max + 1), "")]
             }
             Note(max) => vec![bad_json(json!(7)), large(text(max + 1), "")],
-            // With its quotes it is one byte too long.
+            // One byte too long with its quotes.
             Payload => vec![large(text(PAYLOAD_BYTES_MAX - 1), "")],
             Span => vec![bad_json(json!("soon")), bad_json(json!(-1)), invalid(json!("P3654D"), "")],
             Timeout => vec![bad_json(json!("soon")), invalid(json!(0), ""), invalid(json!("P3654D"), "")],
@@ -79,7 +79,7 @@ impl Holds {
 
 type Fields = Vec<(&'static str, Holds)>;
 
-/// Every decision: one that is right, how many of its fields are required, and all of them, the required ones first.
+/// Every decision: a valid example, the number of its required fields, and all fields, the required ones first.
 fn decisions() -> Vec<(Value, usize, Fields)> {
     let (name, kind, control) = (Name(NAME_CHARS_MAX), Name(TYPE_CHARS_MAX), Note(CONTROL_BYTES_MAX));
     let reason = Name(REASON_CHARS_MAX);
@@ -168,7 +168,7 @@ fn with(decision: &Value, field: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_field_of_every_decision_is_checked_and_named() {
+async fn each_field_of_each_decision_is_checked_and_named() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{}/complete", turn_path(&api.turn().await));
@@ -198,7 +198,7 @@ async fn every_field_of_every_decision_is_checked_and_named() {
 }
 
 #[tokio::test]
-async fn every_decision_that_is_tested_here_is_right_but_for_what_is_changed() {
+async fn the_examples_of_decisions_are_valid() {
     for (decision, _, _) in decisions() {
         let api = Api::open().await;
         api.start("w").await;
@@ -207,7 +207,7 @@ async fn every_decision_that_is_tested_here_is_right_but_for_what_is_changed() {
 }
 
 #[tokio::test]
-async fn no_decision_and_no_field_is_left_out_here() {
+async fn every_decision_and_field_is_tested_here() {
     let api = Api::open().await;
     let document = api.get("/openapi.json").await.json(200);
     let names = |decision: &Value| decision.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
@@ -225,7 +225,7 @@ async fn no_decision_and_no_field_is_left_out_here() {
 }
 
 #[tokio::test]
-async fn a_decision_of_an_unknown_type_or_with_wrong_fields_is_refused() {
+async fn a_decision_of_unknown_type_or_with_wrong_fields_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{}/complete", turn_path(&api.turn().await));
@@ -269,7 +269,7 @@ async fn a_closing_decision_that_is_not_last_is_refused() {
 }
 
 #[tokio::test]
-async fn an_activity_that_is_named_twice_is_recorded_as_failed_to_schedule() {
+async fn an_activity_id_in_use_is_recorded_as_failed_to_schedule() {
     let api = Api::open().await;
     api.start("w").await;
     api.decide(json!([schedule("a", "acts"), schedule("a", "acts"), schedule("b", "acts")])).await;

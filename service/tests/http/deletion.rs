@@ -1,4 +1,4 @@
-//! Runs that are deleted before their time, how long the others are kept, and what is to come of them.
+//! Deletion of runs, retention, and the deadlines that a description lists.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ async fn runs(api: &Api, id: &str) -> Vec<String> {
     ids.collect()
 }
 
-/// Three runs of one id; the newest is open.
+/// Starts three runs of one workflow id; the newest is open.
 async fn three(api: &Api) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -32,7 +32,7 @@ async fn three(api: &Api) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_run_is_deleted_by_its_id_or_all_of_a_workflow_id_together() {
+async fn one_run_or_all_runs_of_a_workflow_id_are_deleted() {
     let api = Api::open().await;
     let ids = three(&api).await;
     let first = delete(&format!("w?runId={}", ids[0]));
@@ -40,7 +40,7 @@ async fn a_run_is_deleted_by_its_id_or_all_of_a_workflow_id_together() {
     assert_eq!(runs(&api, "w").await.len(), 2);
     api.refused(delete(&format!("w?runId={}", ids[0])), 404, "unknown-run").await;
     api.get(&format!("{WORKFLOWS}/w/history?runId={}", ids[0])).await.problem(404, "unknown-run");
-    assert_eq!(api.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "the newest is as it was");
+    assert_eq!(api.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "the newest run is unchanged");
 
     let problem = api.refused(delete("w"), 409, "run-open").await;
     assert_eq!(problem["runId"], json!(ids[2]));
@@ -49,13 +49,13 @@ async fn a_run_is_deleted_by_its_id_or_all_of_a_workflow_id_together() {
     assert_eq!(runs(&api, "w").await, Vec::<String>::new());
     api.get(&format!("{WORKFLOWS}/w")).await.problem(404, "unknown-workflow");
     api.refused(delete("w"), 404, "unknown-workflow").await;
-    // Its id is free, and nothing of before comes back.
+    // Its workflow id can be used again, and the new run has nothing of the old ones.
     api.start("w").await;
     assert_eq!((runs(&api, "w").await.len(), api.names("w").await.len()), (1, 2));
 }
 
 #[tokio::test]
-async fn what_cannot_be_deleted_is_refused() {
+async fn deleting_an_unknown_run_is_refused() {
     let api = Api::open().await;
     api.succeeded("w").await;
     api.refused(delete("nobody"), 404, "unknown-workflow").await;
@@ -66,7 +66,7 @@ async fn what_cannot_be_deleted_is_refused() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_deleted_has_told_its_parent_how_it_ended() {
+async fn a_deleted_run_reports_its_end_to_its_parent() {
     let api = Api::open().await;
     api.start("parent").await;
     let child = json!({ "type": "StartChild", "workflowId": "child", "workflowType": "test", "taskList": "children" });
@@ -83,7 +83,7 @@ async fn a_run_that_is_deleted_has_told_its_parent_how_it_ended() {
     api.get(&format!("{WORKFLOWS}/child")).await.problem(404, "unknown-workflow");
 }
 
-/// Deletes a run whose task somebody has; with another run of its workflow id in its place, or none.
+/// Deletes a run whose task is started. If `is_followed`, starts another run of its workflow id.
 async fn deleted(api: &Api, id: &str, is_followed: bool) {
     api.ask(delete(&format!("{id}?terminate=true"))).await.json(200);
     assert_eq!(runs(api, id).await.len(), 0);
@@ -93,7 +93,7 @@ async fn deleted(api: &Api, id: &str, is_followed: bool) {
 }
 
 #[tokio::test]
-async fn answers_to_tasks_of_a_deleted_run_are_told_that_they_are_lost() {
+async fn tasks_of_a_deleted_run_are_lost() {
     for is_followed in [false, true] {
         let api = Api::open().await;
         let history = if is_followed { "unknown-run" } else { "unknown-workflow" };
@@ -135,7 +135,7 @@ async fn answers_to_tasks_of_a_deleted_run_are_told_that_they_are_lost() {
 }
 
 #[tokio::test]
-async fn how_long_runs_are_kept_is_changed_for_those_that_start_from_now_on() {
+async fn a_changed_retention_applies_to_later_starts_only() {
     let api = Api::open().await;
     api.start("before").await;
     let changed = api.ask(patch("default", &json!({ "retention": "P2D", "description": "shop" }))).await.json(200);
@@ -157,7 +157,7 @@ async fn how_long_runs_are_kept_is_changed_for_those_that_start_from_now_on() {
 }
 
 #[tokio::test]
-async fn the_future_of_a_run_names_delayed_turns_tries_and_what_is_owed() {
+async fn deadlines_list_delayed_turns_attempts_and_effects() {
     let api = Api::open().await;
     let what = |run: &Value| -> Vec<String> {
         run["deadlines"].as_array().unwrap().iter().map(|it| it["what"].as_str().unwrap().to_owned()).collect()
@@ -181,12 +181,12 @@ async fn the_future_of_a_run_names_delayed_turns_tries_and_what_is_owed() {
     assert_eq!(what(&run), ["timer", "activity-retry", "execution"]);
 }
 
-/// Has the service look at its clock, and forget what may be forgotten.
+/// Waits until the service has checked its clock and expired what it may.
 async fn sweep() {
     tokio::time::sleep(std::time::Duration::from_secs(61)).await;
 }
 
-/// A closed run that is kept for so many days.
+/// Closes a run with a retention of this many days.
 async fn closed(api: &Api, id: &str, days: u64) -> String {
     let start = json!({ "workflowId": id, "workflowType": "t", "retention": format!("P{days}D") });
     api.post(WORKFLOWS, &start).await.json(201);
@@ -195,7 +195,7 @@ async fn closed(api: &Api, id: &str, days: u64) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_ahead_deletes_nothing_until_it_is_confirmed() {
+async fn a_clock_that_jumps_ahead_expires_nothing_until_confirmed() {
     let api = Api::open().await;
     let doubted = async || {
         let metrics = api.get("/metrics").await.text;
@@ -211,10 +211,10 @@ async fn a_clock_that_jumps_ahead_deletes_nothing_until_it_is_confirmed() {
     api.get(&kept).await.json(200);
     let ready = api.get("/readyz").await.json(200);
     let warning = &ready["warnings"][0];
-    assert_eq!((&ready["ready"], &warning["code"]), (&json!(true), &json!("clock-doubted")), "it takes work");
+    assert_eq!((&ready["ready"], &warning["code"]), (&json!(true), &json!("clock-doubted")), "it stays ready");
     assert!(warning["detail"].as_str().unwrap().contains("2023-12-24"), "{warning}");
     assert!(warning["advice"].as_str().unwrap().contains("baton clock confirm"), "{warning}");
-    // Another service over the same store is told the same.
+    // Another service over the same store warns, too.
     let again = Api::over(api.engine.store().clone()).await;
     again.clock.advance(history::Duration::from_days(40));
     sweep().await;
@@ -229,7 +229,7 @@ async fn a_clock_that_jumps_ahead_deletes_nothing_until_it_is_confirmed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_past_its_retention_goes_while_the_clock_goes_on_as_time_does() {
+async fn runs_expire_while_the_clock_advances_steadily() {
     let api = Api::open().await;
     let kept = closed(&api, "w", 2).await;
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! Tasks under load, over real connections, with waits of all lengths: each task that is taken reaches the client that
-//! polled for it. No client here hangs up, so no delivery may fail.
+//! Tasks under load, over real connections, with waits of all lengths: each started task reaches the client that polled
+//! for it. No client here disconnects, so no delivery may fail.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,26 +23,26 @@ use crate::support::{Api, PATIENCE};
 
 const DOMAIN: &str = "default";
 
-/// Tasks of all loads over one store.
+/// Total number of tasks of all loads.
 const TASKS: u64 = 5_000;
 
 /// Clients that poll each list.
 const POLLERS: usize = 2;
 
-/// Calls at once that make the tasks of one list.
+/// Concurrent calls that create the tasks of one list.
 const MAKERS: usize = 2;
 
-/// How long polls wait, in seconds: not at all, about as long as a commit takes, and as long as idle pollers often do.
+/// Waits of the polls in seconds: none, about the time of a commit, and the usual wait of an idle poller.
 const WAITS: [&str; 5] = ["0", "0.001", "0.005", "0.02", "1"];
 
-/// How tasks are polled for.
+/// Kind of polling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wire {
-    /// One by one.
+    /// One task per poll.
     Single,
-    /// By exchanges that are answered with the first tasks that come.
+    /// Exchanges with a single response.
     AtOnce,
-    /// By exchanges that are answered line by line.
+    /// Exchanges with a response of lines.
     Lines,
 }
 
@@ -54,14 +54,14 @@ enum Kind {
     Activities,
 }
 
-/// One task list, and how it is polled.
+/// One task list and its pollers.
 struct Load {
     socket: Arc<Socket>,
     wire: Wire,
     kind: Kind,
     wait: &'static str,
     tasks: usize,
-    /// The tokens of the tasks that came.
+    /// Tokens of the received tasks.
     came: Mutex<HashSet<String>>,
     is_over: AtomicBool,
 }
@@ -71,7 +71,7 @@ impl Load {
         format!("{:?}-{:?}-{}", self.wire, self.kind, self.wait)
     }
 
-    /// Makes a task for each of these numbers.
+    /// Creates a task for each of these numbers.
     async fn make(self: Arc<Self>, numbers: Vec<usize>) {
         let engine = &self.socket.api.engine;
         for number in numbers {
@@ -80,7 +80,7 @@ impl Load {
                 engine.commands().start(DOMAIN, Start::new(&id, "t", &list)).await.unwrap();
                 continue;
             }
-            // A list of its own, so that this turn is the one that comes.
+            // A separate list, so that the poll gets this turn.
             engine.commands().start(DOMAIN, Start::new(&id, "t", &id)).await.unwrap();
             let poll = Poll { wait: PATIENCE, ..Poll::default() };
             let turn = engine.tasks().poll_decider(DOMAIN, &id, poll).await.unwrap().expect("its first turn");
@@ -97,7 +97,7 @@ impl Load {
         }
     }
 
-    /// Polls and answers until all tasks have come.
+    /// Polls and completes tasks until all have arrived.
     async fn poll(self: Arc<Self>) {
         let http = reqwest::Client::new();
         let side = if self.kind == Kind::Turns { "decider" } else { "activity" };
@@ -135,14 +135,14 @@ impl Load {
                     answers.push(json!({ "token": token, name: body }));
                 }
                 let mut came = self.came.lock().await;
-                assert!(came.insert(token), "{}: a task comes twice", self.list());
+                assert!(came.insert(token), "{}: a task was delivered twice", self.list());
                 self.is_over.fetch_or(came.len() == self.tasks, Ordering::SeqCst);
             }
         }
     }
 }
 
-/// The tasks of an exchange's answer, or of a line of it, in which every receipt is good.
+/// The tasks of an exchange's response or line. Every receipt in it must be a success.
 fn slots(text: &str) -> Vec<Value> {
     let exchanged: Value = serde_json::from_str(text).unwrap();
     let receipts = exchanged["receipts"].as_array().into_iter().flatten();
@@ -150,15 +150,15 @@ fn slots(text: &str) -> Vec<Value> {
     exchanged["tasks"].as_array().unwrap().iter().map(|filled| filled["task"].clone()).collect()
 }
 
-/// Deliveries that failed, by reason.
+/// Counts of failed deliveries, by reason.
 fn failed(api: &Api) -> Vec<String> {
     let metrics = api.engine.render_metrics();
     let counts = metrics.lines().filter(|line| line.starts_with("baton_deliveries_failed_total"));
     counts.filter(|line| !line.ends_with(" 0")).map(str::to_owned).collect()
 }
 
-/// Every load over one store, all at once.
-async fn all_arrive_over(store: Arc<dyn Store>, tasks: u64) {
+/// Runs all loads at once over one store.
+async fn deliver_all_over(store: Arc<dyn Store>, tasks: u64) {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = engine::Engine::open(store, Arc::new(SystemClock), settings).await.unwrap();
     let api = Api::of(service::front::Front::from(engine), Told::new());
@@ -189,7 +189,7 @@ async fn all_arrive_over(store: Arc<dyn Store>, tasks: u64) {
     if tokio::time::timeout(PATIENCE, all).await.is_err() {
         for load in &loads {
             let came = load.came.lock().await.len();
-            assert_eq!(came, each, "{}: not all tasks came; {:?}", load.list(), failed(&socket.api));
+            assert_eq!(came, each, "{}: tasks are missing; {:?}", load.list(), failed(&socket.api));
         }
     }
     assert_eq!(failed(&socket.api), Vec::<String>::new());
@@ -199,10 +199,10 @@ async fn all_arrive_over(store: Arc<dyn Store>, tasks: u64) {
 async fn every_task_reaches_its_poll_over_the_embedded_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
-    all_arrive_over(store, TASKS).await;
+    deliver_all_over(store, TASKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_task_reaches_its_poll_over_a_store_that_takes_its_time() {
-    all_arrive_over(Latent::over(fresh().await, Duration::from_millis(5)), many(TASKS)).await;
+async fn every_task_reaches_its_poll_over_a_slow_store() {
+    deliver_all_over(Latent::over(fresh().await, Duration::from_millis(5)), many(TASKS)).await;
 }

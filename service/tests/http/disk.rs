@@ -1,4 +1,4 @@
-//! A disk with little room: nothing new begins, and what is open goes on to its end.
+//! Little disk space: the service refuses new runs and lets open ones continue.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::support::{Api, Ask, PATIENCE, READY, WORKFLOWS, activity_path, schedu
 
 const RESERVE: u64 = 512 << 20;
 
-/// The service over the embedded store, whose disk has as much room as the test says.
+/// The service over the embedded store, with the free disk space that the test sets.
 pub(crate) struct Disk {
     pub(crate) api: Api,
     faults: Arc<Faults>,
@@ -34,13 +34,13 @@ impl Disk {
         Self { api: Api::of(Front::from(engine), clock), faults, _directory: directory }
     }
 
-    pub(crate) fn has(&self, free: u64) {
+    pub(crate) fn set_free(&self, free: u64) {
         self.faults.set_disk_free(free);
     }
 
-    /// One byte less than what is kept.
-    pub(crate) fn is_low(&self) {
-        self.has(RESERVE - 1);
+    /// One byte less than the reserve.
+    pub(crate) fn set_low(&self) {
+        self.set_free(RESERVE - 1);
     }
 }
 
@@ -55,14 +55,14 @@ fn start(id: &str, more: &Value) -> Ask {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_less() {
+async fn starts_are_refused_below_the_disk_reserve() {
     let disk = with_reserve().await;
     let api = &disk.api;
-    disk.has(RESERVE);
+    disk.set_free(RESERVE);
     let first = || start("first", &json!({})).header("idempotency-key", "k");
     api.ask(first()).await.json(201);
 
-    disk.is_low();
+    disk.set_low();
     let problem = api.refused(start("second", &json!({})), 507, "disk-low").await;
     assert_eq!(
         [&problem["free"], &problem["reserve"], &problem["retryable"]],
@@ -84,32 +84,32 @@ async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_l
     assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("disk-low")));
     let detail = ready["warnings"][0]["detail"].as_str().unwrap();
     assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
-    // Nor is one started for a signal or an update.
+    // Starts by a signal or an update are refused, too.
     api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "disk-low").await;
     let update =
         json!({ "updateId": "u", "start": { "workflowId": "second", "workflowType": "t", "taskList": "deciders" } });
     api.refused(Ask::post(&format!("{WORKFLOWS}/second/updates/u"), &update), 507, "disk-low").await;
-    // What was started stays so, and what is open is there to be used.
+    // A repeated start still returns its run, and open runs take requests.
     assert_eq!(api.ask(first()).await.status, 200);
     let signaled = api.ask(start("first", &json!({ "signal": { "name": "s" } }))).await.json(200);
     assert_eq!(signaled["existing"], true);
     assert_eq!(api.names("first").await, ["WorkflowStarted", "DeciderScheduled", "Signal"]);
 
-    disk.has(RESERVE);
+    disk.set_free(RESERVE);
     api.ask(start("second", &json!({}))).await.json(201);
     assert_eq!(api.get("/readyz").await.text, READY);
 }
 
-/// What the store itself needs, with the memory and the segments that it has unless told otherwise.
+/// Space that the store itself needs, with its default memory and segments.
 const LEAST: u64 = 2 * ((16 << 20) + 2 * (32 << 20) + (4 << 20));
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reserve_below_what_the_store_needs_lets_runs_in_down_to_that() {
+async fn a_small_reserve_admits_runs_until_the_store_is_full() {
     for reserve in [0, 1, 8 << 20, LEAST] {
         let disk = Disk::open(reserve).await;
-        disk.has(LEAST);
+        disk.set_free(LEAST);
         disk.api.start("w").await;
-        disk.has(LEAST - 1);
+        disk.set_free(LEAST - 1);
         disk.api.refused(start("another", &json!({})), 507, "disk-full").await;
         let metrics = disk.api.engine.render_metrics();
         for line in [format!("baton_disk_reserve_bytes {reserve}\n"), format!("baton_disk_least_bytes {LEAST}\n")] {
@@ -119,10 +119,10 @@ async fn a_reserve_below_what_the_store_needs_lets_runs_in_down_to_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_read_exported_and_deleted_from_and_everything_else_is_refused() {
+async fn a_full_disk_allows_only_reads_exports_and_deletions() {
     let disk = with_reserve().await;
     let api = &disk.api;
-    disk.has(RESERVE);
+    disk.set_free(RESERVE);
     for id in ["open", "waits", "closed"] {
         api.start(id).await;
     }
@@ -131,7 +131,7 @@ async fn a_full_disk_is_read_exported_and_deleted_from_and_everything_else_is_re
     api.post(&format!("{WORKFLOWS}/closed/terminate"), &json!({})).await.json(200);
     let names = api.names("open").await;
 
-    disk.has(LEAST - 1);
+    disk.set_free(LEAST - 1);
     let poll = "/v1/domains/default/task-lists/deciders/decider/poll";
     let schedule = json!({ "scheduleId": "s", "schedule": { "spec": { "cron": ["30 2 * * *"] },
         "action": { "workflowId": "report", "workflowType": "t", "taskList": "deciders" } } });
@@ -156,14 +156,14 @@ async fn a_full_disk_is_read_exported_and_deleted_from_and_everything_else_is_re
     assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("disk-full")), "{ready}");
     assert_eq!(ready["warnings"].as_array().unwrap().len(), 1, "{ready}");
 
-    // What is there is shown, lists and exports too.
+    // Runs can still be described, listed and exported.
     assert_eq!(api.names("open").await, names);
     assert_eq!(api.get(WORKFLOWS).await.json(200)["workflows"].as_array().unwrap().len(), 3);
     api.ask(Ask::new("DELETE", &format!("{WORKFLOWS}/closed"))).await.json(200);
     api.refused(Ask::get(&format!("{WORKFLOWS}/closed")), 404, "unknown-workflow").await;
 
-    // With room again everything is as it was: the turn was not lost, and what waited is handed out.
-    disk.has(RESERVE);
+    // With space again, the turn is still started and the waiting task is dispatched.
+    disk.set_free(RESERVE);
     api.post(&format!("{}/complete", turn_path(&turn)), &json!({ "decisions": [{ "type": "SucceedWorkflow" }] }))
         .await
         .json(200);
@@ -173,7 +173,7 @@ async fn a_full_disk_is_read_exported_and_deleted_from_and_everything_else_is_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_in_memory_has_no_disk_that_could_be_low() {
+async fn a_memory_store_has_no_disk_reserve() {
     let settings = Settings { disk_reserve: u64::MAX, ..Settings::default() };
     let engine = Engine::open(Arc::new(store::memory::Memory::new()), Told::new(), settings).await.unwrap();
     let api = Api::of(Front::from(engine), Told::new());
@@ -182,19 +182,19 @@ async fn a_store_in_memory_has_no_disk_that_could_be_low() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_open_goes_on_to_its_end_children_successors_retries_resets_and_replacements_too() {
+async fn open_runs_continue_on_a_low_disk() {
     let disk = with_reserve().await;
     let api = &disk.api;
-    disk.has(RESERVE);
+    disk.set_free(RESERVE);
     api.ask(start("parent", &json!({}))).await.json(201);
-    disk.is_low();
+    disk.set_low();
 
     let child = json!({ "type": "StartChild", "workflowId": "child", "workflowType": "t", "taskList": "children",
         "retry": { "initialInterval": 1, "maximumAttempts": 2 } });
     api.decide(json!([child, schedule("a", "acts")])).await;
     let task = api.take_activity("acts").await;
     api.post(&format!("{}/success", activity_path(&task)), &json!({})).await.json(200);
-    // The child began, fails, and is tried again.
+    // The child starts, fails and is retried.
     for attempt in 1..=2 {
         let poll = "/v1/domains/default/task-lists/children/decider/poll";
         let turn = api.ask(Ask::post(poll, &json!({})).header("prefer", "wait=20")).await.json(200);
@@ -203,16 +203,16 @@ async fn what_is_open_goes_on_to_its_end_children_successors_retries_resets_and_
         api.post(&format!("{}/complete", turn_path(&turn)), &fail).await.json(200);
         api.clock.advance(Duration::from_secs(1));
     }
-    // That reaches the parent by a way of its own, and a turn that is taken before it does has news behind it.
+    // The child's failure is delivered separately. A turn that starts before it arrives is followed by another.
     while !api.names("parent").await.iter().any(|name| name == "ChildFailed") {
         tokio::task::yield_now().await;
     }
-    // The parent goes on as new, and that run succeeds.
+    // The parent continues as new, and its successor succeeds.
     api.decide(json!([{ "type": "ContinueAsNew" }])).await;
     let turn = api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
     assert!(turn["events"][0]["continuedFrom"].is_string(), "{turn}");
 
-    // A reset has a run go on from an earlier event, and a start with its leave takes the place of that.
+    // A reset starts a run from an earlier event, and a start that terminates this run replaces it.
     let names = api.names("parent").await;
     let scheduled = names.iter().position(|name| name == "DeciderScheduled").unwrap() + 1;
     let reset = json!({ "eventId": scheduled });
@@ -223,13 +223,13 @@ async fn what_is_open_goes_on_to_its_end_children_successors_retries_resets_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_of_a_schedule_waits_for_room_says_so_and_is_made_good() {
+async fn a_schedule_waits_for_disk_space_and_catches_up() {
     let disk = with_reserve().await;
     let api = &disk.api;
     let at = "/v1/domains/default/schedules/nightly";
     let nightly = json!({ "spec": { "cron": ["30 2 * * *"] },
         "action": { "workflowId": "report", "workflowType": "t", "taskList": "deciders" } });
-    disk.has(RESERVE);
+    disk.set_free(RESERVE);
     let create = json!({ "scheduleId": "nightly", "schedule": nightly });
     let created = api.post("/v1/domains/default/schedules", &create).await.json(201);
     let next: Timestamp = serde_json::from_value(created["nextTimes"][0].clone()).unwrap();
@@ -246,15 +246,15 @@ async fn a_time_of_a_schedule_waits_for_room_says_so_and_is_made_good() {
         tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("{what}"))
     };
 
-    disk.is_low();
+    disk.set_low();
     api.clock.advance(next.since(api.engine.clock().now()));
-    let waits = once("it says what it waits for", &|shown| shown["recentActions"][0]["refusal"] == "disk-low").await;
+    let waits = once("it shows why it waits", &|shown| shown["recentActions"][0]["refusal"] == "disk-low").await;
     assert_eq!(waits["recentActions"][0]["outcome"], "starting");
     assert_eq!(waits["totals"], json!({ "started": 0, "refused": 0, "skipped": 0, "missed": 0 }));
 
-    disk.has(RESERVE);
+    disk.set_free(RESERVE);
     api.clock.advance(history::limits::EFFECT_WAIT_FIRST);
-    let started = once("it is made good", &|shown| shown["totals"]["started"] == 1).await;
+    let started = once("the missed action is started", &|shown| shown["totals"]["started"] == 1).await;
     let action = &started["recentActions"][0];
     assert_eq!((&action["outcome"], &action["refusal"]), (&json!("open"), &Value::Null));
     assert_eq!(action["nominalTime"], json!(next));

@@ -1,4 +1,4 @@
-//! Exchanges: many answers in one request, each with its receipt, and tasks into slots, at once or line by line.
+//! Exchanges: many answers in one request, each with a receipt, and tasks for slots, in one response or in lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const TURNS: &str = "/v1/domains/default/task-lists/deciders/decider/exchange";
 const ACTIVITIES: &str = "/v1/domains/default/task-lists/acts/activity/exchange";
 const LINES: &str = "application/x-ndjson";
 
-/// An exchange that waits for nothing that is not there.
+/// Exchanges without waiting.
 async fn exchange(api: &Api, path: &str, body: Value) -> Value {
     api.ask(Ask::post(path, &body).header("prefer", "wait=0")).await.json(200)
 }
@@ -38,7 +38,7 @@ fn task(exchanged: &Value, at: usize) -> &Value {
     &exchanged["tasks"][at]["task"]
 }
 
-/// Runs with one activity each, on list `acts`.
+/// Starts runs with one activity each, on list `acts`.
 async fn with_activities(api: &Api, ids: &[&str]) {
     for id in ids {
         api.start(id).await;
@@ -46,7 +46,7 @@ async fn with_activities(api: &Api, ids: &[&str]) {
     }
 }
 
-/// Reads lines as they come.
+/// Reads a response line by line.
 struct Lines {
     response: Response,
     rest: String,
@@ -60,7 +60,7 @@ impl Lines {
         Self { response, rest: String::new() }
     }
 
-    /// The next line; `None` at the end.
+    /// The next line, or `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.find('\n') {
@@ -74,7 +74,7 @@ impl Lines {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn as_many_turns_come_as_there_is_room_for_each_into_a_slot_of_its_own() {
+async fn each_turn_gets_a_separate_slot_up_to_the_room() {
     let api = Api::open().await;
     for id in ["a", "b", "c"] {
         api.start(id).await;
@@ -88,7 +88,7 @@ async fn as_many_turns_come_as_there_is_room_for_each_into_a_slot_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_answer_is_judged_by_itself_and_has_its_receipt_at_its_place() {
+async fn each_answer_has_a_separate_receipt() {
     let api = Api::open().await;
     for id in ["a", "b", "c"] {
         api.start(id).await;
@@ -105,13 +105,13 @@ async fn each_answer_is_judged_by_itself_and_has_its_receipt_at_its_place() {
     ]);
     let said = exchange(&api, TURNS, json!({ "answers": answers, "room": 0 })).await;
     let codes: Vec<_> = said["receipts"].as_array().unwrap().iter().map(|it| it["problem"]["code"].clone()).collect();
-    // Of two answers to one turn either may be the first; the other changes nothing.
+    // Of two concurrent answers to one turn either may come first; the other is refused.
     let one_is_refused = codes[2].is_null() != codes[3].is_null();
     assert!(one_is_refused && codes[0].is_null() && codes[1] == "bad-token" && codes[4].is_null(), "{said}");
     assert_eq!(api.names("a").await.last().unwrap(), "ActivityScheduled");
     assert!(api.names("c").await.contains(&"DeciderFailed".to_owned()));
 
-    // The activity that the first one scheduled is answered by an exchange of its own list.
+    // An exchange of its list answers the activity that the first answer has scheduled.
     let acts = exchange(&api, ACTIVITIES, json!({ "room": 5 })).await;
     assert_eq!(slots(&acts), [0]);
     let token = &task(&acts, 0)["token"];
@@ -124,14 +124,14 @@ async fn each_answer_is_judged_by_itself_and_has_its_receipt_at_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn line_by_line_receipts_come_when_they_are_durable_and_tasks_when_they_come_until_all_slots_have_theirs() {
+async fn lines_bring_receipts_first_and_then_tasks_as_they_come() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;
     let first = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
     let answers = json!([{ "token": task(&first, 0)["token"], "success": {} }]);
     let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "room": 2 })).await;
     assert_eq!(lines.next().await.unwrap(), json!({ "receipts": [{}], "tasks": [] }));
-    // Nothing waits yet but the turn that tells of it.
+    // Only the turn for that success is waiting.
     api.decide(json!([])).await;
     with_activities(&api, &["b"]).await;
     let line = lines.next().await.unwrap();
@@ -140,7 +140,7 @@ async fn line_by_line_receipts_come_when_they_are_durable_and_tasks_when_they_co
     let line = lines.next().await.unwrap();
     assert_eq!((slots(&line), &task(&line, 0)["workflowId"]), (vec![1], &json!("c")));
     assert_eq!(lines.next().await, None);
-    // A payload may have lines of its own; a line of ours has none.
+    // A payload may contain line breaks; a line of the response has none.
     let start = r#"{"workflowId":"d","workflowType":"test","taskList":"deciders","input":{"two":
         "lines"}}"#;
     api.ask(Ask::text(WORKFLOWS, start)).await.json(201);
@@ -151,32 +151,32 @@ async fn line_by_line_receipts_come_when_they_are_durable_and_tasks_when_they_co
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_receipt_of_one_answer_waits_a_moment_for_the_task_that_goes_with_it_but_not_where_others_are_given_it() {
+async fn a_receipt_waits_2_ms_for_a_task_that_would_share_its_line() {
     let api = Arc::new(Api::open().await);
     with_activities(&api, &["a", "b"]).await;
     let taken = exchange(&api, ACTIVITIES, json!({ "room": 2 })).await;
     let answered = async |at: usize| {
         let answers = json!([{ "token": task(&taken, at)["token"], "success": {} }]);
-        // Time goes on only while somebody waits for it.
+        // The paused clock advances only while a task waits for it.
         let began = tokio::time::Instant::now();
         let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "room": 1 })).await;
         assert_eq!(lines.next().await.unwrap()["receipts"], json!([{}]));
         began.elapsed().as_millis()
     };
-    assert_eq!(answered(0).await, 2, "the next task would come here");
+    assert_eq!(answered(0).await, 2, "the next task would come in this response");
     let others = Arc::clone(&api);
     let waiting = tokio::spawn(async move { Lines::of(&others, ACTIVITIES, &json!({ "room": 1 })).await.next().await });
     api.until_pollers("acts", 1).await;
-    assert_eq!(answered(1).await, 0, "the next task goes to who has waited longer");
+    assert_eq!(answered(1).await, 0, "the next task goes to a poller that has waited longer");
     waiting.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
+async fn slots_wait_while_answers_are_recorded() {
     let api = Api::open().await;
     api.start("a").await;
     let first = exchange(&api, TURNS, json!({ "room": 1 })).await;
-    // What came during the turn makes the next one in the very commit that completes it.
+    // The signal arrives during the turn, so the commit that completes the turn creates the next one.
     let signaled = async |turns: &Value| {
         api.post(&format!("{WORKFLOWS}/a/signals/s"), &json!({})).await.json(202);
         json!({ "answers": [{ "token": task(turns, 0)["token"], "complete": { "decisions": [] } }], "room": 1 })
@@ -198,7 +198,7 @@ async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
     assert!(metrics.contains(&matched(2)), "{metrics}");
 }
 
-/// A store that records nothing of the run `slow` while it is held.
+/// A store that does not commit to the run `slow` while it is held.
 struct Slow {
     store: Arc<dyn Store>,
     is_held: watch::Receiver<bool>,
@@ -219,14 +219,14 @@ impl Meddler for Slow {
     ) -> Result<Cas, Error> {
         if &*key.workflow_id == "slow" {
             let mut is_held = self.is_held.clone();
-            is_held.wait_for(|is_held| !is_held).await.expect("the test goes on");
+            is_held.wait_for(|is_held| !is_held).await.expect("the test continues");
         }
         self.store.commit(key, expect, head, parts).await
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_whose_answers_take_long_keep_what_came_and_take_no_more_until_then() {
+async fn slots_stop_waiting_while_answers_take_long() {
     let (hold, is_held) = watch::channel(false);
     let api = Arc::new(Api::over(Arc::new(Meddled(Slow { store: Arc::new(Memory::new()), is_held }))).await);
     api.start("slow").await;
@@ -238,22 +238,22 @@ async fn slots_whose_answers_take_long_keep_what_came_and_take_no_more_until_the
         tokio::spawn(async move { Lines::of(&exchanging, TURNS, &json!({ "answers": answers, "room": 2 })).await });
     api.until_pollers("deciders", 2).await;
     api.start("b").await;
-    assert!(api.names("b").await.contains(&"DeciderStarted".to_owned()), "it has come into a slot");
+    assert!(api.names("b").await.contains(&"DeciderStarted".to_owned()), "a slot has received it");
     tokio::time::sleep(Duration::from_secs(1)).await;
     api.start("c").await;
-    assert_eq!(api.turn().await["workflowId"], "c", "the slots take nothing more");
+    assert_eq!(api.turn().await["workflowId"], "c", "the slots take no further task");
     hold.send_replace(false);
     let mut lines = lines.await.unwrap();
     assert_eq!(lines.next().await.unwrap(), json!({ "receipts": [{}], "tasks": [] }));
     let came = lines.next().await.unwrap();
-    assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![0], &json!("b")), "what came is delivered");
+    assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![0], &json!("b")), "the received task is delivered");
     api.start("d").await;
     let came = lines.next().await.unwrap();
     assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![1], &json!("d")), "the other slot waits again");
     assert_eq!(api.names("b").await, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
 }
 
-/// A store in which parts of the run `bad` are damaged.
+/// A store in which the parts of the run `bad` are damaged.
 struct Damaged {
     store: Arc<dyn Store>,
 }
@@ -273,8 +273,8 @@ impl Meddler for Damaged {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_of_a_broken_run_does_not_end_the_wait_of_the_other_slots() {
-    // Large enough to be a part of its own.
+async fn a_task_of_a_damaged_run_leaves_other_slots_waiting() {
+    // Large enough to be stored as a separate part.
     let large = json!("x".repeat(250_000));
     for (path, list, is_decider) in [(TURNS, "deciders", true), (ACTIVITIES, "acts", false)] {
         let api = Arc::new(Api::over(Arc::new(Meddled(Damaged { store: Arc::new(Memory::new()) }))).await);
@@ -297,16 +297,16 @@ async fn a_task_of_a_broken_run_does_not_end_the_wait_of_the_other_slots() {
         api.until_pollers(list, 1).await;
         make("good", &json!(1)).await;
         let (came, rest) = lines.await.unwrap();
-        let came = came.expect("the wait goes on");
+        let came = came.expect("the wait continues");
         assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![1], &json!("good")), "{came}");
-        assert_eq!(rest, None, "each slot has had its task");
+        assert_eq!(rest, None, "each slot has got its task");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_at_once_has_all_tasks_however_large_they_are() {
+async fn a_single_response_has_all_tasks_however_large() {
     let api = Api::open().await;
-    // Three times as much as one line of an exchange may have.
+    // Three times the size of one line of an exchange.
     let (count, input) = (100, "x".repeat(250_000));
     for number in 0..count {
         let mut activity = schedule("a", "acts");
@@ -324,7 +324,7 @@ async fn an_answer_at_once_has_all_tasks_however_large_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exchange_that_ends_in_vain_says_where_else_tasks_wait() {
+async fn an_empty_exchange_names_lists_without_pollers() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;
     let other = "/v1/domains/default/task-lists/act/activity/exchange";
@@ -335,15 +335,15 @@ async fn an_exchange_that_ends_in_vain_says_where_else_tasks_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_hangs_up_gives_back_what_was_on_its_way_and_waits_no_more() {
+async fn a_disconnect_returns_tasks_and_frees_the_slots() {
     let api = Api::open().await;
     let lines = Lines::of(&api, ACTIVITIES, &json!({ "room": 3, "pollId": "p" })).await;
     let mut lines = Box::pin(async move {
         let mut lines = lines;
         lines.next().await
     });
-    // It waits from when somebody reads on.
-    tokio::select! { biased; _ = &mut lines => panic!("nothing has come"), () = tokio::task::yield_now() => {} }
+    // It waits once the client reads.
+    tokio::select! { biased; _ = &mut lines => panic!("no line has come"), () = tokio::task::yield_now() => {} }
     api.until_pollers("list=\"acts\"", 3).await;
     drop(lines);
     api.until_pollers("list=\"acts\"", 0).await;
@@ -352,17 +352,17 @@ async fn whoever_hangs_up_gives_back_what_was_on_its_way_and_waits_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_sent_and_lost_is_sent_again_into_its_slot_and_what_came_is_not() {
+async fn a_repeated_exchange_redelivers_only_missing_slots() {
     let api = Api::open().await;
     with_activities(&api, &["a", "b"]).await;
     let first = exchange(&api, ACTIVITIES, json!({ "room": 3, "pollId": "p" })).await;
     assert_eq!(slots(&first), [0, 1]);
-    // Slot 0 arrived, the others did not.
+    // The task in slot 0 arrived, the other did not.
     let again = exchange(&api, ACTIVITIES, json!({ "slots": [1, 2], "pollId": "p", "attempt": 2 })).await;
     assert_eq!(slots(&again), [1]);
-    assert_eq!(task(&again, 0), task(&first, 1), "the same try of the same activity");
+    assert_eq!(task(&again, 0), task(&first, 1), "the same attempt of the same activity");
     let other = exchange(&api, ACTIVITIES, json!({ "slots": [1], "pollId": "q", "attempt": 2 })).await;
-    assert_eq!(slots(&other), Vec::<u64>::new(), "nothing was sent to that poll");
+    assert_eq!(slots(&other), Vec::<u64>::new(), "that poll had no tasks");
     let answers: Vec<_> =
         [task(&first, 0), task(&again, 0)].iter().map(|it| json!({ "token": it["token"], "success": {} })).collect();
     let said = exchange(&api, ACTIVITIES, json!({ "answers": answers })).await;
@@ -370,7 +370,7 @@ async fn what_was_sent_and_lost_is_sent_again_into_its_slot_and_what_came_is_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_hold_at_their_edges_and_what_is_wrong_is_said() {
+async fn an_exchange_takes_256_answers_and_slots() {
     let api = Api::open().await;
     let refused = async |body: Value, says: &str| {
         let problem = api.refused(Ask::post(TURNS, &body).header("prefer", "wait=0"), 400, "invalid-field").await;
@@ -401,7 +401,7 @@ async fn limits_hold_at_their_edges_and_what_is_wrong_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_credential_may_do_is_of_the_list_in_the_path_and_no_token_of_another_passes() {
+async fn an_exchange_takes_only_tokens_of_its_own_list() {
     let api = Api::open().await;
     let runner = Credential {
         name: "rack".to_owned(),
@@ -424,7 +424,7 @@ async fn what_a_credential_may_do_is_of_the_list_in_the_path_and_no_token_of_ano
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_pass_where_a_share_is_used_up_and_polls_do_not() {
+async fn an_exhausted_quota_refuses_polls_but_takes_answers() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;
     let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
@@ -439,7 +439,7 @@ async fn answers_pass_where_a_share_is_used_up_and_polls_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_no_more_may_wait_answers_are_recorded_and_no_task_is_taken() {
+async fn a_full_list_records_answers_and_dispatches_nothing() {
     let api = Api::open().await;
     with_activities(&api, &["a", "b"]).await;
     let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
@@ -457,7 +457,7 @@ async fn where_no_more_may_wait_answers_are_recorded_and_no_task_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_answer_has_an_entry_of_its_own_in_the_audit_log_and_a_poll_has_none() {
+async fn each_answer_has_an_audit_entry_and_a_poll_has_none() {
     let api = Api::open().await;
     let scratch = tempfile::tempdir().unwrap();
     let log = AuditLog::open(&scratch.path().join("audit"), Arc::clone(api.engine.clock())).unwrap();
@@ -482,5 +482,5 @@ async fn each_answer_has_an_entry_of_its_own_in_the_audit_log_and_a_poll_has_non
     }
     let mut outcomes: Vec<_> = entries.iter().filter_map(|entry| entry["status"].as_u64()).collect();
     outcomes.sort_unstable();
-    assert_eq!(outcomes, [200, 409], "nobody had asked for the second to stop");
+    assert_eq!(outcomes, [200, 409], "no cancellation of the second was requested");
 }

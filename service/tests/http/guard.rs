@@ -1,4 +1,4 @@
-//! What a web page makes a browser send, what nobody should send twice, and what becomes of those who guess.
+//! Requests that browsers send for pages of other sites, repeated headers, and guessed secrets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn operator() -> Credentials {
     Credentials::new(vec![Credential { operator: true, ..credential("operator") }]).unwrap()
 }
 
-/// A service without credentials that listens on this machine alone.
+/// A service without credentials that listens on loopback only.
 async fn local() -> Api {
     let api = Api::open().await;
     let hosts = Hosts::loopback_and(vec!["baton.lan".to_owned()]);
@@ -26,7 +26,7 @@ async fn local() -> Api {
     Api { router, ..api }
 }
 
-/// What changes something, takes something away, or is asked over SWF's wire.
+/// Requests that change or take something, or that use the SWF protocol.
 fn writes() -> Vec<Ask> {
     let json = || json!({ "reason": "because" });
     let swf = |operation: &str| {
@@ -44,7 +44,7 @@ fn writes() -> Vec<Ask> {
     ]
 }
 
-/// What browsers say of pages of other sites.
+/// Headers of browsers for pages of other sites.
 const FOREIGN: [&[(&str, &str)]; 7] = [
     &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors"), ("origin", "https://evil.example")],
     &[("sec-fetch-site", "same-site")],
@@ -60,7 +60,7 @@ fn with(ask: Ask, headers: &[(&'static str, &str)]) -> Ask {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_changes_nothing_and_takes_nothing() {
+async fn a_page_of_another_site_changes_and_takes_nothing() {
     let open = local().await;
     open.start("w").await;
     let router = router_for(Arc::clone(&open.engine), operator());
@@ -76,12 +76,12 @@ async fn a_page_of_another_site_changes_nothing_and_takes_nothing() {
         }
     }
     assert_eq!(open.everything().await, before);
-    // What a page may have read is kept from it by its browser.
+    // Reads are answered: the browser keeps the response from the page.
     open.ask(with(Ask::get(&format!("{WORKFLOWS}/w")).header("host", OWN), FOREIGN[0])).await.json(200);
 }
 
 #[tokio::test]
-async fn a_page_of_the_service_s_own_host_may_write_where_it_says_that_it_sends_json() {
+async fn a_page_of_the_services_own_host_may_send_json() {
     let api = local().await;
     api.start("w").await;
     let path = format!("{WORKFLOWS}/w/signals/s");
@@ -99,10 +99,10 @@ async fn a_page_of_the_service_s_own_host_may_write_where_it_says_that_it_sends_
             api.refused(ask().header("content-type", kind), 415, "unsupported-media-type").await;
         }
     }
-    // Behind what encrypts it has another scheme, and no port.
+    // Behind a TLS proxy the origin has another scheme and no port.
     let ask = Ask::post(&path, &json!({})).header("host", "baton.lan").header("origin", "https://baton.lan");
     api.ask(ask).await.json(202);
-    // curl, the kits and SDKs say nothing of the kind.
+    // curl, the kits and SDKs send no such headers.
     for host in [Some(OWN), Some("localhost:7420"), None] {
         let ask = Ask::new("POST", &path);
         api.ask(match host {
@@ -115,7 +115,7 @@ async fn a_page_of_the_service_s_own_host_may_write_where_it_says_that_it_sends_
 }
 
 #[tokio::test]
-async fn a_name_that_somebody_points_at_this_machine_is_none_of_its_names() {
+async fn a_foreign_name_for_this_machine_is_refused() {
     let api = local().await;
     api.start("w").await;
     for host in [
@@ -140,7 +140,7 @@ async fn a_name_that_somebody_points_at_this_machine_is_none_of_its_names() {
         api.ask(Ask::get("/v1/domains").header("host", host)).await.json(200);
     }
     api.refused(Ask::get("/v1/domains").header("host", "a@localhost"), 400, "bad-header").await;
-    // Where somebody is asked who they are, whoever knows a secret may call the service what they like.
+    // If credentials are configured, any host name is accepted.
     let router = router_for(Arc::clone(&api.engine), operator());
     let guarded = Api { router, ..api };
     let ask = Ask::get("/v1/domains").header("host", "evil.example").header("authorization", "Bearer operator");
@@ -183,7 +183,7 @@ async fn only_a_whole_loopback_name_passes_the_host_guard() {
             "bad-header",
         ),
         (
-            // Neither this service nor the resolver of a client agrees with every other on what these mean.
+            // Resolvers and services differ in how they read these addresses.
             &[
                 "127.1",
                 "2130706433",
@@ -226,7 +226,7 @@ async fn only_a_whole_loopback_name_passes_the_host_guard() {
 }
 
 #[tokio::test]
-async fn what_counts_is_said_once() {
+async fn a_repeated_authorization_header_is_refused() {
     let api = Api::open().await;
     let router = router_for(Arc::clone(&api.engine), operator());
     let api = Api { router, ..api };
@@ -240,7 +240,7 @@ async fn what_counts_is_said_once() {
 }
 
 #[tokio::test]
-async fn the_scheme_of_a_secret_is_written_in_any_case() {
+async fn the_bearer_scheme_ignores_case() {
     let api = Api::open().await;
     let router = router_for(Arc::clone(&api.engine), operator());
     let api = Api { router, ..api };
@@ -253,7 +253,7 @@ async fn the_scheme_of_a_secret_is_written_in_any_case() {
 }
 
 #[test]
-fn a_credential_that_means_nothing_is_refused_at_the_start() {
+fn a_credential_without_effect_is_refused() {
     let refused = |credentials| Credentials::new(credentials).unwrap_err();
     let one = |text: &str| vec![text.to_owned()];
     assert!(refused(vec![credential("idle")]).starts_with("credential `idle` may do nothing; give it one of: "));
@@ -293,7 +293,7 @@ fn denied(api: &Api, why: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_guesses_is_told_to_wait_and_who_knows_is_not() {
+async fn failed_attempts_are_throttled_and_valid_secrets_are_not() {
     let api = Api::open().await;
     let credentials = vec![
         Credential { operator: true, ..credential("operator") },

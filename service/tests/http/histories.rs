@@ -1,4 +1,4 @@
-//! Reading: histories by page, by long poll and as a stream; lists and counts; names of any kind in paths.
+//! Reads: histories by page, by long poll and as a stream; lists and counts; unusual names in paths.
 
 use axum::response::Response;
 use http_body_util::BodyExt;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, Ask, COUNT, PATIENCE, WORKFLOWS, ids, segment, turn_path};
 
-/// A run of 22 events: two from the start, then signals.
+/// Starts a run of 22 events: two of the start, then signals.
 async fn busy(api: &Api, id: &str) {
     api.start(id).await;
     for number in 0..20 {
@@ -45,7 +45,7 @@ async fn a_history_is_paged_forward_and_back() {
 }
 
 #[tokio::test]
-async fn pages_at_the_ends_of_the_numbers_are_empty_and_nothing_breaks() {
+async fn pages_at_numeric_limits_are_empty() {
     let api = Api::open().await;
     api.start("w").await;
     let most = u64::MAX;
@@ -76,7 +76,7 @@ async fn pages_at_the_ends_of_the_numbers_are_empty_and_nothing_breaks() {
 }
 
 #[tokio::test]
-async fn a_history_that_is_waited_for_comes_with_its_next_event() {
+async fn a_waiting_history_request_returns_the_next_event() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{WORKFLOWS}/w/history?after=2");
@@ -85,13 +85,13 @@ async fn a_history_that_is_waited_for_comes_with_its_next_event() {
     let (page, _) = tokio::join!(wait, signal);
     assert_eq!(ids(&page.json(200)), [3]);
     let page = api.ask(Ask::get(&format!("{WORKFLOWS}/w/history?after=3")).header("prefer", "wait=0.01")).await;
-    assert_eq!(ids(&page.json(200)), [0; 0], "the wait ended first");
+    assert_eq!(ids(&page.json(200)), [0; 0], "the wait has ended");
     api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
     let page = api.ask(Ask::get(&format!("{WORKFLOWS}/w/history?after=4")).header("prefer", "wait=60")).await;
-    assert_eq!(page.json(200)["closed"], true, "nothing more can come");
+    assert_eq!(page.json(200)["closed"], true, "the history is complete");
 }
 
-/// Reads a stream up to its end, or until it has so many messages.
+/// Reads a stream to its end, or at most this many messages.
 async fn messages(response: Response, most: usize) -> Vec<(u64, String, Value)> {
     let mut body = response.into_body();
     let mut text = String::new();
@@ -116,7 +116,7 @@ fn stream(path: &str) -> Ask {
 }
 
 #[tokio::test]
-async fn a_stream_has_one_event_a_message_and_ends_when_the_run_closes() {
+async fn a_stream_has_a_message_per_event_and_ends_with_the_run() {
     let api = Api::open().await;
     api.start("w").await;
     let response = api.call(stream(&format!("{WORKFLOWS}/w/history"))).await;
@@ -137,7 +137,7 @@ async fn a_stream_has_one_event_a_message_and_ends_when_the_run_closes() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_the_last_event_id() {
+async fn a_stream_resumes_after_the_last_event_id() {
     let api = Api::open().await;
     api.succeeded("w").await;
     let path = format!("{WORKFLOWS}/w/history");
@@ -149,9 +149,9 @@ async fn a_stream_goes_on_after_the_last_event_id() {
     api.refused(stream(&format!("{WORKFLOWS}/nobody/history")), 404, "unknown-workflow").await;
 }
 
-/// An `EventSource` connects again whenever a stream ends, and stops only when it is answered with 204 (WHATWG HTML, 9.2).
+/// An `EventSource` reconnects whenever a stream ends, and stops only after a 204 (WHATWG HTML, 9.2).
 #[tokio::test]
-async fn a_reconnect_after_the_last_event_is_answered_with_204() {
+async fn a_reconnect_after_the_last_event_returns_204() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{WORKFLOWS}/w/history");
@@ -164,7 +164,7 @@ async fn a_reconnect_after_the_last_event_is_answered_with_204() {
     let last = rest.last().unwrap().0;
     let next_to_last = (last - 1).to_string();
     let missed = messages(api.call(stream(&path).header("last-event-id", &next_to_last)).await, 9).await;
-    assert_eq!(missed.len(), 1, "what was missed comes first");
+    assert_eq!(missed.len(), 1, "missed events come first");
     for end in [last, last + 1, u64::MAX] {
         for ask in [stream(&path).header("last-event-id", &end.to_string()), stream(&format!("{path}?after={end}"))] {
             let answer = api.ask(ask).await;
@@ -172,11 +172,11 @@ async fn a_reconnect_after_the_last_event_is_answered_with_204() {
         }
     }
     let page = api.get(&format!("{path}?after={last}")).await.json(200);
-    assert_eq!(page["events"], json!([]), "a page is no stream");
+    assert_eq!(page["events"], json!([]), "a page does not end a stream");
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_the_service_stops() {
+async fn a_stream_ends_when_the_service_shuts_down() {
     let api = Api::open().await;
     api.start("w").await;
     let response = api.call(stream(&format!("{WORKFLOWS}/w/history"))).await;
@@ -185,7 +185,7 @@ async fn a_stream_ends_when_the_service_stops() {
 }
 
 #[tokio::test]
-async fn a_stream_is_made_as_slowly_as_it_is_read() {
+async fn a_stream_reads_only_as_fast_as_its_client() {
     let api = Api::open().await;
     api.start("w").await;
     let input = "x".repeat(200 * 1024);
@@ -203,7 +203,7 @@ async fn a_stream_is_made_as_slowly_as_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_page_of_large_events_is_cut_and_says_where_to_go_on() {
+async fn a_page_of_large_events_is_shortened_and_has_next() {
     let api = Api::open().await;
     api.start("w").await;
     let input = "x".repeat(250 * 1024);
@@ -217,7 +217,7 @@ async fn a_page_of_large_events_is_cut_and_says_where_to_go_on() {
 }
 
 #[tokio::test]
-async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
+async fn runs_are_listed_filtered_paged_and_counted() {
     let api = Api::open().await;
     for number in 0..7 {
         let list = json!({
@@ -271,7 +271,7 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
     assert_eq!(all("order=-startedAt").await, all("").await);
     assert_eq!(all("order=startedAt").await, ["w0", "w1", "w2", "w3", "w4", "w5", "w6"]);
     assert_eq!(all("order=startedAt&type=odd&status=open").await, ["w3", "w5"]);
-    // By close, only what has closed.
+    // Ordered by close, only closed runs are listed.
     assert_eq!(all("order=-closedAt").await, ["w0", "w1"]);
     assert_eq!(all("order=closedAt").await, ["w1", "w0"]);
     assert_eq!(all("order=closedAt&status=open").await, [""; 0]);
@@ -290,7 +290,7 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
 }
 
 #[tokio::test]
-async fn ids_with_slashes_percents_and_letters_of_any_script_go_through_the_path() {
+async fn ids_with_special_characters_work_in_paths() {
     let api = Api::open().await;
     for id in ["a/b", "100%", "%2F", "../x", "été 漢字 🎻", "a?b#c&d=e", "+ +", "...", "a;b", "\"q\"", "~"] {
         let start = json!({ "workflowId": id, "workflowType": "t", "taskList": id });
@@ -309,7 +309,7 @@ async fn ids_with_slashes_percents_and_letters_of_any_script_go_through_the_path
 }
 
 #[tokio::test]
-async fn nothing_is_named_by_dots_that_paths_lose_and_what_ends_like_their_alias_is_reached() {
+async fn dot_names_are_refused_and_their_aliases_are_reached() {
     let api = Api::open().await;
     api.start("w").await;
     for dots in [".", ".."] {
@@ -340,7 +340,7 @@ async fn nothing_is_named_by_dots_that_paths_lose_and_what_ends_like_their_alias
             let problem = api.refused(refused, 400, "invalid-field").await;
             assert!(problem["detail"].as_str().unwrap().contains(&format!("must not be `{dots}`")), "{problem}");
         }
-        // Over a turn: what would be named is refused as a decision is.
+        // Decisions with such names are refused, too.
         let turn = api.turn().await;
         let mut activity = schedule_of(dots);
         for decisions in [
@@ -358,7 +358,7 @@ async fn nothing_is_named_by_dots_that_paths_lose_and_what_ends_like_their_alias
         activity["activityId"] = json!(alias);
         let done = json!({ "decisions": [activity] });
         api.post(&format!("{}/complete", turn_path(&turn)), &done).await.json(200);
-        // The alias of dots names what has such a name from before, and nothing else.
+        // The alias reaches only entities of an earlier version that have such a name.
         api.refused(Ask::get(&format!("{WORKFLOWS}/{alias}")), 404, "unknown-workflow").await;
         let pause = |segment: &str| Ask::post(&format!("{WORKFLOWS}/w/activities/{segment}/pause"), &json!({}));
         api.refused(pause(&alias), 409, "activity-closed").await;
@@ -372,7 +372,7 @@ fn schedule_of(activity_id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn no_name_is_one_that_a_path_takes_for_another_call() {
+async fn a_workflow_id_like_a_word_of_a_path_is_reached() {
     let api = Api::open().await;
     api.start("count").await;
     for segment in ["count", "%63ount"] {
@@ -382,7 +382,7 @@ async fn no_name_is_one_that_a_path_takes_for_another_call() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_asked_for_is_answered_with_the_one_that_was_taken() {
+async fn a_response_names_the_wait_that_was_applied() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{WORKFLOWS}/w/history");
@@ -406,7 +406,7 @@ async fn a_page_of_a_history_has_at_most_ten_thousand_events() {
         let page = api.get(&format!("{WORKFLOWS}/w/history?limit={limit}")).await.json(200);
         assert_eq!((ids(&page).len(), &page["next"]), (10_000, &json!(10_000)), "{limit}");
     }
-    // A decider that wants the whole history gets no more with its task.
+    // A task with the full history has no more events either.
     let poll = json!({ "history": "full", "maxEvents": 1_000_000 });
     let task = api.post(crate::support::DECIDERS, &poll).await.json(200);
     assert_eq!(task["events"].as_array().unwrap().len(), 10_000);

@@ -1,4 +1,4 @@
-//! What the address shows that `serve` prints.
+//! The root address, which `serve` prints.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use service::http::{Console, Hosts};
 
 use crate::support::{Answer, Api, Ask};
 
-/// What a browser accepts.
+/// `accept` header of a browser.
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
 
 impl Api {
-    /// What is at the address itself, which is no call of the document.
+    /// Requests the root address, which is not in the `OpenAPI` document.
     async fn home(&self, accept: Option<&'static str>) -> Answer {
         let ask = Ask::get("/");
         let ask = if let Some(accept) = accept { ask.header("accept", accept) } else { ask };
@@ -30,7 +30,7 @@ async fn without_console() -> Api {
 }
 
 #[tokio::test]
-async fn a_browser_is_led_to_the_console_and_a_program_is_told_where_the_api_is_described() {
+async fn the_root_redirects_browsers_and_links_the_api_for_programs() {
     let api = Api::open().await;
     let led = api.home(Some(BROWSER)).await;
     assert_eq!((led.status.as_u16(), led.header("location")), (302, "/console/"));
@@ -40,7 +40,7 @@ async fn a_browser_is_led_to_the_console_and_a_program_is_told_where_the_api_is_
 }
 
 #[tokio::test]
-async fn without_the_console_a_browser_is_shown_what_this_is_and_programs_where_the_api_is_described() {
+async fn without_the_console_the_root_explains_itself() {
     let api = without_console().await;
     let page = api.home(Some(BROWSER)).await;
     assert_eq!(page.status, 200);
@@ -66,7 +66,7 @@ async fn without_the_console_a_browser_is_shown_what_this_is_and_programs_where_
 }
 
 #[tokio::test]
-async fn what_is_copied_from_the_page_is_an_address_and_nothing_else() {
+async fn the_root_page_shows_only_valid_addresses() {
     let api = without_console().await;
     let page = async |host: &str, proto: &str| {
         let ask = Ask::get("/").header("accept", "text/html").header("host", host).header("x-forwarded-proto", proto);
@@ -74,7 +74,7 @@ async fn what_is_copied_from_the_page_is_an_address_and_nothing_else() {
     };
     for host in ["evil\"><script>alert(1)</script>", "h;rm -rf ~", "a$(b)", "a b"] {
         let page = page(host, "javascript").await;
-        // What is no host at all is refused as that.
+        // An invalid host is refused.
         let is_refused = page.contains("bad-header");
         assert!(is_refused || page.contains("curl -s http://127.0.0.1:7420/v1"), "{page}");
         assert!(!page.contains("script>") && !page.contains("rm -rf") && !page.contains("$("), "{page}");
@@ -84,7 +84,7 @@ async fn what_is_copied_from_the_page_is_an_address_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_page_is_open_and_the_wire_of_swf_beside_it_is_not() {
+async fn the_root_page_needs_no_credential_and_swf_does() {
     let api = Api::open().await;
     let operator =
         Credential { name: "o".to_owned(), secret_sha256: "00".repeat(32), operator: true, ..Credential::default() };

@@ -1,4 +1,4 @@
-//! Issuers: what an operator may write of one, and keys that are fetched, exchanged and taken back.
+//! Issuers: validation of their configuration, and keys that are fetched, replaced and revoked.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,26 +19,26 @@ use crate::issuer::{Key, jwks};
 use crate::support::{Answer, Api, Ask, DECIDERS};
 use crate::tokens::{bearer, claims, domain, guarded, in_file, issuer, of, rule};
 
-/// How many pieces of 64 KiB are 100 MB.
+/// Number of 64 KiB pieces in 100 MB.
 const PIECES: usize = 1_600;
 
-/// What an issuer's address answers.
+/// Response of an issuer's address.
 #[derive(Clone)]
 enum Says {
     Keys(String),
     Down,
     /// 100 MB.
     Endless,
-    /// To these.
+    /// A redirect to these keys.
     Redirect(String),
     Nothing,
 }
 
-/// The keys of an issuer at an address of this machine.
+/// An issuer that serves its keys over loopback HTTP.
 struct Served {
     says: Arc<Mutex<Says>>,
     asked: Arc<AtomicUsize>,
-    /// Pieces of what is endless.
+    /// Number of pieces sent of the endless response.
     sent: Arc<AtomicUsize>,
     issuer: Issuer,
 }
@@ -73,7 +73,7 @@ impl Served {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it is asked");
+        tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the issuer gets a request");
     }
 }
 
@@ -95,7 +95,7 @@ async fn answer(says: Says, path: &str, pieces: Arc<AtomicUsize>) -> Response {
     }
 }
 
-/// So much time goes by, though nobody waits for it.
+/// Advances time by this much.
 async fn later(by: Duration) {
     tokio::time::pause();
     tokio::time::advance(by).await;
@@ -103,18 +103,18 @@ async fn later(by: Duration) {
 }
 
 #[tokio::test]
-async fn keys_are_fetched_when_one_is_not_known_at_most_so_often() {
+async fn an_unknown_key_fetches_keys_at_most_once_a_minute() {
     let (first, second) = (Key::ed("first"), Key::ed("second"));
     let served = Served::start(&[&first]).await;
     let open = Api::open().await;
     let credentials = Credentials::new(of(vec![served.issuer.clone()])).unwrap();
     let guarded = guarded(&open, &credentials);
-    // Many at once have it asked once.
+    // Concurrent requests cause one fetch.
     let tokens = [first.sign(&claims("ops")), first.sign(&claims("look")), first.sign(&claims("start"))];
     let answers = futures_util::future::join_all(tokens.iter().map(|token| domain(&guarded, token))).await;
     assert!(answers.iter().all(|answer| answer.status.as_u16() == 200), "{answers:?}");
     assert_eq!(served.asked(), 1);
-    // The key is exchanged; whoever asks too soon hears no, and the issuer is not asked.
+    // The issuer replaces its key. Requests soon afterwards fail without another fetch.
     served.says(Says::Keys(jwks(&[&second])));
     for _ in 0..3 {
         domain(&guarded, &second.sign(&claims("ops"))).await.problem(401, "token-refused");
@@ -123,9 +123,9 @@ async fn keys_are_fetched_when_one_is_not_known_at_most_so_often() {
     later(KEYS_AGAIN_AFTER).await;
     domain(&guarded, &second.sign(&claims("ops"))).await.json(200);
     assert_eq!(served.asked(), 2);
-    // Also a token that was believed.
+    // A token that was valid before is refused, too.
     domain(&guarded, &tokens[0]).await.problem(401, "token-refused");
-    // Another configuration with the same address has its keys, and what was verified is judged by the new rules.
+    // A configuration with the same address keeps the fetched keys, and verified tokens get the new rules.
     let less = Issuer { rules: vec![ClaimRule { metrics: true, ..rule("ops") }], ..served.issuer.clone() };
     credentials.replace(of(vec![less])).unwrap();
     domain(&guarded, &second.sign(&claims("ops"))).await.problem(403, "forbidden");
@@ -134,7 +134,7 @@ async fn keys_are_fetched_when_one_is_not_known_at_most_so_often() {
 }
 
 #[tokio::test]
-async fn keys_that_are_known_stay_while_the_issuer_answers_nothing_or_nonsense() {
+async fn known_keys_stay_while_the_issuer_fails() {
     let (key, unknown) = (Key::ed("first"), Key::ed("unknown"));
     let served = Served::start(&[&key]).await;
     let open = Api::open().await;
@@ -156,7 +156,7 @@ async fn keys_that_are_known_stay_while_the_issuer_answers_nothing_or_nonsense()
         later(KEYS_AGAIN_AFTER).await;
         let meanwhile = async {
             served.until_asked(before + 2).await;
-            // Whoever has a known key does not wait for the others.
+            // A token with a known key does not wait for the fetch.
             domain(&guarded, &known).await.json(200);
             if matches!(says, Says::Nothing) {
                 later(FETCH_WAIT).await;
@@ -168,14 +168,14 @@ async fn keys_that_are_known_stay_while_the_issuer_answers_nothing_or_nonsense()
         domain(&guarded, &key.sign(&claims("look"))).await.json(200);
     }
     assert_eq!(served.asked(), all.len() + 1);
-    // What is in sockets aside, no more was read than there may be.
+    // Except for buffers of sockets, no more was read than the limit.
     assert!(served.sent.load(Ordering::SeqCst) < PIECES / 2, "{:?}", served.sent);
     let metrics = open.engine.render_metrics();
     assert!(metrics.contains("{issuer=\"corp\",outcome=\"failed\"} 7\n"), "{metrics}");
 }
 
 #[tokio::test]
-async fn keys_are_fetched_at_the_start_and_every_so_often_so_that_one_that_is_taken_back_goes() {
+async fn keys_are_fetched_at_the_start_and_periodically() {
     let (first, second) = (Key::ed("first"), Key::ed("second"));
     let served = Served::start(&[&first]).await;
     let open = Api::open().await;
@@ -193,11 +193,13 @@ async fn keys_are_fetched_at_the_start_and_every_so_often_so_that_one_that_is_ta
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), goes).await.expect("the key goes, though nobody asks for another");
+    tokio::time::timeout(Duration::from_secs(60), goes)
+        .await
+        .expect("the key is removed without a request for another");
 }
 
 #[tokio::test]
-async fn a_poll_whose_token_s_key_is_taken_back_or_whose_issuer_goes_ends() {
+async fn a_poll_ends_when_its_key_or_issuer_is_removed() {
     for is_key in [true, false] {
         let (first, second) = (Key::ed("first"), Key::ed("second"));
         let served = Served::start(&[&first, &second]).await;
@@ -231,7 +233,7 @@ async fn a_poll_whose_token_s_key_is_taken_back_or_whose_issuer_goes_ends() {
 }
 
 #[tokio::test]
-async fn keys_in_a_file_are_read_with_the_configuration_and_bad_ones_are_refused_with_all_of_it() {
+async fn keys_in_a_file_are_reloaded_with_the_configuration() {
     let (first, second) = (Key::ed("first"), Key::ed("second"));
     let (file, issuer) = in_file(&[&first]);
     let open = Api::open().await;
@@ -253,7 +255,7 @@ async fn keys_in_a_file_are_read_with_the_configuration_and_bad_ones_are_refused
 }
 
 #[test]
-fn an_issuer_that_cannot_be_meant_is_refused_by_name() {
+fn an_invalid_issuer_is_refused_by_name() {
     let key = Key::ed("ed");
     let (_file, good) = in_file(&[&key]);
     let empty = tempfile::NamedTempFile::new().unwrap();
@@ -308,7 +310,7 @@ fn issuers_names_and_rules_are_accepted_up_to_their_limits() {
         ..good.clone()
     };
     let all = |count: usize| Credentials::new(of((0..count).map(numbered).collect())).map(drop);
-    assert_eq!(all(ISSUERS_MAX), Ok(()), "as many, with names of 32 bytes");
+    assert_eq!(all(ISSUERS_MAX), Ok(()), "the maximum, with names of 32 bytes");
     assert!(all(ISSUERS_MAX + 1).unwrap_err().contains("17 issuers, expected at most 16"));
     let named = Issuer { name: "a".repeat(33), ..good.clone() };
     assert!(Credentials::new(of(vec![named])).unwrap_err().contains("at most 32"));

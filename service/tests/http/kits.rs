@@ -1,4 +1,4 @@
-//! Queries with the kit on one side and the client on the other, over sockets.
+//! Queries between the decider kit and the client, over sockets.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::support::PATIENCE;
 
-/// Adds up what it is told.
+/// A decider that adds up the signals that it receives.
 struct Sum;
 
 impl Decider for Sum {
@@ -39,7 +39,7 @@ impl Decider for Sum {
     }
 }
 
-/// The same as a flow.
+/// The same decider as a flow.
 async fn sum(ctx: Context, (): ()) -> Result<u64, Failure> {
     let sum = Arc::new(std::sync::Mutex::new(0_u64));
     let (shown, compared) = (Arc::clone(&sum), Arc::clone(&sum));
@@ -57,7 +57,7 @@ async fn sum(ctx: Context, (): ()) -> Result<u64, Failure> {
     }
 }
 
-/// A service on a socket, and a client of it.
+/// Starts a service on a socket, and returns it with a client.
 async fn serve() -> (Arc<Engine>, Client) {
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -83,9 +83,9 @@ async fn ask<T: serde::de::DeserializeOwned>(client: &Client, id: &str, name: &s
     Ok((answer.read().unwrap(), answer.tag))
 }
 
-async fn story(workflow_type: &str, states: usize) {
+async fn run_queries(workflow_type: &str, states: usize) {
     let (engine, client) = open(states).await;
-    // Another run, so that a host that keeps one state has to make them again.
+    // A second run: a host that caches one state has to rebuild states.
     for id in ["w", "v"] {
         let start = StartWorkflow {
             workflow_id: id.to_owned(),
@@ -109,14 +109,14 @@ async fn story(workflow_type: &str, states: usize) {
     assert_eq!((error.status(), error.code()), (Some(422), Some("query-failed")), "{error}");
     assert!(error.to_string().contains("no ink"), "{error}");
 
-    // A page that is stale is found out, without a line of the application's.
+    // A signal on the version of an outdated answer is refused without code of the application.
     let (_, page) = ask::<u64>(&client, "v", "sum").await.unwrap();
     let adding = SignalWorkflow { input: Some(add(5)), identity: None };
     client.signal_if("v", None, "add", &adding, &page, None).await.unwrap();
     let error = client.signal_if("v", None, "add", &adding, &page, None).await.unwrap_err();
     assert_eq!((error.status(), error.code()), (Some(412), Some("version-moved")), "{error}");
 
-    // Of what is watched only a change is news.
+    // A watching query returns only when the result changes.
     let (is_big, seen) = ask::<bool>(&client, "v", "is-big").await.unwrap();
     assert!(!is_big);
     let watching = {
@@ -135,7 +135,7 @@ async fn story(workflow_type: &str, states: usize) {
     let unchanged = client.watch("v", "is-big", None, &answer.tag, Watch::Result, Duration::from_millis(50)).await;
     assert_eq!(unchanged.unwrap(), Watched::Unchanged(answer.tag));
 
-    // A run that has closed is asked like any other.
+    // A closed run answers queries, too.
     client.signal("w", "add", Some(add(100)), None).await.unwrap();
     client.result("w", None, PATIENCE).await.unwrap();
     assert_eq!(ask::<u64>(&client, "w", "sum").await.unwrap().0, told + 100);
@@ -146,26 +146,26 @@ async fn story(workflow_type: &str, states: usize) {
 }
 
 #[tokio::test]
-async fn a_decider_is_asked_watched_and_signaled_on_condition() {
-    story("decider", 10_000).await;
+async fn a_decider_answers_queries_watches_and_conditional_signals() {
+    run_queries("decider", 10_000).await;
 }
 
 #[tokio::test]
-async fn a_decider_whose_states_are_made_again_answers_the_same() {
-    story("decider", 1).await;
+async fn a_decider_with_rebuilt_states_answers_the_same() {
+    run_queries("decider", 1).await;
 }
 
 #[tokio::test]
-async fn a_flow_is_asked_watched_and_signaled_on_condition() {
-    story("flow", 10_000).await;
+async fn a_flow_answers_queries_watches_and_conditional_signals() {
+    run_queries("flow", 10_000).await;
 }
 
 #[tokio::test]
-async fn a_flow_whose_states_are_made_again_answers_the_same() {
-    story("flow", 1).await;
+async fn a_flow_with_rebuilt_states_answers_the_same() {
+    run_queries("flow", 1).await;
 }
 
-/// Says which turn it has, and decides when it is told to go on.
+/// A decider that reports its turn, and decides when the test lets it.
 struct Held {
     taken: mpsc::UnboundedSender<String>,
     go_on: Mutex<std::sync::mpsc::Receiver<()>>,
@@ -189,7 +189,7 @@ fn held(id: &str, workflow_type: &str, list: &str) -> StartWorkflow {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_decider_host_goes_on_when_the_run_of_its_turn_is_deleted() {
+async fn a_decider_host_continues_when_the_run_of_its_turn_is_deleted() {
     let (_engine, client) = serve().await;
     let (taken, mut turns) = mpsc::unbounded_channel();
     let (go_on, told) = std::sync::mpsc::channel();
@@ -209,11 +209,11 @@ async fn a_decider_host_goes_on_when_the_run_of_its_turn_is_deleted() {
     assert_eq!(format!("{:?}", result.status), "Success");
     drop(stop);
     tokio::time::timeout(PATIENCE, hosting).await.unwrap().unwrap();
-    assert_eq!(turns.try_recv().ok(), None, "the turn that is gone was not tried again");
+    assert_eq!(turns.try_recv().ok(), None, "the deleted run's turn is not retried");
 }
 
 #[tokio::test]
-async fn a_runner_host_goes_on_when_the_run_of_its_activity_is_deleted() {
+async fn a_runner_host_continues_when_its_activitys_run_is_deleted() {
     let (_engine, client) = serve().await;
     let (taken, mut activities) = mpsc::unbounded_channel();
     let go_on = Arc::new(Notify::new());
@@ -251,5 +251,5 @@ async fn a_runner_host_goes_on_when_the_run_of_its_activity_is_deleted() {
     assert!(next.events.iter().any(|event| matches!(event.kind, EventKind::ActivitySuccess(_))));
     drop(stop);
     tokio::time::timeout(PATIENCE, hosting).await.unwrap().unwrap();
-    assert_eq!(activities.try_recv().ok(), None, "the activity that is gone was not tried again");
+    assert_eq!(activities.try_recv().ok(), None, "the deleted run's activity is not retried");
 }

@@ -1,4 +1,4 @@
-//! Runs that nothing will ever wake are found at once, and what time will do to the others is told in order.
+//! Stuck runs, which nothing will ever wake, are flagged at once. Deadlines of the others are listed in order.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ async fn answer(api: &Api, body: Value) {
     assert_eq!(api.post(&path, &body).await.json(200), json!({}));
 }
 
-/// The ids of the runs in a list.
+/// The workflow ids of the runs in a list.
 async fn listed(api: &Api, query: &str) -> Vec<String> {
     let page = api.get(&format!("{WORKFLOWS}?{query}")).await.json(200);
     let ids = page["workflows"].as_array().unwrap().iter().map(|run| run["workflowId"].as_str().unwrap().to_owned());
@@ -23,7 +23,7 @@ async fn listed(api: &Api, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_run_with_nothing_pending_is_flagged_at_once_and_no_longer_when_it_is_woken() {
+async fn a_stuck_run_is_flagged_until_it_is_woken() {
     let api = Api::open().await;
     for id in ["forgotten", "patient", "busy"] {
         api.start(id).await;
@@ -45,7 +45,7 @@ async fn a_run_with_nothing_pending_is_flagged_at_once_and_no_longer_when_it_is_
         assert_eq!((&run["stuck"], &run["awaiting"], &run["status"]), (&json!(is_stuck), &awaiting, &json!("open")));
     }
 
-    // A restart forgets nothing of it.
+    // The flag survives a restart.
     let api = Api::over(Arc::clone(api.engine.store())).await;
     assert_eq!(listed(&api, "status=stuck").await, ["forgotten"]);
     api.post(&format!("{WORKFLOWS}/forgotten/signals/wake"), &json!({})).await.json(202);
@@ -57,7 +57,7 @@ async fn a_run_with_nothing_pending_is_flagged_at_once_and_no_longer_when_it_is_
 }
 
 #[tokio::test]
-async fn what_time_will_do_is_told_in_order_and_by_name() {
+async fn deadlines_are_listed_in_order_with_names() {
     let api = Api::open().await;
     api.start("w").await;
     let mut slow = schedule("slow", "acts");
@@ -71,7 +71,7 @@ async fn what_time_will_do_is_told_in_order_and_by_name() {
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_for_too_much_is_refused() {
+async fn a_turn_awaits_at_most_32_signals() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{}/complete", turn_path(&api.turn().await));
@@ -80,7 +80,7 @@ async fn a_turn_that_waits_for_too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_run_owes_to_others_is_shown_until_it_is_done() {
+async fn undelivered_effects_are_shown_until_they_are_done() {
     let store = fresh().await;
     let api = Api::over(Poison::over(Arc::clone(&store), Trouble::Corrupt)).await;
     api.start("w").await;
@@ -98,7 +98,7 @@ async fn what_a_run_owes_to_others_is_shown_until_it_is_done() {
         api.clock.advance(history::Duration::from_secs(3_600));
     }
 
-    // Whoever mends the store need do no more.
+    // Repairing the store is enough.
     let api = Api::over(store).await;
     api.clock.advance(history::Duration::from_secs(5 * 3_600));
     while !api.names("w").await.iter().any(|name| name == "ExternalSignalFailed") {

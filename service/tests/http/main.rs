@@ -1,7 +1,7 @@
-//! The REST API: every call and every refusal over the in-process router, and what needs a connection over a real one.
+//! The REST API: every call and every refusal over the in-process router, and tests of connections over sockets.
 //!
-//! Memory store, a clock that stands still, fixed ids. Every history that a refused request might have touched is
-//! compared byte for byte, and held against the rules' own checker.
+//! Tests use a memory store, a clock that does not advance, and fixed ids. Every history that a refused request might
+//! have changed is compared to the byte, and checked against the rules.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,13 +16,12 @@ mod access_log;
 mod audit;
 mod authors;
 mod bad_input;
-mod by_hand;
 mod calls;
 mod cancel;
 #[path = "../shared/certificates.rs"]
 mod certificates;
-mod certified;
 mod changes;
+mod client_certificates;
 mod clocks;
 mod conditions;
 mod confused;
@@ -42,29 +41,30 @@ mod histories;
 #[path = "../shared/holders.rs"]
 mod holders;
 mod home;
+mod import;
 #[path = "../shared/issuer.rs"]
 mod issuer;
 mod issuers;
 mod kits;
-mod late;
+mod late_deadlines;
 mod liveness;
 mod methods;
-mod moved;
 mod nodes;
 mod openapi;
+mod operators;
 mod pause;
 mod queries;
+mod quotas;
 mod reasons;
 mod recorded;
 mod reference;
 mod refusals;
 mod reset;
 mod retries;
+mod run_states;
 mod schedules;
 mod sessions;
-mod shares;
 mod sockets;
-mod standing;
 mod starts;
 mod successors;
 mod support;
@@ -72,10 +72,10 @@ mod task_lists;
 mod tls;
 mod tokens;
 mod traces;
-mod tries;
 mod types;
-mod unknowns;
+mod unknown_fields;
 mod unpolled;
 mod updates;
 mod waiting;
+mod workflow_retries;
 mod wrong_clock;

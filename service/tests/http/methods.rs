@@ -1,5 +1,5 @@
-//! Methods and paths: every path names its methods and answers `HEAD` and `OPTIONS`; a near miss names the path that
-//! exists.
+//! Methods and paths: every path names its methods and responds to `HEAD` and `OPTIONS`; a nearly right path names the
+//! path that exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -22,13 +22,13 @@ use crate::access::{bearer, guarded, kinds, request};
 use crate::sockets::Socket;
 use crate::support::{Answer, Api, Ask, PATIENCE, WORKFLOWS, activity_path, turn_path};
 
-/// Methods that no path takes.
+/// Methods that no path accepts.
 const STRANGE: [&str; 9] = ["TRACE", "CONNECT", "PROPFIND", "QUERY", "LINK", "get", "Post", "delete", "X-MADE-UP"];
 
-/// Methods that some path takes.
+/// Methods that some path accepts.
 const KNOWN: [&str; 7] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"];
 
-/// The methods of each path of the service, by the table of its calls.
+/// Methods of each path of the service, from the table of its calls.
 fn paths() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut paths: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for call in table() {
@@ -48,7 +48,7 @@ fn level(path: &str) -> Level {
     own.map(|call| call.level).min().unwrap()
 }
 
-/// A service that shares its store with other nodes, so that it has every path.
+/// A service that shares its store with other nodes, which therefore has every path.
 pub(crate) async fn node() -> Api {
     let clock = Told::new();
     let node = Some(Node { address: "http://127.0.0.1:1".to_owned() });
@@ -57,7 +57,7 @@ pub(crate) async fn node() -> Api {
     Api::of(Front::from(engine), clock)
 }
 
-/// The paths of a service with something at each: a run with a turn and an activity, types and a schedule.
+/// A service with an entity at each path: a run with a turn and an activity, types and a schedule.
 struct Filled {
     api: Api,
     turn: String,
@@ -127,7 +127,7 @@ async fn every_path_refuses_other_methods_and_names_its_own() {
 async fn options_names_the_methods_of_every_path() {
     let it = Filled::open().await;
     let guarded = guarded(&it.api);
-    // What a browser sends before a request of another site's page: it learns nothing that would let that page in.
+    // A browser's preflight request for a page of another site: the response must not authorize that page.
     let preflight = |ask: Ask| {
         let ask = ask.header("origin", "https://evil.example").header("access-control-request-method", "DELETE");
         ask.header("access-control-request-headers", "authorization")
@@ -145,7 +145,7 @@ async fn options_names_the_methods_of_every_path() {
         if level(path) == Level::Nothing {
             assert_eq!(without.status, 204, "{path}");
         } else {
-            assert_eq!(without.text, unknown.text, "{path} looks to strangers like a path that does not exist");
+            assert_eq!(without.text, unknown.text, "{path}: without a credential it looks like an unknown path");
         }
         for (credential, _) in kinds() {
             let answer = guarded.call(bearer(it.ask("OPTIONS", path), &credential.name)).await;
@@ -156,7 +156,7 @@ async fn options_names_the_methods_of_every_path() {
 }
 
 #[tokio::test]
-async fn options_passes_the_guard_of_host_names() {
+async fn options_is_checked_for_host_names() {
     let api = Api::open().await;
     let hosts = Hosts::loopback_and(Vec::new());
     let guarded = api.with(router_at(Arc::clone(&api.engine), Credentials::default(), hosts, Console::Off));
@@ -169,7 +169,7 @@ async fn options_passes_the_guard_of_host_names() {
 }
 
 #[tokio::test]
-async fn targets_that_are_no_paths_are_answered_over_a_connection() {
+async fn targets_that_are_no_paths_get_a_response() {
     let socket = Socket::of(node().await, ServerLimits::default()).await;
     let all: BTreeSet<&str> = paths().values().flatten().copied().collect();
     for (line, status) in [
@@ -198,12 +198,12 @@ async fn targets_that_are_no_paths_are_answered_over_a_connection() {
     socket.answers_others().await;
 }
 
-/// The status line and the headers of an answer, without those that differ from one answer to the next and without the
-/// framing of a body of unknown length.
+/// Status line and headers of a response, without the headers that vary and without the framing of a body of unknown
+/// length.
 fn comparable(head: &str, path: &str) -> Vec<String> {
     let lines = head.lines().filter(|line| !line.is_empty()).map(str::to_lowercase);
     let lines = lines.filter(|line| !line.starts_with("date:") && !line.starts_with("transfer-encoding:"));
-    // The numbers on the page of metrics change with each request.
+    // Numbers in `/metrics` change with each request.
     let lines = lines.map(|line| match line.split_once("content-length: ") {
         Some(("", _)) if path == "/metrics" => "content-length: n".to_owned(),
         _ => line,
@@ -214,7 +214,7 @@ fn comparable(head: &str, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn head_answers_as_get_does_without_the_body() {
+async fn head_responds_as_get_without_the_body() {
     let it = Filled::open().await;
     let gets: Vec<_> = paths().into_iter().filter(|(_, methods)| methods.contains("GET")).collect();
     let targets: Vec<_> = gets.iter().map(|(path, _)| (*path, it.path(path))).collect();
@@ -235,7 +235,7 @@ async fn head_answers_as_get_does_without_the_body() {
             let head = peer.head().await;
             assert_eq!(comparable(&head, path), comparable(&get, path), "{target} {headers}");
             peer.call("GET", "/healthz", "", "").await;
-            assert!(peer.head().await.starts_with("HTTP/1.1 200 "), "{target}: no byte of a body stands between");
+            assert!(peer.head().await.starts_with("HTTP/1.1 200 "), "{target}: no byte of a body in between");
             succeeded += usize::from(get.starts_with("HTTP/1.1 200 "));
             with_length += usize::from(head.contains("content-length: "));
         }
@@ -263,14 +263,14 @@ async fn head_never_waits() {
         for headers in [String::new(), format!("if-none-match: {tag}\r\n")] {
             let mut peer =
                 socket.call("HEAD", &format!("{target}{more}"), &format!("{headers}prefer: wait=60\r\n"), "").await;
-            // Half of the wait that was asked for.
+            // Half of the requested wait.
             let head = tokio::time::timeout(Duration::from_secs(30), peer.head()).await.expect("an answer at once");
             assert!(head.contains("preference-applied: wait=0\r\n"), "{target}: {head}");
         }
     }
 }
 
-/// Requests for a target with each method of its path, and a body that the call would take.
+/// Requests for a target with each method of its path, and a body that the call accepts.
 fn with_each_method(methods: &BTreeSet<&'static str>, target: &str) -> Vec<Ask> {
     let methods = methods.iter().filter(|method| **method != "HEAD");
     let ask = |method: &&str| Ask::new(method, target).header("content-type", "application/json").body("{}");
@@ -278,11 +278,11 @@ fn with_each_method(methods: &BTreeSet<&'static str>, target: &str) -> Vec<Ask> 
 }
 
 #[tokio::test]
-async fn a_near_miss_of_every_path_names_the_path() {
+async fn a_nearly_right_path_names_the_existing_one() {
     let it = Filled::open().await;
     let before = it.api.everything().await;
     let mut named = 0;
-    // Every path below the console's root is a view of it.
+    // Every path below the console's root is one of its views.
     for (path, methods) in paths().into_iter().filter(|(path, _)| *path != "/" && !path.starts_with("/console")) {
         let target = it.path(path);
         let mut near = vec![format!("{target}/"), format!("{target}//"), format!("/{target}")];
@@ -303,11 +303,11 @@ async fn a_near_miss_of_every_path_names_the_path() {
         }
     }
     assert!(named > 1_000, "{named}");
-    assert_eq!(it.api.everything().await, before, "no near miss is carried out");
+    assert_eq!(it.api.everything().await, before, "no nearly right path is executed");
 }
 
 #[tokio::test]
-async fn a_path_with_an_empty_name_is_no_other_call() {
+async fn a_path_with_an_empty_name_reaches_no_other_call() {
     let it = Filled::open().await;
     let before = it.api.everything().await;
     for (path, methods) in paths().into_iter().filter(|(path, _)| !path.starts_with("/console")) {
@@ -327,8 +327,8 @@ async fn a_path_with_an_empty_name_is_no_other_call() {
     assert_eq!(it.api.everything().await, before);
 }
 
-/// Whether a request for a path of this template could be taken for one of the other template: a name stands where the
-/// other has a word, and everything else fits.
+/// Whether a path of this template could match the other template: a name stands where the other has a word, and all
+/// other segments match.
 fn may_be_taken_for(template: &str, other: &str) -> bool {
     let (own, others): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), other.split('/').collect());
     let is_name = |word: &str| word.starts_with('{');
@@ -343,12 +343,12 @@ fn no_name_in_a_path_makes_it_another_path() {
     let paths: Vec<_> = paths().into_keys().filter(|path| !path.contains("{*")).collect();
     for template in &paths {
         for other in &paths {
-            assert!(!may_be_taken_for(template, other), "a name in {template} may make it {other}");
+            assert!(!may_be_taken_for(template, other), "a name in {template} could turn it into {other}");
         }
     }
 }
 
-/// Calls whose bodies are read, with the most bytes that each takes, as the refusal of a larger one has it.
+/// Calls with a body, each with the size limit that its 413 names.
 async fn bodies(api: &Api) -> Vec<(CallAccess, u64)> {
     let document = service::api::document();
     let mut found = Vec::new();
@@ -365,7 +365,7 @@ async fn bodies(api: &Api) -> Vec<(CallAccess, u64)> {
     found
 }
 
-/// Longest body that the service reads to its end after it has refused it: that of a turn's answer, and a byte more.
+/// Longest body that the service reads to its end after refusing it: the limit of a turn's answer, plus one byte.
 const DRAINED_MAX: u64 = 8 * 1024 * 1024 + 1;
 
 #[tokio::test]
@@ -381,13 +381,13 @@ async fn every_call_with_a_body_delivers_its_413() {
         let head = format!("host: h\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
         let sent = async {
             peer.send(&format!("{} {target} HTTP/1.1\r\n{head}", call.method)).await;
-            // As many clients do it: the whole body is sent before anything is read. A body larger than this is not
-            // read to its end, and its sender has to read the answer before that.
+            // Many clients send the whole body before they read. The service does not read larger bodies to their end,
+            // so their senders must read the response first.
             if length <= DRAINED_MAX {
                 peer.send(&" ".repeat(usize::try_from(length).unwrap())).await;
             }
         };
-        tokio::time::timeout(PATIENCE, sent).await.expect("the body is taken");
+        tokio::time::timeout(PATIENCE, sent).await.expect("the body is read");
         let (head, text) = peer.answer().await;
         assert!(head.starts_with("HTTP/1.1 413 "), "{} {}: {head}", call.method, call.name);
         let problem: Value = serde_json::from_str(&text).unwrap();

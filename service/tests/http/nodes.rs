@@ -1,4 +1,4 @@
-//! Nodes over one store, each on a socket of its own.
+//! Nodes over one store, each on a separate socket.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ const SECRET: &str = "of an operator";
 /// `printf '%s' 'of an operator' | sha256sum`
 const SECRET_SHA256: &str = "0c6a21c8957ae14a2d8bbfe1447784d2a5101f0cd19c95bba03e9ce7d8b78edd";
 
-/// A node that asks for credentials.
+/// A node with credentials.
 async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -50,7 +50,7 @@ async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
     (engine, client)
 }
 
-/// Starts run `w`, whose turns come on the list `deciders`.
+/// Starts run `w` with task list `deciders`.
 async fn start_w(client: &Client) {
     let start = StartWorkflow {
         workflow_id: "w".to_owned(),
@@ -62,10 +62,10 @@ async fn start_w(client: &Client) {
 }
 
 #[tokio::test]
-async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
+async fn a_task_from_one_node_reaches_a_poller_at_another_over_http() {
     let store = fresh().await;
     let (_one, at_one) = open(&store).await;
-    // It learns of the first at once; the first of it with its next beat.
+    // The second node finds the first at once; the first finds the second at its next heartbeat.
     let (two, at_two) = open(&store).await;
     let polling = tokio::spawn(async move {
         let poll = PollDecider { identity: Some("elsewhere".to_owned()), ..PollDecider::default() };
@@ -75,13 +75,13 @@ async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
         tokio::task::yield_now().await;
     }
     start_w(&at_one).await;
-    // Without a word between the nodes it would come with the due index, half a minute later.
+    // Without messages between the nodes, the task would wait half a minute for the due index.
     let task = tokio::time::timeout(Duration::from_secs(25), polling).await.expect("it comes").unwrap();
     assert_eq!(task.expect("a turn").workflow_id, "w");
 }
 
 #[tokio::test]
-async fn what_nodes_say_to_each_other_is_open_to_no_credential() {
+async fn calls_between_nodes_accept_no_credential() {
     let store = fresh().await;
     let (engine, client) = open(&store).await;
     client.ready().await.unwrap();
@@ -102,7 +102,7 @@ async fn what_nodes_say_to_each_other_is_open_to_no_credential() {
 }
 
 #[tokio::test]
-async fn a_message_of_a_newer_form_is_refused_by_name_and_one_with_a_field_more_is_taken() {
+async fn messages_of_a_newer_form_are_refused_by_name() {
     let store = fresh().await;
     let (engine, client) = open(&store).await;
     client.ready().await.unwrap();
@@ -128,9 +128,9 @@ async fn a_message_of_a_newer_form_is_refused_by_name_and_one_with_a_field_more_
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_understood_by_another_works_on() {
+async fn a_node_continues_when_another_refuses_its_messages() {
     let store = fresh().await;
-    // It answers every message as an older node does that knows no such form.
+    // It responds to every message like an older node that does not know the form.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let settings = Settings { node: Some(Node { address: address.clone() }), ..Settings::default() };
@@ -152,7 +152,7 @@ async fn a_node_that_is_not_understood_by_another_works_on() {
         let at_one = at_one.clone();
         async move { at_one.poll_decider("deciders", &PollDecider::default(), PATIENCE).await.unwrap() }
     });
-    let form = tokio::time::timeout(PATIENCE, hears.recv()).await.expect("it says that somebody waits").unwrap();
+    let form = tokio::time::timeout(PATIENCE, hears.recv()).await.expect("it reports a waiting poll").unwrap();
     assert_eq!(form, engine::numbers::MESSAGES.to_string());
     start_w(&at_one).await;
     assert_eq!(polling.await.unwrap().expect("a turn").workflow_id, "w");
@@ -160,7 +160,7 @@ async fn a_node_that_is_not_understood_by_another_works_on() {
 }
 
 #[tokio::test]
-async fn an_update_goes_to_a_decider_at_another_node_and_its_verdict_comes_by_a_third_over_http() {
+async fn an_update_and_its_verdict_travel_between_nodes() {
     let store = fresh().await;
     let (_one, at_one) = open(&store).await;
     let (two, at_two) = open(&store).await;
@@ -203,11 +203,11 @@ async fn an_update_goes_to_a_decider_at_another_node_and_its_verdict_comes_by_a_
     }
     let events = at_one.events("w", None).await.unwrap();
     let names: Vec<_> = events.iter().map(|event| event.by.as_ref().map(history::CallerName::as_str)).collect();
-    assert_eq!((names.len(), names), (9, vec![Some("operator"); 9]), "whichever node it went by");
+    assert_eq!((names.len(), names), (9, vec![Some("operator"); 9]), "whichever node recorded them");
 }
 
 #[tokio::test]
-async fn nobody_but_a_node_may_offer_tasks_or_say_that_somebody_waits() {
+async fn only_a_node_may_offer_tasks_or_report_polls() {
     let store = fresh().await;
     let (engine, client) = open(&store).await;
     let list = json!({ "domain": "default", "isDecider": true, "name": "deciders" });
@@ -232,7 +232,7 @@ async fn nobody_but_a_node_may_offer_tasks_or_say_that_somebody_waits() {
 }
 
 #[tokio::test]
-async fn nodes_say_who_is_there_and_share_what_falls_due() {
+async fn nodes_are_listed_and_share_due_shards() {
     let store = fresh().await;
     let (one, _) = open(&store).await;
     let (two, _) = open(&store).await;
@@ -246,18 +246,22 @@ async fn nodes_say_who_is_there_and_share_what_falls_due() {
         assert_eq!(found["answers"], answers, "{said}");
     }
     let shares = nodes.iter().map(|node| node["dueShards"].as_u64().unwrap()).sum::<u64>();
-    assert_eq!((shares, shares > 0), (said["dueShards"].as_u64().unwrap(), true), "each is one node's: {said}");
+    assert_eq!(
+        (shares, shares > 0),
+        (said["dueShards"].as_u64().unwrap(), true),
+        "each shard belongs to one node: {said}"
+    );
 }
 
 #[tokio::test]
-async fn a_service_that_shares_its_store_with_nobody_has_no_paths_for_nodes() {
+async fn a_single_service_has_no_paths_for_nodes() {
     let api = crate::support::Api::open().await;
     for path in ["/nodes/waiting", "/nodes/offer"] {
         api.ask(Ask::post(path, &json!({}))).await.problem(404, "no-such-path");
     }
 }
 
-/// A node that encrypts, with a certificate of this authority, and trusts that one alone.
+/// A node with TLS and a certificate of this authority, which trusts only this authority.
 async fn open_encrypting(store: &Arc<dyn Store>, authority: &Authority) -> (Arc<Engine>, Client) {
     let directory = tempfile::tempdir().unwrap();
     let issued = authority.issue(&["localhost"]);
@@ -280,11 +284,11 @@ async fn open_encrypting(store: &Arc<dyn Store>, authority: &Authority) -> (Arc<
 }
 
 #[tokio::test]
-async fn nodes_with_tls_reach_each_other_and_nobody_who_does_not_prove_a_certificate() {
+async fn nodes_with_tls_reach_only_nodes_with_a_trusted_certificate() {
     let store = fresh().await;
     let (authority, other) = (Authority::new(), Authority::new());
-    // Addresses that anybody who can write the record may have put there: one without TLS, one with another authority's
-    // certificate. Whoever connects there is noted, and what comes over TLS, too.
+    // Addresses that anyone with access to the store could have added: one without TLS, one with another authority's
+    // certificate. The test records connections and what arrives over TLS.
     let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stranger = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let of = |scheme: &str, at: &TcpListener| format!("{scheme}://localhost:{}", at.local_addr().unwrap().port());
@@ -306,7 +310,7 @@ async fn nodes_with_tls_reach_each_other_and_nobody_who_does_not_prove_a_certifi
             let begun = TlsAcceptor::from(Arc::new(config.clone())).accept(stream).await;
             let mut came = Vec::new();
             if let Ok(mut stream) = begun {
-                // With TLS 1.3 this end is done before the other has looked at the certificate.
+                // With TLS 1.3 the server side finishes before the client has checked the certificate.
                 drop(stream.read_to_end(&mut came).await);
             }
             heard.send(came).unwrap();
@@ -326,12 +330,12 @@ async fn nodes_with_tls_reach_each_other_and_nobody_who_does_not_prove_a_certifi
     start_w(&at_one).await;
     let task = tokio::time::timeout(Duration::from_secs(25), polling).await.expect("it comes").unwrap();
     assert_eq!(task.expect("a turn").workflow_id, "w");
-    // The second has told everybody that somebody waits there; it broke off where it found another authority's certificate.
-    let came = tokio::time::timeout(PATIENCE, hears.recv()).await.expect("it was asked").unwrap();
+    // The second node has told all nodes that a poll waits, but closed the connection with the untrusted certificate.
+    let came = tokio::time::timeout(PATIENCE, hears.recv()).await.expect("it was contacted").unwrap();
     assert_eq!(String::from_utf8_lossy(&came), "");
     while let Ok(came) = hears.try_recv() {
         assert_eq!(String::from_utf8_lossy(&came), "");
     }
-    // Nobody has come to the one without.
+    // No node has connected to the address without TLS.
     assert!(tokio::time::timeout(Duration::ZERO, plain.accept()).await.is_err());
 }

@@ -1,4 +1,4 @@
-//! The `OpenAPI` document against the router. What is answered is held against it in `contract.rs`.
+//! The `OpenAPI` document compared with the router. `contract.rs` compares it with responses.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ async fn document(api: &Api) -> Value {
     api.get("/openapi.json").await.json(200)
 }
 
-/// A path of the document with something in place of what varies.
+/// A path of the document with values for its variable segments.
 fn filled(path: &str) -> String {
     path.split('/')
         .map(|segment| if segment.starts_with('{') { "default" } else { segment })
@@ -118,7 +118,7 @@ async fn the_document_names_these_calls() {
 }
 
 #[tokio::test]
-async fn the_router_takes_the_methods_of_the_document_and_names_them_when_asked_for_others() {
+async fn the_router_takes_the_methods_of_the_document() {
     let api = Api::open().await;
     for (path, operations) in document(&api).await["paths"].as_object().unwrap() {
         let mut expected: BTreeSet<String> =
@@ -128,7 +128,7 @@ async fn the_router_takes_the_methods_of_the_document_and_names_them_when_asked_
         }
         expected.insert("OPTIONS".to_owned());
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
-            // It goes on until the service stops: `changes.rs` follows it.
+            // Its stream ends only at a shutdown; `changes.rs` tests it.
             if path.ends_with("/changes") && ["GET", "HEAD"].contains(&method) {
                 continue;
             }
@@ -150,12 +150,12 @@ async fn the_router_takes_the_methods_of_the_document_and_names_them_when_asked_
     }
 }
 
-/// The schema of a call's body.
+/// Schema of a call's body.
 fn body_of<'a>(document: &'a Value, operation: &'a Value) -> &'a Value {
     followed(document, &operation["requestBody"]["content"]["application/json"]["schema"])
 }
 
-/// The fields that a refusal of an unknown one names.
+/// The field names in a problem about an unknown field.
 fn known(problem: &Value) -> BTreeSet<String> {
     let detail = problem["detail"].as_str().unwrap();
     let (_, names) = detail.split_once("unknown field `no-such`").unwrap_or_else(|| panic!("{detail}"));
@@ -163,7 +163,7 @@ fn known(problem: &Value) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn the_fields_of_the_document_are_those_that_bodies_and_queries_take() {
+async fn bodies_and_queries_take_the_fields_of_the_document() {
     let api = Api::open().await;
     let document = document(&api).await;
     for (path, operations) in document["paths"].as_object().unwrap() {
@@ -188,13 +188,13 @@ async fn the_fields_of_the_document_are_those_that_bodies_and_queries_take() {
     }
 }
 
-/// What a schema is, or what it refers to.
+/// The schema, or the schema that it refers to.
 fn followed<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema["$ref"].as_str();
     reference.map_or(schema, |reference| document.pointer(reference.trim_start_matches('#')).unwrap())
 }
 
-/// The least that a schema takes.
+/// A minimal value of a schema.
 fn example(document: &Value, schema: &Value) -> Value {
     let schema = followed(document, schema);
     if schema["type"] != "object" {
@@ -232,7 +232,7 @@ async fn required_fields_are_required() {
 }
 
 #[tokio::test]
-async fn the_document_is_the_one_in_the_docs() {
+async fn the_document_equals_the_one_in_the_docs() {
     let document = service::api::document();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (indented, packed) = (root.join("../docs/openapi.json"), root.join("src/rest/openapi.json.gz"));
@@ -244,13 +244,13 @@ async fn the_document_is_the_one_in_the_docs() {
         return;
     }
     let kept: Value = serde_json::from_slice(&std::fs::read(indented).unwrap()).unwrap();
-    let hint = "the API has changed; if that is wanted, write it with BATON_DOCS=write";
+    let hint = "the API has changed; if intended, write it with BATON_DOCS=write";
     assert!(document == kept, "{hint}");
     assert!(Api::open().await.get("/openapi.json").await.json(200) == document, "{hint}");
 }
 
 #[test]
-fn every_reference_of_the_document_leads_somewhere_and_every_schema_is_used() {
+fn every_reference_resolves_and_every_schema_is_used() {
     fn references(value: &Value, found: &mut BTreeSet<String>) {
         if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
             found.insert(reference.to_owned());
@@ -273,7 +273,7 @@ fn every_reference_of_the_document_leads_somewhere_and_every_schema_is_used() {
 }
 
 #[test]
-fn every_path_segment_that_varies_is_said_and_every_call_has_a_name_of_its_own() {
+fn every_path_segment_and_call_is_documented() {
     let document = service::api::document();
     let mut names = BTreeSet::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
@@ -287,7 +287,7 @@ fn every_path_segment_that_varies_is_said_and_every_call_has_a_name_of_its_own()
     }
 }
 
-/// Every schema of the document, those within others included, with where it stands.
+/// Every schema of the document, including nested ones, with its place.
 fn schemas(document: &Value) -> Vec<(String, &Value)> {
     fn within<'a>(place: String, schema: &'a Value, found: &mut Vec<(String, &'a Value)>) {
         for member in ["properties", "patternProperties"] {
@@ -300,7 +300,7 @@ fn schemas(document: &Value) -> Vec<(String, &Value)> {
                 within(format!("{place}/{member}/{index}"), inner, found);
             }
         }
-        // `false` is how a request says that it refuses other fields.
+        // `false` forbids other fields in a request.
         for member in ["items", "additionalProperties"] {
             if let Some(inner) = schema.get(member).filter(|inner| **inner != json!(false)) {
                 within(format!("{place}/{member}"), inner, found);
@@ -330,20 +330,20 @@ fn schemas(document: &Value) -> Vec<(String, &Value)> {
 }
 
 #[test]
-fn no_schema_is_a_boolean_and_what_has_fields_has_a_name() {
+fn every_schema_with_fields_has_a_name() {
     let document = service::api::document();
     for (place, schema) in schemas(&document) {
         assert!(schema.is_object(), "{place}: {schema}");
         let has_name = !place.contains('/');
-        // A problem's codes stand beside the reference to it.
+        // The codes of a problem stand next to the reference to its schema.
         let has_fields = schema.get("properties").is_some() && schema.get("$ref").is_none();
-        assert!(has_name || !has_fields, "{place} has fields, and generators would have to make up a name for it");
-        assert!(!(has_name && place.ends_with(char::is_numeric)), "{place} has a name that is made up");
+        assert!(has_name || !has_fields, "{place} has fields, but no name that generators could use");
+        assert!(!(has_name && place.ends_with(char::is_numeric)), "{place} has a generated name");
     }
 }
 
 #[test]
-fn every_union_says_by_what_its_variants_are_told_apart() {
+fn every_union_has_a_discriminator() {
     let document = service::api::document();
     let mut unions = Vec::new();
     for (place, schema) in schemas(&document) {
@@ -366,7 +366,7 @@ fn every_union_says_by_what_its_variants_are_told_apart() {
 }
 
 #[test]
-fn every_recorded_event_is_of_its_own_kind_and_of_no_other() {
+fn every_recorded_event_matches_only_its_own_schema() {
     let document = service::api::document();
     let event = &document["components"]["schemas"]["Event"];
     let kinds: Vec<(&String, jsonschema::Validator)> = event["discriminator"]["mapping"]
@@ -379,7 +379,7 @@ fn every_recorded_event_is_of_its_own_kind_and_of_no_other() {
         })
         .collect();
     let mut seen = BTreeSet::new();
-    // One file for each form of each kind: `history/tests/golden.rs`.
+    // One file for each form of each event: `history/tests/golden.rs`.
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../history/tests/golden/json")).unwrap() {
         let path = entry.unwrap().path();
         let event: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -388,11 +388,11 @@ fn every_recorded_event_is_of_its_own_kind_and_of_no_other() {
         assert_eq!(json!(fitting), json!([event["type"]]), "{}", path.display());
         seen.insert(event["type"].as_str().unwrap().to_owned());
     }
-    assert_eq!(seen.len(), kinds.len(), "there is a sample of every kind");
+    assert_eq!(seen.len(), kinds.len(), "a sample of every kind");
 }
 
 #[test]
-fn every_call_is_about_one_of_the_things_that_the_document_lists() {
+fn every_call_has_one_of_the_documents_tags() {
     let document = service::api::document();
     let listed: BTreeSet<&str> =
         document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Runs that somebody pauses and resumes.
+//! Runs that an operator pauses and resumes.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn listed(api: &Api, status: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_paused_run_hands_out_nothing_records_what_comes_and_goes_on_when_it_is_resumed() {
+async fn a_paused_run_records_events_and_dispatches_nothing() {
     let api = Api::open().await;
     api.start("w").await;
     api.decide(json!([schedule("a", "acts"), schedule("b", "acts")])).await;
@@ -46,14 +46,14 @@ async fn a_paused_run_hands_out_nothing_records_what_comes_and_goes_on_when_it_i
     let rows = listed(&api, "paused").await;
     assert_eq!((rows.len(), &rows[0]["status"], &rows[0]["paused"]), (1, &json!("open"), &json!(true)));
 
-    // Another activity waits, and news comes; who holds something finishes it.
+    // Another activity waits and a signal arrives; the runner completes the started one.
     api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
     api.post(&format!("{}/success", activity_path(&held)), &json!({})).await.json(200);
     no_turn_waits(&api).await;
     let path = "/v1/domains/default/task-lists/acts/activity/poll";
     assert_eq!(api.ask(Ask::post(path, &json!({})).header("prefer", "wait=0")).await.status.as_u16(), 204);
 
-    // A restart forgets nothing of it, and whoever waits gets what has waited.
+    // The pause survives a restart. After a resume, waiting pollers get the tasks.
     let api = Api::over(Arc::clone(api.engine.store())).await;
     no_turn_waits(&api).await;
     let (turn, ()) = tokio::join!(api.turn(), async {
@@ -74,7 +74,7 @@ async fn a_paused_run_hands_out_nothing_records_what_comes_and_goes_on_when_it_i
 }
 
 #[tokio::test]
-async fn the_timers_of_a_run_whose_clocks_stand_still_go_on_where_they_were() {
+async fn timers_of_a_run_paused_with_stopped_clocks_continue() {
     for stops in [false, true] {
         let api = Api::open().await;
         api.start("w").await;
@@ -90,7 +90,7 @@ async fn the_timers_of_a_run_whose_clocks_stand_still_go_on_where_they_were() {
             }
         };
         if stops {
-            // Whatever looks at it meanwhile.
+            // Even if a signal arrives in between.
             api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
             assert!(!api.names("w").await.contains(&"TimerExpired".to_owned()));
             api.post(&call("resume"), &json!({})).await.json(200);
@@ -113,7 +113,7 @@ async fn the_timers_of_a_run_whose_clocks_stand_still_go_on_where_they_were() {
 }
 
 #[tokio::test]
-async fn a_paused_run_is_canceled_and_terminated_and_what_makes_no_sense_is_refused() {
+async fn a_paused_run_can_be_canceled_and_terminated() {
     let api = Api::open().await;
     api.start("w").await;
     api.refused(Ask::post(&call("resume"), &json!({})), 409, "not-paused").await;

@@ -1,4 +1,4 @@
-//! Queries over REST: answers and their entity tags, conditions, and everything that can be wrong with either side.
+//! Queries over REST: answers with entity tags, conditions, and invalid requests and answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
 
 impl Api {
-    /// Asks, and answers what is asked: the query's answer, and the task that brought it.
+    /// Sends a query and answers it. Returns the response and the task that carried the query.
     async fn query(&self, ask: Ask, say: impl Fn(&Value) -> Value) -> (Answer, Value) {
         let deciding = async {
             let task = self.task().await;
@@ -28,7 +28,7 @@ impl Api {
         self.ask(poll).await.json(200)
     }
 
-    /// A run that has had its first turn.
+    /// Starts a run and completes its first turn.
     async fn idle(&self, id: &str) -> String {
         let run_id = self.start(id).await;
         self.decide(json!([{ "type": "StartTimer", "timerId": "t", "after": "P9D" }])).await;
@@ -49,7 +49,7 @@ fn seven(query: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_query_is_answered_with_what_the_decider_says_and_a_tag_that_a_signal_takes() {
+async fn a_query_answer_has_a_tag_that_a_signal_accepts() {
     let api = Api::open().await;
     let run_id = api.idle("w").await;
     let (answer, task) = api.query(ask(&total("w")), seven).await;
@@ -61,12 +61,12 @@ async fn a_query_is_answered_with_what_the_decider_says_and_a_tag_that_a_signal_
     assert!(tag.starts_with(&format!("\"{run_id}-5-")), "{tag}");
     let signal = || Ask::post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).header("if-match", &tag);
     api.ask(signal()).await.json(202);
-    // The page that shows this answer is stale now, whoever sends it.
+    // The tag of this answer is outdated now, whoever sends it.
     api.refused(signal(), 412, "version-moved").await;
 }
 
 #[tokio::test]
-async fn the_tags_of_a_description_and_of_a_result_name_the_version_too() {
+async fn tags_of_descriptions_and_results_name_the_version() {
     let api = Api::open().await;
     let run_id = api.idle("w").await;
     for path in ["w", "w/result"] {
@@ -81,7 +81,7 @@ async fn the_tags_of_a_description_and_of_a_result_name_the_version_too() {
 }
 
 #[tokio::test]
-async fn what_a_decider_says_against_a_query_is_said_to_the_caller() {
+async fn an_error_of_the_decider_is_returned_to_the_caller() {
     let api = Api::open().await;
     api.idle("w").await;
     let unknown =
@@ -97,7 +97,7 @@ async fn what_a_decider_says_against_a_query_is_said_to_the_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_nobody_answers_says_so_after_its_wait() {
+async fn an_unanswered_query_fails_after_its_wait() {
     let api = Api::open().await;
     api.idle("w").await;
     let began = tokio::time::Instant::now();
@@ -106,11 +106,11 @@ async fn a_query_that_nobody_answers_says_so_after_its_wait() {
     assert_eq!((problem["retryable"].as_bool(), began.elapsed()), (Some(true), Duration::from_secs(3)));
     let began = tokio::time::Instant::now();
     api.ask(ask(&total("w"))).await.problem(504, "query-not-answered");
-    assert_eq!(began.elapsed(), Duration::from_secs(10), "what docs/request-reply.md says of the default");
+    assert_eq!(began.elapsed(), Duration::from_secs(10), "the default in docs/request-reply.md");
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_none_match_holds_a_query_until_there_is_something_else_and_says_304_if_there_is_not() {
+async fn if_none_match_holds_a_query_until_its_result_changes() {
     let api = Api::open().await;
     api.idle("w").await;
     let tag = api.query(ask(&total("w")), seven).await.0.header("etag").to_owned();
@@ -135,20 +135,20 @@ async fn if_none_match_holds_a_query_until_there_is_something_else_and_says_304_
     };
     let (answer, ()) = tokio::join!(watching, news);
     assert_eq!(answer.json(200)["result"], 8);
-    // Without a word of how long: a minute.
+    // The default wait is a minute.
     let tag = answer.header("etag").to_owned();
     let began = tokio::time::Instant::now();
     let answer = api.ask_for(ask(&path).header("if-none-match", &tag), Duration::from_secs(90)).await;
     assert_eq!((answer.status.as_u16(), began.elapsed()), (304, Duration::from_secs(60)));
 }
 
-/// What a tag says of a result.
+/// The hash of the result in a tag.
 fn hash_of(answer: &Answer) -> String {
     answer.header("etag").trim_matches('"').rsplit('-').next().unwrap().to_owned()
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sees_no_payloads_cannot_tell_from_a_tag_whether_a_result_is_the_one_that_they_guess() {
+async fn a_tag_does_not_reveal_a_result_without_payloads() {
     let api = Api::open().await;
     let watcher = Credential {
         name: "bare".to_owned(),
@@ -175,9 +175,9 @@ async fn who_sees_no_payloads_cannot_tell_from_a_tag_whether_a_result_is_the_one
     };
     let first = answered(salary("w"), 1).await;
     let guess = sha256_hex("7")[..16].to_owned();
-    assert_ne!(first, guess, "anybody could make it");
+    assert_ne!(first, guess, "a hash that anyone could compute");
     assert_eq!(first, answered(salary("w"), 1).await, "the same query of the same run has the same result");
-    // Nor is it seen that two results are the same, one of which is known.
+    // Nor does a tag reveal that a known result equals another.
     let mut others = vec![first, answered(salary("w"), 2).await, answered(total("w"), 1).await];
     others.push(answered(salary("v"), 1).await);
     api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
@@ -186,9 +186,9 @@ async fn who_sees_no_payloads_cannot_tell_from_a_tag_whether_a_result_is_the_one
     others.push(answered(salary("w"), 1).await);
     others.sort();
     others.dedup();
-    assert_eq!(others.len(), 5, "of another run, version, query and input it is another");
+    assert_eq!(others.len(), 5, "another run, version, query or input has another tag");
 
-    // What the decider says for people is left out, too.
+    // The decider's message is left out, too.
     let failing = async {
         let task = api.task().await;
         let failed = json!([{ "id": task["queries"][0]["id"],
@@ -202,7 +202,7 @@ async fn who_sees_no_payloads_cannot_tell_from_a_tag_whether_a_result_is_the_one
 }
 
 #[tokio::test]
-async fn a_tag_that_is_none_of_ours_is_refused() {
+async fn a_tag_of_another_form_is_refused() {
     let api = Api::open().await;
     let run_id = api.idle("w").await;
     for (watch, tag) in [
@@ -227,7 +227,7 @@ async fn a_tag_that_is_none_of_ours_is_refused() {
 }
 
 #[tokio::test]
-async fn the_tag_of_another_run_is_no_reason_to_wait() {
+async fn a_tag_of_another_run_does_not_hold_a_query() {
     let api = Api::open().await;
     api.idle("w").await;
     api.idle("v").await;
@@ -236,7 +236,7 @@ async fn the_tag_of_another_run_is_no_reason_to_wait() {
 }
 
 #[tokio::test]
-async fn a_query_of_what_is_not_there_is_refused() {
+async fn a_query_of_an_unknown_run_is_refused() {
     let api = Api::open().await;
     api.idle("w").await;
     api.refused(ask(&total("nobody")), 404, "unknown-workflow").await;
@@ -251,7 +251,7 @@ async fn a_query_of_what_is_not_there_is_refused() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_asked_for_are_refused_and_the_task_stays() {
+async fn answers_to_unknown_queries_are_refused() {
     let api = Api::open().await;
     api.idle("v").await;
     api.idle("w").await;
@@ -277,10 +277,10 @@ async fn answers_that_nobody_asked_for_are_refused_and_the_task_stays() {
             let complete = format!("{}/complete", turn_path(task));
             let results = json!({ "queryResults": [{ "id": id, "result": null }] });
             api.post(&complete, &results).await.json(200);
-            // Once is enough.
+            // A second answer is refused.
             api.refused(Ask::post(&complete, &results), 409, "query-task-lost").await;
         }
-        // The same task, given back: nobody waits for that either.
+        // Failing the same task is refused, too: its query is already answered.
         api.refused(Ask::post(&format!("{}/fail", turn_path(&w)), &json!({})), 409, "query-task-lost").await;
     };
     let (v, w, ()) = tokio::join!(api.ask(ask(&of_v)), api.ask(ask(&of_w)), deciding);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, COUNT, WORKFLOWS};
 
-/// The list's row of the newest run of a workflow id, and its description.
+/// The list row and the description of the newest run of a workflow id.
 async fn shown(api: &Api, id: &str) -> [Value; 2] {
     let described = api.get(&format!("{WORKFLOWS}/{id}")).await.json(200);
     let page = api.get(&format!("{WORKFLOWS}?workflowId={id}")).await.json(200);
@@ -22,7 +22,7 @@ async fn ids(api: &Api, filter: &str) -> Vec<String> {
     rows.iter().map(|row| row["workflowId"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Checks what the list and the description tell of a closed run.
+/// Checks the list row and the description of a closed run.
 async fn shows(api: &Api, id: &str, status: &str, reason: Option<&str>, details_line: Option<&str>) {
     for shown in shown(api, id).await {
         assert_eq!(shown["status"], status, "{shown}");
@@ -101,7 +101,7 @@ async fn reason_filters_lists_and_counts_by_its_whole_text() {
 }
 
 #[tokio::test]
-async fn each_try_of_a_run_and_a_failed_child_have_their_reason() {
+async fn each_attempt_and_failed_child_has_a_separate_reason() {
     let api = Api::open().await;
     let retry = json!({ "initialInterval": 1, "maximumAttempts": 2 });
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "retry": retry });
@@ -131,7 +131,7 @@ async fn each_try_of_a_run_and_a_failed_child_have_their_reason() {
 async fn reason_stays_in_the_row_after_later_commits() {
     let api = Api::open().await;
     fail(&api, "w", "declined", json!("card 7")).await;
-    // A reset of a closed run is one more commit of it.
+    // The reset of a closed run is another commit of it.
     api.post(&format!("{WORKFLOWS}/w/reset"), &json!({ "eventId": 2, "reason": "again" })).await.json(201);
     let page = api.get(&format!("{WORKFLOWS}?reason=declined")).await.json(200);
     assert_eq!(page["workflows"][0]["detailsLine"], "card 7", "{page}");

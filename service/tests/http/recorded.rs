@@ -1,5 +1,5 @@
-//! Stories told over both wires, with a clock that stands still: every answer is what it was when it was recorded, byte for byte, in
-//! `recorded/*.json`. See `recorded/README.md`.
+//! Recorded stories: sequences of requests over REST and the SWF protocol, with a clock that does not advance. Each
+//! response must equal, byte for byte, the one in `recorded/*.json`. See `recorded/README.md`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use tower::ServiceExt as _;
 use crate::support::Answer;
 use simulation::told::Told;
 
-/// The stories, by name.
+/// Names of the stories.
 const STORIES: [&str; 9] = [
     "domains-and-types",
     "runs",
@@ -45,24 +45,24 @@ const HEADERS: [&str; 8] = [
     "x-amzn-requestid",
 ];
 
-/// What `./` stands for.
+/// Replacement of `./` in a path.
 const DOMAIN: &str = "/v1/domains/default/";
 
-/// So long does a story wait for what goes on beside it to come to a rest.
+/// Time in which background work becomes idle between steps.
 const SETTLED: Duration = Duration::from_millis(20);
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded")
 }
 
-/// What is different each time an id is drawn, by the order in which it was seen.
+/// Random values, numbered in the order in which they occur.
 #[derive(Default)]
 struct Drawn {
     runs: Vec<String>,
     secrets: Vec<String>,
 }
 
-/// Members whose text is drawn, or signed.
+/// Members whose text is random or signed.
 const SECRETS: [&str; 7] = ["token", "taskToken", "nextPage", "nextPageToken", "updateId", "id", "requestId"];
 
 fn place(of: &mut Vec<String>, text: &str) -> usize {
@@ -73,13 +73,13 @@ fn place(of: &mut Vec<String>, text: &str) -> usize {
     })
 }
 
-/// Whether a text is one that somebody chose.
+/// Whether a text was chosen by the story, and is not random.
 fn is_chosen(text: &str) -> bool {
     text.len() < 16 || text.contains(' ')
 }
 
 impl Drawn {
-    /// With every UUID as `run-1`, `run-2`, …
+    /// Returns the text with UUIDs replaced by `run-1`, `run-2`, …
     fn text(&mut self, text: &str) -> String {
         const LENGTH: usize = 36;
         let mut told = String::new();
@@ -100,7 +100,7 @@ impl Drawn {
         told
     }
 
-    /// A tag, in which what tells results of queries apart is sealed.
+    /// Returns an entity tag whose keyed hash of a query's result is numbered.
     fn tag(&mut self, tag: String) -> String {
         match tag.trim_end_matches('"').rsplit_once('-') {
             Some((start, sealed)) if sealed.len() == 16 => {
@@ -126,13 +126,13 @@ impl Drawn {
     }
 }
 
-/// One step of a story, between lines of `---`: a request, or one of `wait PT5S`, `join`.
+/// One step of a story, between lines of `---`: a request, `wait PT5S`, or `join`.
 struct Step<'a> {
     head: Vec<&'a str>,
     body: &'a str,
-    /// Whether the story goes on before the answer has come.
+    /// Whether the story continues before the response arrives.
     is_beside: bool,
-    /// Members of the answer that later steps name.
+    /// Members of the response whose values later steps name.
     keeps: Vec<(&'a str, &'a str)>,
 }
 
@@ -149,10 +149,10 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Something under way beside a story: what it is, and its answer.
+/// A concurrent request and its response.
 type Beside = (String, JoinHandle<Answer>);
 
-struct Teller {
+struct Player {
     router: axum::Router,
     clock: Arc<Told>,
     named: Vec<(String, String)>,
@@ -161,7 +161,7 @@ struct Teller {
     beside: Vec<Beside>,
 }
 
-impl Teller {
+impl Player {
     async fn new() -> Self {
         let clock = Told::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
@@ -196,7 +196,7 @@ impl Teller {
         request.body(self.put(step.body).into()).unwrap()
     }
 
-    async fn tell(&mut self, step: &Step<'_>) {
+    async fn step(&mut self, step: &Step<'_>) {
         let first = step.head[0];
         if let Some(span) = first.strip_prefix("wait ") {
             let span: history::Duration = serde_json::from_value(json!(span)).unwrap();
@@ -263,7 +263,7 @@ fn find(value: &Value, name: &str) -> Option<String> {
 /// A request over REST of a recorded story, and its response.
 pub(crate) struct RecordedCall {
     pub(crate) method: String,
-    /// Path and query, with the names of kept values in place of them.
+    /// Path and query, with kept values replaced by their names.
     pub(crate) path: String,
     /// Headers of the request, each `Name: value`.
     pub(crate) headers: Vec<String>,
@@ -283,7 +283,8 @@ pub(crate) fn recorded_calls() -> Vec<RecordedCall> {
         let recorded = std::fs::read_to_string(directory().join(format!("{name}.json"))).unwrap();
         let recorded: Vec<Value> = serde_json::from_str(&recorded).unwrap();
         for recorded in recorded {
-            // Responses that a story waits for later are recorded then, but in the order of their requests.
+            // A response that the story joins later is recorded at the join, but the steps are in the order of the
+            // requests.
             let at = steps.iter().position(|step| recorded["request"] == step.head[0]).expect("a request has a step");
             let step = steps.remove(at);
             let (method, path) = step.head[0].split_once(' ').unwrap();
@@ -304,22 +305,22 @@ pub(crate) fn recorded_calls() -> Vec<RecordedCall> {
     calls
 }
 
-/// Tells a story; what was answered, one after the other.
-async fn tell(name: &str) -> Vec<Value> {
+/// Plays a story and returns its responses in order.
+async fn step(name: &str) -> Vec<Value> {
     let story = std::fs::read_to_string(directory().join(format!("{name}.story"))).unwrap();
-    let mut teller = Teller::new().await;
+    let mut teller = Player::new().await;
     for text in story.split("\n---\n") {
-        teller.tell(&Step::read(text)).await;
+        teller.step(&Step::read(text)).await;
     }
-    assert!(teller.beside.is_empty(), "{name}: something is still under way; join it");
+    assert!(teller.beside.is_empty(), "{name}: a request is still running; join it");
     teller.recorded
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_answer_of_every_story_is_what_it_was() {
+async fn responses_equal_the_recorded_ones() {
     let mut changed = Vec::new();
     for name in STORIES {
-        let told = tell(name).await;
+        let told = step(name).await;
         let path = directory().join(format!("{name}.json"));
         if corpus::is_written() {
             std::fs::write(&path, format!("{}\n", serde_json::to_string_pretty(&told).unwrap())).unwrap();
@@ -341,12 +342,12 @@ async fn every_answer_of_every_story_is_what_it_was() {
     let (count, how) = (changed.len(), corpus::HOW);
     assert!(
         changed.is_empty(),
-        "{count} answers are not what they were.\n{}\n{how}",
+        "{count} responses differ from the recorded ones.\n{}\n{how}",
         changed[..count.min(5)].join("\n")
     );
 }
 
-/// What was told with success: `METHOD path`, or the name of an operation of SWF's.
+/// Requests with a recorded success: `METHOD path`, or the name of an SWF operation.
 fn succeeded() -> BTreeSet<String> {
     let answers = STORIES.iter().flat_map(|name| {
         let text = std::fs::read_to_string(directory().join(format!("{name}.json"))).unwrap();
@@ -356,9 +357,9 @@ fn succeeded() -> BTreeSet<String> {
     good.map(|answer| answer["request"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Calls that need more than a service and a caller, such as a log, a credential, a clock in doubt; the streams that `changes.rs` follows; and the files of the console,
-/// which `console.rs` looks at.
-const NOT_TOLD: [&str; 10] = [
+/// Calls without a recorded response. They need a log, a credential or a doubtful clock, or they are streams, which
+/// `changes.rs` tests, or files of the console, which `console.rs` tests.
+const NOT_RECORDED: [&str; 10] = [
     "/v1/changes",
     "/v1/domains/{domain}/changes",
     "/v1/audit",
@@ -372,7 +373,7 @@ const NOT_TOLD: [&str; 10] = [
 ];
 
 #[test]
-fn every_call_of_both_wires_has_a_good_answer_that_is_recorded() {
+fn every_call_has_a_recorded_success() {
     let told = succeeded();
     let fits = |call: &service::access::CallAccess| {
         told.iter().any(|request| match call.wire {
@@ -389,10 +390,10 @@ fn every_call_of_both_wires_has_a_good_answer_that_is_recorded() {
         })
     };
     let calls = table();
-    // The files of the console are held by what makes them.
+    // The build of the console tests its files.
     let is_to_be_told =
-        |call: &service::access::CallAccess| !NOT_TOLD.contains(&call.name) && !call.name.starts_with("/console");
+        |call: &service::access::CallAccess| !NOT_RECORDED.contains(&call.name) && !call.name.starts_with("/console");
     let missing = calls.iter().filter(|call| is_to_be_told(call) && !fits(call));
     let missing: Vec<_> = missing.map(|call| format!("{} {}", call.method, call.name)).collect();
-    assert!(missing.is_empty(), "told in no story:\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "recorded in no story:\n{}", missing.join("\n"));
 }

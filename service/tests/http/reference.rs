@@ -18,7 +18,7 @@ const WIDTH: usize = 120;
 /// Longest text in a cell of a table; a longer one follows the table. Ours: the limit of the other pages.
 const CELL_MAX: usize = 200;
 
-/// Longest request or response that is shown whole. Ours: about a screen.
+/// Longest request or response that is shown completely. Ours: about a screen.
 const EXAMPLE_LINES_MAX: usize = 60;
 
 /// Page with the schemas that the pages of calls link to.
@@ -80,7 +80,7 @@ impl Reference {
             .collect()
     }
 
-    /// Returns what a reference refers to, or the value itself.
+    /// Returns the target of a reference, or the value itself if it is none.
     fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
         let reference = value["$ref"].as_str();
         reference.map_or(value, |reference| self.document.pointer(reference.trim_start_matches('#')).unwrap())
@@ -307,11 +307,11 @@ fn sentence(text: &str) -> String {
     if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
 }
 
-/// Returns the text of a description without what only `rustdoc` understands, in one line.
+/// Returns a description in one line, without links that only `rustdoc` understands.
 fn plain(description: &str) -> String {
     let mut text = String::new();
     let mut rest = description;
-    // Of a link between items the words are kept.
+    // Of a link to an item, only its text is kept.
     while let Some((before, after)) = rest.split_once("[`") {
         text += before;
         let Some((words, behind)) = after.split_once("`]") else {
@@ -379,7 +379,7 @@ fn shown(value: &Value) -> String {
     format!("{}\n… {} more lines", lines.join("\n"), count - EXAMPLE_LINES_MAX)
 }
 
-/// Language of a block; a body that is cut off is no HTTP for a highlighter.
+/// Language of a block. A body that is cut off is not valid HTTP for a highlighter.
 fn language(body: &str) -> &'static str {
     if body.contains('…') { "text" } else { "http" }
 }
@@ -395,7 +395,7 @@ fn example(call: &RecordedCall) -> String {
         write!(text, "Content-Type: application/json\n\n{body}\n").unwrap();
     }
     let answer = match call.answer.as_str() {
-        // A long document is recorded as the file that has or describes it.
+        // A long document is recorded as the name of its file.
         Some(file) if file.starts_with("docs/") => "…".to_owned(),
         _ => shown(&call.answer),
     };

@@ -1,4 +1,4 @@
-//! Every refusal: its status, its code, its problem document, and that nothing was recorded.
+//! Every refusal: its status, code and problem document, and that nothing was recorded.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn signal(id: &str) -> String {
     format!("{WORKFLOWS}/{id}/signals/s")
 }
 
-/// A JSON string of so many bytes.
+/// A JSON string of this many bytes.
 fn text_of(bytes: usize) -> String {
     format!("\"{}\"", "x".repeat(bytes - 2))
 }
@@ -30,7 +30,7 @@ fn field_of(problem: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn an_unknown_domain_is_named_by_every_call() {
+async fn every_call_refuses_an_unknown_domain() {
     let api = Api::open().await;
     api.start("w").await;
     let domain = "/v1/domains/nowhere";
@@ -54,7 +54,7 @@ async fn an_unknown_domain_is_named_by_every_call() {
 }
 
 #[tokio::test]
-async fn an_unknown_workflow_and_an_unknown_run_are_told_apart() {
+async fn unknown_workflows_and_unknown_runs_have_separate_codes() {
     let api = Api::open().await;
     api.start("w").await;
     let run = format!("?runId={UNKNOWN_RUN}");
@@ -93,7 +93,7 @@ async fn a_domain_is_created_once_and_its_fields_are_checked() {
 }
 
 #[tokio::test]
-async fn json_that_is_wrong_is_refused_with_what_is_wrong() {
+async fn invalid_json_is_refused_with_the_error() {
     let api = Api::open().await;
     api.start("w").await;
     let cases = [
@@ -141,7 +141,7 @@ async fn text_that_is_not_utf_8_is_refused() {
 }
 
 #[tokio::test]
-async fn an_encoded_body_is_refused_with_the_name_of_its_encoding() {
+async fn an_encoded_body_is_refused_with_its_encoding() {
     let api = Api::open().await;
     api.start("w").await;
     let before = api.everything().await;
@@ -163,7 +163,7 @@ async fn an_encoded_body_is_refused_with_the_name_of_its_encoding() {
 }
 
 #[tokio::test]
-async fn a_body_of_another_type_is_refused() {
+async fn a_body_of_another_media_type_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     for found in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "application/", ";"] {
@@ -179,7 +179,7 @@ async fn a_body_of_another_type_is_refused() {
 }
 
 #[tokio::test]
-async fn a_payload_at_its_limit_is_taken_and_one_byte_more_is_not() {
+async fn a_payload_over_its_limit_is_refused() {
     let api = Api::open().await;
     let task = api.activity("w").await;
     let (fits, over) = (text_of(PAYLOAD_BYTES_MAX), text_of(PAYLOAD_BYTES_MAX + 1));
@@ -204,7 +204,7 @@ async fn a_payload_at_its_limit_is_taken_and_one_byte_more_is_not() {
 }
 
 #[tokio::test]
-async fn the_payloads_and_the_context_of_a_turn_have_limits_too() {
+async fn payloads_and_context_of_a_turn_are_limited() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{}/complete", turn_path(&api.turn().await));
@@ -226,7 +226,7 @@ async fn the_payloads_and_the_context_of_a_turn_have_limits_too() {
 }
 
 #[tokio::test]
-async fn a_payload_nested_as_deep_as_its_limit_is_taken_and_one_level_more_is_not() {
+async fn a_payload_nested_beyond_64_levels_is_refused() {
     let api = Api::open().await;
     let task = api.activity("w").await;
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
@@ -251,7 +251,7 @@ async fn a_payload_nested_as_deep_as_its_limit_is_taken_and_one_level_more_is_no
     for (path, before, after) in &cases {
         check(path, before, after).await;
     }
-    // What comes back is read by the ordinary parser, which has a limit of its own.
+    // The response is read by an ordinary parser, which has its own limit of depth.
     let turn = api.turn().await;
     assert_eq!(turn["events"].as_array().unwrap().last().unwrap()["type"], "DeciderStarted", "{turn}");
     let complete = format!("{}/complete", turn_path(&turn));
@@ -261,7 +261,7 @@ async fn a_payload_nested_as_deep_as_its_limit_is_taken_and_one_level_more_is_no
 }
 
 #[tokio::test]
-async fn a_body_of_more_than_1_mib_is_refused_and_one_that_never_ends_too() {
+async fn a_body_over_1_mib_or_without_end_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     let max = 1024 * 1024;
@@ -276,7 +276,7 @@ async fn a_body_of_more_than_1_mib_is_refused_and_one_that_never_ends_too() {
 }
 
 #[tokio::test]
-async fn the_answer_of_a_turn_may_have_8_mib() {
+async fn the_answer_to_a_turn_may_have_8_mib() {
     let api = Api::open().await;
     api.start("w").await;
     let path = format!("{}/complete", turn_path(&api.turn().await));
@@ -289,7 +289,7 @@ async fn the_answer_of_a_turn_may_have_8_mib() {
 }
 
 #[tokio::test]
-async fn a_poll_body_of_64_kib_is_taken_and_one_byte_more_is_not() {
+async fn a_poll_body_over_64_kib_is_refused() {
     let api = Api::open().await;
     let max = 64 * 1024;
     let fits = format!("{{}}{}", " ".repeat(max - 2));
@@ -300,12 +300,12 @@ async fn a_poll_body_of_64_kib_is_taken_and_one_byte_more_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_stops_on_its_way_is_given_up() {
+async fn a_body_that_stalls_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"{\"inp")) });
     let ask = Ask::text(&signal("w"), "").body(Body::from_stream(first.chain(stream::pending())));
-    // Its time has to pass, so that this one cannot go through a helper that allows less.
+    // The full time limit has to pass, and `refused` waits for less.
     let before = api.everything().await;
     let problem = api.ask_for(ask, std::time::Duration::from_secs(60)).await.problem(408, "body-too-slow");
     assert_eq!(problem["retryable"], true);
@@ -313,7 +313,7 @@ async fn a_body_that_stops_on_its_way_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_refused() {
+async fn an_incomplete_body_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     let broken = stream::iter([Ok(Bytes::from_static(b"{}")), Err(std::io::Error::other("gone"))]);
@@ -321,7 +321,7 @@ async fn a_body_that_breaks_off_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_is_at_other_paths() {
+async fn unknown_paths_are_refused() {
     let api = Api::open().await;
     for path in ["/v1", "/v2/domains", "/v1/domains/", "/v1/decider-tasks/t", "/favicon.ico"] {
         api.refused(Ask::get(path), 404, "no-such-path").await;
@@ -330,7 +330,7 @@ async fn nothing_is_at_other_paths() {
 }
 
 #[tokio::test]
-async fn names_are_checked_wherever_they_come_from() {
+async fn names_are_checked_in_every_place() {
     let api = Api::open().await;
     api.start("w").await;
     let long = "x".repeat(NAME_CHARS_MAX + 1);
@@ -363,7 +363,7 @@ async fn names_are_checked_wherever_they_come_from() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_service_did_not_make_for_this_is_refused() {
+async fn a_foreign_or_changed_token_is_refused() {
     let api = Api::open().await;
     let task = api.activity("w").await;
     api.post(&signal("w"), &json!({})).await.json(202);
@@ -378,7 +378,7 @@ async fn a_token_that_the_service_did_not_make_for_this_is_refused() {
         api.refused(Ask::post(&format!("/v1/decider-tasks/{token}/complete"), &json!({})), 400, code).await;
         api.refused(Ask::post(&format!("/v1/decider-tasks/{token}/fail"), &json!({})), 400, code).await;
     }
-    // A level of its own for each: who holds a turn holds no activity.
+    // Each kind of task has separate tokens: a turn's token completes no activity.
     for token in ["x", turn_token] {
         for (answer, body) in [
             ("success", json!({})),
@@ -392,7 +392,7 @@ async fn a_token_that_the_service_did_not_make_for_this_is_refused() {
 }
 
 #[tokio::test]
-async fn a_turn_is_answered_once() {
+async fn a_turn_is_completed_once() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;
@@ -400,13 +400,13 @@ async fn a_turn_is_answered_once() {
     let answer = json!({ "decisions": [schedule("a", "acts")] });
     api.post(&complete, &answer).await.json(200);
     api.refused(Ask::post(&complete, &answer), 409, "turn-completed").await;
-    // Tasks are taken by polls and exchanges alone.
+    // Only polls and exchanges take tasks.
     api.refused(Ask::post(&complete, &json!({ "next": { "wait": 0 } })), 400, "bad-json").await;
     api.refused(Ask::post(&format!("{}/fail", turn_path(&turn)), &json!({})), 409, "turn-completed").await;
 }
 
 #[tokio::test]
-async fn a_last_answer_that_is_repeated_after_the_next_run_has_begun_was_heard_all_the_same() {
+async fn a_repeated_last_answer_is_known_after_the_next_start() {
     let api = Api::open().await;
     api.start("w").await;
     let complete = format!("{}/complete", turn_path(&api.turn().await));
@@ -419,7 +419,7 @@ async fn a_last_answer_that_is_repeated_after_the_next_run_has_begun_was_heard_a
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_run_that_is_forgotten_are_of_tasks_that_are_lost() {
+async fn tokens_of_an_expired_run_are_lost_tasks() {
     let store = Arc::new(Memory::new());
     let api = Api::over(Arc::clone(&store) as _).await;
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "retention": 1 });
@@ -444,7 +444,7 @@ async fn the_tokens_of_a_run_that_is_forgotten_are_of_tasks_that_are_lost() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_repeated_after_a_later_turn_was_completed_is_to_a_turn_that_is_lost() {
+async fn an_answer_repeated_after_a_later_turn_is_lost() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;
@@ -454,7 +454,7 @@ async fn an_answer_that_is_repeated_after_a_later_turn_was_completed_is_to_a_tur
     api.decide(json!([])).await;
     let problem = api.refused(Ask::post(&complete, &json!({})), 409, "turn-lost").await;
     assert_eq!((&problem["cause"], &problem["after"]), (&json!("answered"), &json!("PT0S")));
-    // The history tells whether the answer was recorded.
+    // The history shows whether the answer was recorded.
     let history = api.get(&format!("{WORKFLOWS}/w/history")).await.json(200);
     let is_it =
         |event: &&Value| event["type"] == "DeciderCompleted" && event["startedEventId"] == turn["startedEventId"];
@@ -462,7 +462,7 @@ async fn an_answer_that_is_repeated_after_a_later_turn_was_completed_is_to_a_tur
 }
 
 #[tokio::test]
-async fn a_turn_that_was_lost_cannot_be_answered() {
+async fn a_lost_turn_cannot_be_completed() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;
@@ -484,7 +484,7 @@ async fn a_turn_that_was_lost_cannot_be_answered() {
 }
 
 #[tokio::test]
-async fn an_activity_is_answered_once() {
+async fn an_activity_is_completed_once() {
     let api = Api::open().await;
     let activity = activity_path(&api.activity("w").await);
     let asks = || {
@@ -510,7 +510,7 @@ async fn an_activity_is_answered_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_to_a_run_that_has_closed() {
+async fn nothing_is_recorded_in_a_closed_run() {
     let api = Api::open().await;
     let task = api.activity("w").await;
     api.post(&signal("w"), &json!({})).await.json(202);
@@ -530,7 +530,7 @@ async fn nothing_is_written_to_a_run_that_has_closed() {
         let problem = api.refused(Ask::post(path, &json!({})), 409, "run-closed").await;
         assert_eq!(problem["runStatus"], "terminated");
     }
-    // The next run changes nothing about the tokens of this one.
+    // The next run has no effect on tokens of this one.
     api.start("w").await;
     for path in closed.iter().skip(4) {
         let problem = api.refused(Ask::post(path, &json!({})), 409, "run-closed").await;
@@ -543,7 +543,7 @@ async fn nothing_is_written_to_a_run_that_has_closed() {
 }
 
 #[tokio::test]
-async fn a_workflow_id_is_open_once_and_used_again_as_its_policy_says() {
+async fn a_workflow_id_is_open_once_and_reused_by_policy() {
     let api = Api::open().await;
     let start = |policy: Option<&str>| {
         let mut body = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
@@ -572,7 +572,7 @@ async fn a_workflow_id_is_open_once_and_used_again_as_its_policy_says() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_repeated_with_its_key_answers_as_the_first_time() {
+async fn a_request_repeated_with_its_key_gets_the_first_response() {
     let api = Api::open().await;
     let start = |key: &str| {
         Ask::post(WORKFLOWS, &json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" }))
@@ -590,11 +590,11 @@ async fn a_request_that_is_repeated_with_its_key_answers_as_the_first_time() {
         assert_eq!(api.ask(ask()).await.json(status), told, "{path}");
         assert_eq!(api.everything().await, history, "{path}");
     }
-    assert_eq!(api.ask(start("start-1")).await.json(200), first, "also when it has closed");
+    assert_eq!(api.ask(start("start-1")).await.json(200), first, "also after the run has closed");
 }
 
 #[tokio::test]
-async fn a_key_that_is_empty_too_long_or_not_visible_is_refused() {
+async fn an_empty_overlong_or_invisible_key_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     let ask = |key: &str| Ask::post(&signal("w"), &json!({})).header("idempotency-key", key);
@@ -607,7 +607,7 @@ async fn a_key_that_is_empty_too_long_or_not_visible_is_refused() {
 }
 
 #[tokio::test]
-async fn a_signal_with_if_match_is_taken_only_by_the_version_that_it_names() {
+async fn if_match_accepts_a_signal_only_at_its_version() {
     let api = Api::open().await;
     api.start("w").await;
     let etag = api.get(&format!("{WORKFLOWS}/w")).await.header("etag").to_owned();
@@ -628,7 +628,7 @@ async fn a_signal_with_if_match_is_taken_only_by_the_version_that_it_names() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_no_number_of_seconds_is_refused() {
+async fn an_invalid_wait_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     for wait in ["wait=-1", "wait=soon", "wait=", "wait=NaN", "respond-async, wait=x", "é"] {
@@ -641,7 +641,7 @@ async fn a_wait_that_is_no_number_of_seconds_is_refused() {
 }
 
 #[tokio::test]
-async fn a_query_that_is_wrong_is_refused() {
+async fn an_invalid_query_parameter_is_refused() {
     let api = Api::open().await;
     for query in [
         "status=done",

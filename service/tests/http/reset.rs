@@ -1,4 +1,4 @@
-//! Runs that go on from an earlier event of another.
+//! Resets: runs that continue from an earlier event of another run.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn names(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
-async fn is_in_order(api: &Api, runs: u64) {
+async fn assert_consistent(api: &Api, runs: u64) {
     let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (runs, vec![]));
 }
@@ -38,7 +38,7 @@ async fn reset(api: &Api, body: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_from_an_event_and_both_branches_are_there_and_name_each_other() {
+async fn a_reset_continues_from_an_event_and_links_both_runs() {
     let api = Api::open().await;
     let old = api.start("w").await;
     api.decide(json!([schedule("a", "acts")])).await;
@@ -50,7 +50,7 @@ async fn a_run_goes_on_from_an_event_and_both_branches_are_there_and_name_each_o
     let done = api.ask(ask()).await.json(201);
     let new = done["runId"].as_str().unwrap();
     assert_eq!((&done["baseRunId"], &done["baseEventId"]), (&json!(old), &json!(5)));
-    assert_eq!(api.ask(ask()).await.json(200), done, "the same request does it once");
+    assert_eq!(api.ask(ask()).await.json(200), done, "a repeated request returns the same run");
 
     let (before, after) = (events(&api, &old).await, events(&api, new).await);
     assert_eq!(before.last().unwrap()["reset"]["newRunId"], done["runId"]);
@@ -64,7 +64,7 @@ async fn a_run_goes_on_from_an_event_and_both_branches_are_there_and_name_each_o
     let result = api.get(&call(&format!("result?runId={old}"))).await.json(200);
     assert_eq!(result["continuedAs"], done["runId"]);
 
-    // Who had the activity has it of the run that is over; it is handed out once more.
+    // The runner's task belongs to the old run, which has closed. The activity is dispatched again.
     api.post(&format!("{}/success", activity_path(&held)), &json!({})).await.problem(409, "run-closed");
     let again = api.take_activity("acts").await;
     assert_eq!((&again["activityId"], &again["runId"]), (&json!("a"), &done["runId"]));
@@ -75,19 +75,19 @@ async fn a_run_goes_on_from_an_event_and_both_branches_are_there_and_name_each_o
         seen[..6],
         ["DeciderStarted", "DeciderCompleted", "ActivityScheduled", "WorkflowReset", "DeciderScheduled", "Signal"]
     );
-    is_in_order(&api, 2).await;
+    assert_consistent(&api, 2).await;
 }
 
 #[tokio::test]
-async fn a_closed_run_and_one_before_it_are_reset_too() {
+async fn closed_and_earlier_runs_can_be_reset() {
     let api = Api::open().await;
     let first = api.succeeded("w").await;
     let second = reset(&api, &json!({ "eventId": 2 })).await;
     let (was, is) = (describe(&api, Some(&first)).await, describe(&api, None).await);
-    assert_eq!((&was["status"], &was["resetAs"]), (&json!("success"), &json!(second)), "its history has ended");
+    assert_eq!((&was["status"], &was["resetAs"]), (&json!("success"), &json!(second)), "its history is complete");
     assert_eq!((&is["status"], &is["runId"], &is["startedAt"]), (&json!("open"), &json!(second), &was["startedAt"]));
     api.decide(json!([{ "type": "RecordMarker", "name": "m" }])).await;
-    // From the first once more, although the second is open.
+    // Resets the first run again while the second is open.
     let path = call(&format!("reset?runId={first}"));
     let third = api.post(&path, &json!({ "eventId": 2, "signals": "drop" })).await.json(201);
     assert_eq!(third["baseRunId"], json!(first));
@@ -97,11 +97,11 @@ async fn a_closed_run_and_one_before_it_are_reset_too() {
     assert_eq!(names(&events(&api, third).await), ["WorkflowStarted", "DeciderScheduled", "WorkflowReset"]);
     let terminated = events(&api, &second).await.pop().unwrap();
     assert_eq!(terminated["reset"]["runId"], json!(first));
-    is_in_order(&api, 3).await;
+    assert_consistent(&api, 3).await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_and_leaves_nothing() {
+async fn an_invalid_reset_is_refused_and_records_nothing() {
     let api = Api::open().await;
     api.refused(Ask::post(&call("reset"), &json!({ "eventId": 2 })), 404, "unknown-workflow").await;
     api.start("w").await;
@@ -116,7 +116,7 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
     api.refused(Ask::post(&call("reset"), &json!({ "eventId": 2, "signals": "keep" })), 400, "bad-json").await;
     let long = json!({ "eventId": 2, "reason": "x".repeat(257) });
     api.refused(Ask::post(&call("reset"), &long), 413, "too-large").await;
-    // One that is about to be forgotten could be gone before the new one begins.
+    // A run that expires soon is refused, because it could be deleted before the new run starts.
     let api = Api::open().await;
     let start = json!({ "workflowId": "w", "workflowType": "t", "retention": "PT1H" });
     api.post(WORKFLOWS, &start).await.json(201);
@@ -126,7 +126,7 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_long_history_with_large_payloads_is_the_new_runs_own() {
+async fn a_reset_copies_a_long_history_with_large_payloads() {
     let store = Arc::new(Memory::new());
     let api = Api::over(Arc::clone(&store) as _).await;
     let old = api.start("w").await;
@@ -138,7 +138,7 @@ async fn a_long_history_with_large_payloads_is_the_new_runs_own() {
     let before = events(&api, &old).await;
     let last = before.len() as u64;
     let new = reset(&api, &json!({ "eventId": last })).await;
-    // Nothing of it is left with the old one.
+    // The new run does not depend on parts of the old one.
     api.ask(Ask::new("DELETE", &format!("{WORKFLOWS}/w?runId={old}"))).await.json(200);
     let after = events(&api, &new).await;
     assert_eq!(before[1..], after[1..before.len()]);
@@ -147,15 +147,15 @@ async fn a_long_history_with_large_payloads_is_the_new_runs_own() {
         back["events"].as_array().unwrap()[2..],
         after[after.len() - 50..after.len() - 2].iter().rev().cloned().collect::<Vec<_>>()
     );
-    // And it goes on, and is read again by another service.
+    // The new run continues, and another service can read it.
     let api = Api::over(store).await;
     api.decide(json!([{ "type": "RecordMarker", "name": "m", "details": "y".repeat(6_000) }])).await;
     assert_eq!(events(&api, &new).await[..after.len()], after);
-    is_in_order(&api, 1).await;
+    assert_consistent(&api, 1).await;
 }
 
 #[tokio::test]
-async fn who_holds_the_turn_of_the_old_run_is_not_heard_and_who_waits_gets_the_new_ones() {
+async fn a_reset_loses_the_old_turn_and_dispatches_the_new_one() {
     let api = Api::open().await;
     api.start("w").await;
     let held = api.turn().await;

@@ -1,10 +1,10 @@
-//! Activities that the service tries again on its own, without events.
+//! Retries of activities by the service, which leave no events.
 
 use serde_json::{Value, json};
 
 use crate::support::{Api, Ask, WORKFLOWS, activity_path};
 
-/// Starts a run with one activity that is tried three times.
+/// Starts a run with one activity that has up to three attempts.
 async fn with_policy(api: &Api) {
     api.start("w").await;
     let decision = json!({
@@ -34,7 +34,7 @@ const BEFORE: [&str; 5] =
     ["WorkflowStarted", "DeciderScheduled", "DeciderStarted", "DeciderCompleted", "ActivityScheduled"];
 
 #[tokio::test]
-async fn an_activity_is_tried_again_after_its_wait_and_its_history_tells_of_the_last_try() {
+async fn an_activity_is_retried_and_only_its_last_attempt_recorded() {
     let api = Api::open().await;
     with_policy(&api).await;
     let first = api.take_activity("acts").await;
@@ -43,7 +43,7 @@ async fn an_activity_is_tried_again_after_its_wait_and_its_history_tells_of_the_
     let beat = format!("{}/heartbeat", activity_path(&first));
     assert_eq!(api.post(&beat, &json!({ "details": { "page": 50 } })).await.json(200)["cancelRequested"], json!(false));
     fail(&api, &first, json!({})).await;
-    assert_eq!(api.names("w").await, BEFORE, "a try that is not the last leaves no event");
+    assert_eq!(api.names("w").await, BEFORE, "an attempt that is not the last leaves no event");
 
     let described = describe(&api).await;
     let open = &described["openActivities"][0];
@@ -56,7 +56,7 @@ async fn an_activity_is_tried_again_after_its_wait_and_its_history_tells_of_the_
     assert_eq!((&next["what"], &next["scheduledEventId"]), (&json!("activity-retry"), &json!(5)));
     assert_eq!(next["at"], open["nextTryAt"]);
 
-    // It is not there before its time, and then whoever waits gets it.
+    // The retry is not available early. Later, a waiting runner gets it.
     let path = "/v1/domains/default/task-lists/acts/activity/poll";
     let early = api.ask(Ask::post(path, &json!({})).header("prefer", "wait=0")).await;
     assert_eq!(early.status.as_u16(), 204);
@@ -68,7 +68,7 @@ async fn an_activity_is_tried_again_after_its_wait_and_its_history_tells_of_the_
     let (second, ()) = tokio::join!(waits, time);
     assert_eq!((&second["attempt"], &second["heartbeatDetails"]), (&json!(2), &json!({ "page": 50 })));
 
-    // An answer of the first try changes nothing.
+    // An answer to the first attempt is refused.
     let late = Ask::post(&format!("{}/success", activity_path(&first)), &json!({}));
     api.refused(late, 409, "activity-closed").await;
 
@@ -86,7 +86,7 @@ async fn an_activity_is_tried_again_after_its_wait_and_its_history_tells_of_the_
 }
 
 #[tokio::test]
-async fn a_failure_names_its_own_wait_or_is_the_last() {
+async fn a_failure_sets_its_own_backoff_or_ends_the_retries() {
     let api = Api::open().await;
     with_policy(&api).await;
     let first = api.take_activity("acts").await;
@@ -106,7 +106,7 @@ async fn a_failure_names_its_own_wait_or_is_the_last() {
 }
 
 #[tokio::test]
-async fn a_try_that_shows_no_life_is_given_to_another_runner() {
+async fn an_attempt_without_heartbeat_is_retried() {
     let api = Api::open().await;
     with_policy(&api).await;
     let first = api.take_activity("acts").await;
@@ -132,7 +132,7 @@ async fn a_try_that_shows_no_life_is_given_to_another_runner() {
 }
 
 #[tokio::test]
-async fn tries_survive_a_restart() {
+async fn attempts_survive_a_restart() {
     let api = Api::open().await;
     with_policy(&api).await;
     let first = api.take_activity("acts").await;
@@ -146,7 +146,7 @@ async fn tries_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_try_whose_runner_is_gone_is_handed_out_again_at_once_and_does_not_count() {
+async fn an_undelivered_attempt_is_redelivered_and_does_not_count() {
     let api = Api::open().await;
     with_policy(&api).await;
     let poll = engine::Poll { wait: std::time::Duration::from_secs(5), ..Default::default() };
@@ -158,7 +158,7 @@ async fn a_try_whose_runner_is_gone_is_handed_out_again_at_once_and_does_not_cou
 }
 
 #[tokio::test]
-async fn a_policy_that_makes_no_sense_is_refused() {
+async fn an_invalid_retry_policy_is_refused() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;

@@ -1,4 +1,4 @@
-//! Schedules as objects.
+//! Schedules: creation, actions, overlap policies, pauses and limits.
 
 use history::{Duration, Timestamp};
 use serde_json::{Value, json};
@@ -26,12 +26,12 @@ fn path(rest: &str) -> String {
     format!("{SCHEDULES}/nightly/{rest}")
 }
 
-/// Lets time go on to this instant.
+/// Advances the clock to this time.
 fn until(api: &Api, at: Timestamp) {
     api.clock.advance(at.since(api.engine.clock().now()));
 }
 
-/// The schedule, once it is so.
+/// The schedule once it meets a condition.
 async fn once(api: &Api, is_so: impl Fn(&Value) -> bool) -> Value {
     let look = async {
         loop {
@@ -42,7 +42,7 @@ async fn once(api: &Api, is_so: impl Fn(&Value) -> bool) -> Value {
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("it comes to that")
+    tokio::time::timeout(PATIENCE, look).await.expect("the condition is met in time")
 }
 
 fn total(shown: &Value, name: &str) -> u64 {
@@ -59,7 +59,7 @@ async fn succeed(api: &Api) -> Value {
 }
 
 #[tokio::test]
-async fn a_schedule_starts_a_run_for_each_of_its_times_and_says_how_they_went() {
+async fn a_schedule_starts_a_run_at_each_time_and_reports_results() {
     let api = Api::open().await;
     api.clock.advance(Duration::from_millis(1_000));
     let begun = api.engine.clock().now();
@@ -72,7 +72,7 @@ async fn a_schedule_starts_a_run_for_each_of_its_times_and_says_how_they_went() 
     assert_eq!(limited["times"], json!(next[..2]));
     let listed = api.get(SCHEDULES).await.json(200);
     assert_eq!(listed["schedules"][0]["scheduleId"], json!("nightly"));
-    assert_eq!(api.get(WORKFLOWS).await.json(200)["workflows"], json!([]), "a schedule is no run");
+    assert_eq!(api.get(WORKFLOWS).await.json(200)["workflows"], json!([]), "a schedule is not a run");
 
     until(&api, next[0]);
     let shown = once(&api, |shown| total(shown, "started") == 1).await;
@@ -82,7 +82,7 @@ async fn a_schedule_starts_a_run_for_each_of_its_times_and_says_how_they_went() 
     let id = format!("report-{}", next[0].to_string().replace(".000Z", "Z"));
     assert_eq!((&event["workflowId"], &event["input"]), (&json!(id), &json!({ "n": 1.0 })));
     assert_eq!(event["schedule"], json!({ "scheduleId": "nightly", "action": 1, "nominalTime": next[0] }));
-    // The third is left out while the run of the second is open.
+    // The third action is skipped while the run of the second is open.
     until(&api, next[1]);
     once(&api, |shown| total(shown, "started") == 2).await;
     until(&api, next[2]);
@@ -93,14 +93,14 @@ async fn a_schedule_starts_a_run_for_each_of_its_times_and_says_how_they_went() 
 }
 
 #[tokio::test]
-async fn what_is_asked_by_hand_happens_once_and_beside_the_times() {
+async fn a_trigger_or_backfill_acts_once_besides_the_schedule() {
     let api = Api::open().await;
     create(&api, &schedule("0 0 1 1 *")).await;
     let trigger = || Ask::post(&path("trigger"), &json!({ "overlap": "allow-all" })).header("idempotency-key", "k");
     for _ in 0..2 {
         assert_eq!(api.ask(trigger()).await.json(200)["totals"]["started"], json!(1));
     }
-    // Also when many others have come since.
+    // A repetition is known even after many other requests.
     for number in 0..2 * history::limits::SCHEDULE_REQUESTS_MAX {
         let span = json!({ "from": "2021-12-30T00:00:00Z", "to": "2021-12-30T00:00:01Z" });
         let ask = Ask::post(&path("backfill"), &span).header("idempotency-key", &number.to_string());
@@ -110,7 +110,7 @@ async fn what_is_asked_by_hand_happens_once_and_beside_the_times() {
     let span = json!({ "from": "2021-12-31T00:00:00Z", "to": "2024-12-31T23:00:00Z", "overlap": "buffer-all" });
     let filled = api.post(&path("backfill"), &span).await.json(200);
     assert_eq!((&filled["running"], &filled["waiting"]), (&json!(1), &json!(4)));
-    // The one that waits starts as soon as the one before it has closed.
+    // The buffered action starts as soon as the run before it has closed.
     for _ in 0..5 {
         succeed(&api).await;
     }
@@ -126,7 +126,7 @@ async fn what_is_asked_by_hand_happens_once_and_beside_the_times() {
             "2024-12-31T23:00:00.000Z"
         ]
     );
-    // As many as may be.
+    // The largest backfill that is allowed.
     let many = json!({ "from": "2000-01-01T00:00:00Z", "to": "2999-12-31T23:59:59Z" });
     api.post(&path("backfill"), &many).await.json(200);
     let more = json!({ "from": "2000-01-01T00:00:00Z", "to": "3100-01-01T00:00:00Z" });
@@ -134,15 +134,15 @@ async fn what_is_asked_by_hand_happens_once_and_beside_the_times() {
     assert!(refused["detail"].as_str().unwrap().contains("more than 1000 times"), "{refused}");
 }
 
-/// The look that was asked for when it closed is not put off by the one that is under way.
+/// A wake requested by the close must not be lost to a check of the schedule that is already running.
 #[tokio::test]
-async fn a_run_that_closes_while_its_schedule_is_looked_at_is_followed_at_once() {
+async fn a_close_during_a_check_of_the_schedule_starts_the_next_run() {
     let slow = Chances { delay: 1_000, delay_max: std::time::Duration::from_millis(15), ..Chances::NONE };
     let api = Api::over(std::sync::Arc::new(FaultStore::new(std::sync::Arc::new(Memory::new()), 5, slow))).await;
     create(&api, &schedule("0 0 1 1 *")).await;
     let span = json!({ "from": "2014-12-31T00:00:00Z", "to": "2023-12-31T23:00:00Z", "overlap": "buffer-all" });
     api.post(&path("backfill"), &span).await.json(200);
-    // The clock stands still, and nothing is seen to because it is late.
+    // The clock does not advance, so no late deadline starts the buffered actions.
     for _ in 0..9 {
         succeed(&api).await;
     }
@@ -150,7 +150,7 @@ async fn a_run_that_closes_while_its_schedule_is_looked_at_is_followed_at_once()
 }
 
 #[tokio::test]
-async fn a_paused_schedule_does_nothing_and_goes_on_from_when_it_is_resumed() {
+async fn a_paused_schedule_skips_actions_until_it_is_resumed() {
     let api = Api::open().await;
     create(&api, &schedule("0 * * * *")).await;
     let paused = api.post(&path("pause"), &json!({ "reason": "maintenance" })).await.json(200);
@@ -166,7 +166,7 @@ async fn a_paused_schedule_does_nothing_and_goes_on_from_when_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_schedule_is_changed_and_forgotten() {
+async fn a_schedule_is_changed_and_deleted() {
     let api = Api::open().await;
     create(&api, &schedule("0 * * * *")).await;
     let mut other = schedule("0 12 * * *");
@@ -192,12 +192,12 @@ async fn a_schedule_is_changed_and_forgotten() {
     api.get(&format!("{SCHEDULES}/nightly")).await.problem(404, "unknown-schedule");
     assert_eq!(api.get(SCHEDULES).await.json(200)["schedules"], json!([]));
     api.clock.advance(Duration::from_days(3));
-    assert_eq!(api.get(COUNT).await.json(200)["count"], json!(1), "its run goes on");
+    assert_eq!(api.get(COUNT).await.json(200)["count"], json!(1), "its run continues");
     create(&api, &schedule("0 * * * *")).await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused_with_its_place() {
+async fn an_invalid_schedule_is_refused_with_the_field() {
     let api = Api::open().await;
     let cases = [
         (
@@ -270,7 +270,7 @@ async fn a_year_of_a_monthly_schedule_has_twelve_runs() {
     }
     let shown = once(&api, |shown| words(shown, "outcome").iter().all(|outcome| outcome == "success")).await;
     assert_eq!(words(&shown, "nominalTime"), year.iter().map(Timestamp::to_string).collect::<Vec<_>>());
-    // November is wintertime, July is not.
+    // November has winter time, July has summer time.
     assert_eq!(
         (year[0].to_string(), year[8].to_string()),
         ("2023-11-30T05:00:00.000Z".to_owned(), "2024-07-31T04:00:00.000Z".to_owned())
@@ -279,7 +279,7 @@ async fn a_year_of_a_monthly_schedule_has_twelve_runs() {
 }
 
 #[tokio::test]
-async fn a_service_that_was_away_makes_good_what_its_window_has_oldest_first() {
+async fn missed_actions_in_the_catch_up_window_start_oldest_first() {
     let store = simulation::stores::fresh().await;
     let api = Api::over(std::sync::Arc::clone(&store)).await;
     let mut hourly = schedule("0 * * * *");
@@ -296,7 +296,7 @@ async fn a_service_that_was_away_makes_good_what_its_window_has_oldest_first() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_pauses_its_schedule_and_one_in_the_way_is_ended() {
+async fn a_failed_run_pauses_its_schedule_and_overlaps_terminate() {
     let api = Api::open().await;
     let mut hourly = schedule("0 * * * *");
     hourly["overlap"] = json!("terminate-other");
@@ -313,7 +313,7 @@ async fn a_run_that_fails_pauses_its_schedule_and_one_in_the_way_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_that_excludes_nearly_everything_holds_nobody_up_and_says_how_far_it_was_searched() {
+async fn a_search_for_sparse_times_yields_and_reports_its_end() {
     let api = Api::open().await;
     let cron: Vec<String> = (0..100).map(|at| format!("* * {hour}-23,0-{hour} * * *", hour = at % 24)).collect();
     let exclude: Vec<Value> = (0..100).map(|at| json!({ "second": if at < 99 { "0-29" } else { "30-58" } })).collect();
@@ -327,7 +327,7 @@ async fn a_schedule_that_excludes_nearly_everything_holds_nobody_up_and_says_how
     tokio::pin!(all);
     let mut looks = 0;
     let answers = loop {
-        // Each turn of this loop is one look at whether the service is there, while the calls go on.
+        // Each iteration checks that the service responds while the searches run.
         tokio::select! {
             biased;
             answer = api.get("/healthz") => {
@@ -341,22 +341,22 @@ async fn a_schedule_that_excludes_nearly_everything_holds_nobody_up_and_says_how
             answers = &mut all => break answers,
         }
     };
-    // A search gives way a hundred times, and a look takes two to four turns of this loop.
-    assert!(looks >= 20, "{looks} looks in {:?}", begin.elapsed());
+    // A search yields a hundred times, and a request takes two to four iterations of this loop.
+    assert!(looks >= 20, "{looks} requests in {:?}", begin.elapsed());
     for answer in answers {
         let answer = answer.json(200);
         let found = answer["times"].as_array().unwrap().len();
-        assert!((10..1_000).contains(&found), "one a minute, as far as the search went: {found}");
+        assert!((10..1_000).contains(&found), "one a minute, up to the end of the search: {found}");
         assert!(answer["searchedUntil"].is_string());
     }
-    // What excludes everything is no schedule, and that is told at once.
+    // A schedule that excludes every time is refused at once.
     it["spec"] = json!({ "cron": ["* * * * * *"], "exclude": [{ "year": "*" }] });
     let refused = api.post(SCHEDULES, &json!({ "scheduleId": "never", "schedule": it })).await;
     assert_eq!(refused.problem(400, "invalid-field")["field"], "spec");
 }
 
 #[tokio::test]
-async fn the_next_times_of_a_schedule_are_at_most_a_thousand() {
+async fn at_most_1000_next_times_are_listed() {
     let api = Api::open().await;
     create(&api, &schedule("* * * * *")).await;
     for (limit, found) in [("1000", 1_000), ("1001", 1_000), ("999", 999)] {
@@ -366,7 +366,7 @@ async fn the_next_times_of_a_schedule_are_at_most_a_thousand() {
 }
 
 #[tokio::test]
-async fn a_schedule_at_its_limits_is_created_and_one_above_refused() {
+async fn a_schedule_over_its_size_limits_is_refused() {
     let api = Api::open().await;
     let with = |note: usize, input: usize| {
         let mut it = schedule("0 0 * * *");
@@ -379,7 +379,7 @@ async fn a_schedule_at_its_limits_is_created_and_one_above_refused() {
     let (note, max) = (1_024, 64 * 1_024);
     let refused = api.ask(ask(with(note + 1, 1))).await.problem(413, "too-large");
     assert_eq!(found(refused), (json!("note"), 1_025, json!(note)));
-    // How much is around the input is known from a refusal.
+    // A refusal tells the size of the schedule without its input.
     let refused = api.ask(ask(with(note, max))).await.problem(413, "too-large");
     let around = usize::try_from(refused["found"].as_u64().unwrap()).unwrap() - max;
     let refused = api.ask(ask(with(note, max - around + 1))).await.problem(413, "too-large");

@@ -1,4 +1,4 @@
-//! Signing in: a cookie in place of a secret, what it is good for, when it is over, and what it is worth to others.
+//! Browser sessions: sign-in, cookies, expiry, and requests from other sites.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn stanzas() -> Vec<Credential> {
     ]
 }
 
-/// A service with credentials, and a run.
+/// A service with credentials, and a run `w`.
 async fn guarded() -> (Api, Credentials) {
     let api = Api::open().await;
     api.start("w").await;
@@ -34,14 +34,14 @@ async fn guarded() -> (Api, Credentials) {
     (Api { router, ..api }, credentials)
 }
 
-/// What a browser has once somebody has signed in.
+/// Cookie and CSRF token of a signed-in browser.
 #[derive(Clone)]
 struct SignedIn {
     cookie: String,
     csrf: String,
 }
 
-/// A request of a page of the service's own.
+/// A request from a page of the service itself.
 fn from_page(ask: Ask) -> Ask {
     ask.header("host", HOST).header("origin", ORIGIN).header("sec-fetch-site", "same-origin")
 }
@@ -71,12 +71,12 @@ impl Api {
 }
 
 impl SignedIn {
-    /// With the cookie alone.
+    /// The request with the cookie, but without the CSRF token.
     fn with(&self, ask: Ask) -> Ask {
         from_page(ask.header("cookie", &self.cookie))
     }
 
-    /// With the page's token, too.
+    /// The request with the cookie and the CSRF token.
     fn writes(&self, ask: Ask) -> Ask {
         self.with(ask).header("baton-csrf", &self.csrf)
     }
@@ -87,7 +87,7 @@ fn is(status: u16, code: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_secret_becomes_a_cookie_that_no_page_can_read_and_that_no_other_site_is_sent() {
+async fn sign_in_sets_a_strict_http_only_cookie() {
     let (api, _) = guarded().await;
     let answer = api.ask(signing_in("ann")).await;
     let cookie = answer.header("set-cookie").to_owned();
@@ -96,8 +96,8 @@ async fn a_secret_becomes_a_cookie_that_no_page_can_read_and_that_no_other_site_
     let info = answer.json(201);
     assert_eq!(info["may"], json!({ "name": "ann", "operator": false, "metrics": false, "applications": ["default"] }));
     assert_eq!(info["expiresAt"], json!(api.clock.now().plus(SESSION_AGE_MAX)));
-    assert!(!cookie.contains(info["csrfToken"].as_str().unwrap()), "one does not tell the other");
-    // Where something that encrypts stands before the service, its page says so.
+    assert!(!cookie.contains(info["csrfToken"].as_str().unwrap()), "the cookie does not contain the CSRF token");
+    // Behind a TLS proxy, the page's origin has `https`.
     let https = Ask::new("POST", "/v1/session").header("content-type", "application/json");
     let https =
         https.header("authorization", "Bearer ann").header("host", "baton.test").header("origin", "https://baton.test");
@@ -110,11 +110,11 @@ async fn a_secret_becomes_a_cookie_that_no_page_can_read_and_that_no_other_site_
     assert_eq!((shown["csrfToken"].as_str(), &shown["may"]["name"]), (Some(ann.csrf.as_str()), &json!("ann")));
     assert_eq!(api.status(ann.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""));
     let history = api.ask(ann.with(Ask::get(&format!("{WORKFLOWS}/w/history")))).await.json(200);
-    assert_eq!(history["events"][2]["by"], "ann", "events name the credential, as ever");
+    assert_eq!(history["events"][2]["by"], "ann", "events have the name of the credential");
 }
 
 #[tokio::test]
-async fn a_cookie_under_tls_is_of_this_host_alone() {
+async fn a_cookie_over_tls_is_bound_to_the_host() {
     let (api, credentials) = guarded().await;
     let directory = tempfile::tempdir().unwrap();
     crate::certificates::Authority::new().issue(&["localhost"]).write(directory.path());
@@ -127,7 +127,7 @@ async fn a_cookie_under_tls_is_of_this_host_alone() {
     api.front.tells_of_tls(tls.standing());
     let router = router_for(api.front.clone(), credentials);
     let api = Api { router, ..api };
-    // Also if the page does not say that it was encrypted.
+    // Also if the page's origin does not have `https`.
     let cookie = api.ask(signing_in("ann")).await.header("set-cookie").to_owned();
     let (name, rest) = cookie.split_once('=').unwrap();
     assert_eq!(name, "__Host-baton-session-7420");
@@ -136,7 +136,7 @@ async fn a_cookie_under_tls_is_of_this_host_alone() {
     assert!(!cookie.to_lowercase().contains("domain"), "{cookie}");
     let ann = api.sign_in("ann").await;
     assert_eq!(api.reads(&ann).await, is(200, ""));
-    // A neighbor, or an answer that was not encrypted, can set one without the prefix.
+    // A neighboring host, or a response without TLS, can set a cookie without the prefix.
     let planted = SignedIn { cookie: ann.cookie.replace("__Host-", ""), ..ann.clone() };
     assert_eq!(api.reads(&planted).await, is(401, "unauthorized"));
     let both = SignedIn { cookie: format!("{}x; {}", planted.cookie, ann.cookie), ..ann.clone() };
@@ -147,20 +147,20 @@ async fn a_cookie_under_tls_is_of_this_host_alone() {
 }
 
 #[tokio::test]
-async fn a_session_behind_a_proxy_that_encrypts_is_found_without_an_origin() {
+async fn a_session_behind_a_tls_proxy_needs_no_origin() {
     let (api, _) = guarded().await;
     let page = |ask: Ask| ask.header("host", "baton.test").header("sec-fetch-site", "same-origin");
     let ask = Ask::new("POST", "/v1/session").header("content-type", "application/json");
     let ask = page(ask.header("authorization", "Bearer ann")).header("origin", "https://baton.test");
     let cookie = api.ask(ask).await.header("set-cookie").split(';').next().unwrap().to_owned();
     assert_eq!(api.status(page(Ask::get(WORKFLOWS)).header("cookie", &cookie)).await, is(200, ""));
-    // The one that a neighbor cannot have set counts.
+    // The prefixed cookie, which a neighboring host cannot set, takes precedence.
     let both = format!("baton-session=x; {cookie}");
     assert_eq!(api.status(page(Ask::get(WORKFLOWS)).header("cookie", &both)).await, is(200, ""));
 }
 
 #[tokio::test]
-async fn a_cookie_alone_changes_nothing_and_takes_nothing() {
+async fn a_cookie_without_csrf_token_changes_nothing() {
     let (api, _) = guarded().await;
     let ops = api.sign_in("ops").await;
     let other = api.sign_in("ops").await;
@@ -183,17 +183,17 @@ async fn a_cookie_alone_changes_nothing_and_takes_nothing() {
         }
     }
     assert_eq!(api.engine.registry().domains().await.unwrap(), before);
-    assert_eq!(api.reads(&ops).await, is(200, ""), "the session goes on");
-    // A session begins no other: it would never be too old.
+    assert_eq!(api.reads(&ops).await, is(200, ""), "the session is still valid");
+    // A session cannot start another, which would extend its maximum age.
     let ask = ops.writes(Ask::post("/v1/session", &json!({})));
     assert_eq!(api.status(ask).await, is(401, "unauthorized"));
-    // A program with a secret needs no token of a page.
+    // A program with a secret needs no CSRF token.
     let ask = Ask::post(SIGNAL, &json!({})).header("authorization", "Bearer ops");
     assert_eq!(api.status(ask).await, is(202, ""));
 }
 
 #[tokio::test]
-async fn a_cookie_that_was_made_up_cut_changed_or_is_of_another_service_lets_nobody_in() {
+async fn an_invalid_or_foreign_cookie_is_refused() {
     let (api, _) = guarded().await;
     let (elsewhere, _) = guarded().await;
     let (ann, foreign) = (api.sign_in("ann").await, elsewhere.sign_in("ann").await);
@@ -216,7 +216,7 @@ async fn a_cookie_that_was_made_up_cut_changed_or_is_of_another_service_lets_nob
             "{cookie}"
         );
     }
-    // Of a service at another port of the same host, or another cookie: there is none.
+    // Cookies of a service on another port of the host, and other cookies, are ignored.
     for cookie in [format!("baton-session-7421={secret}"), format!("baton-session={secret}"), format!("other={secret}")]
     {
         let other = SignedIn { cookie, ..ann.clone() };
@@ -227,7 +227,7 @@ async fn a_cookie_that_was_made_up_cut_changed_or_is_of_another_service_lets_nob
 }
 
 #[tokio::test]
-async fn a_cookie_counts_only_where_a_page_of_the_service_had_it_sent() {
+async fn a_cookie_counts_only_in_requests_of_the_services_pages() {
     let (api, _) = guarded().await;
     let ops = api.sign_in("ops").await;
     let read = || Ask::get(WORKFLOWS).header("host", HOST).header("cookie", &ops.cookie);
@@ -241,20 +241,20 @@ async fn a_cookie_counts_only_where_a_page_of_the_service_had_it_sent() {
     ] {
         assert_eq!(api.status(read().header(name, value)).await, is(401, "unauthorized"), "{name}: {value}");
     }
-    // Not on SWF's wire at all.
+    // The SWF protocol accepts no cookies.
     let swf = Ask::text("/", r#"{"registrationStatus":"REGISTERED"}"#)
         .header("x-amz-target", "SimpleWorkflowService.ListDomains")
         .header("host", HOST)
         .header("cookie", &ops.cookie)
         .header("baton-csrf", &ops.csrf);
     assert_eq!(api.status(swf).await.0, 400);
-    // What is shown with the request counts before what a browser keeps.
+    // A secret takes precedence over a cookie.
     let both = read().header("authorization", "Bearer nobody");
     assert_eq!(api.status(both).await, is(401, "unauthorized"));
 }
 
 #[tokio::test]
-async fn a_session_is_over_when_its_credential_is_revoked_or_has_another_secret_and_has_its_levels_at_once() {
+async fn a_session_follows_its_credentials_secret_and_levels() {
     let (api, credentials) = guarded().await;
     let (ann, ben, ops) = (api.sign_in("ann").await, api.sign_in("ben").await, api.sign_in("ops").await);
     assert_eq!(api.status(ben.writes(Ask::post(SIGNAL, &json!({})))).await, is(403, "forbidden"));
@@ -263,17 +263,17 @@ async fn a_session_is_over_when_its_credential_is_revoked_or_has_another_secret_
     changed[0].applications = vec!["default".to_owned()];
     changed[1].secret_sha256 = credential("another").secret_sha256;
     credentials.replace(changed).unwrap();
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was revoked");
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "the credential was revoked");
     assert_eq!(api.reads(&ops).await, is(401, "session-over"), "it has another secret");
-    assert_eq!(api.status(ben.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""), "it may do more");
-    // It was ended, and does not come back with the credential.
+    assert_eq!(api.status(ben.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""), "it has further levels");
+    // The session has ended, and restoring the credential does not restore it.
     credentials.replace(stanzas()).unwrap();
     assert_eq!(api.reads(&ann).await, is(401, "session-over"));
     assert_eq!(api.reads(&ben).await, is(200, ""));
 }
 
 #[tokio::test]
-async fn a_session_is_over_with_its_secret_when_it_is_idle_too_old_or_signed_out() {
+async fn a_session_ends_with_its_secret_when_idle_old_or_signed_out() {
     let (api, credentials) = guarded().await;
     let expires = Some(Moment(api.clock.now().plus(history::Duration::from_secs(600))));
     let secret = Secret { sha256: credential("short").secret_sha256, not_before: None, expires };
@@ -285,17 +285,17 @@ async fn a_session_is_over_with_its_secret_when_it_is_idle_too_old_or_signed_out
     assert_eq!(api.reads(&short).await, is(401, "session-over"));
     assert_eq!(api.reads(&ann).await, is(200, ""));
     api.clock.advance(SESSION_IDLE_MAX);
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "nobody was there");
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was idle");
     let (ann, other) = (api.sign_in("ann").await, api.sign_in("ann").await);
     let answer = Answer::read(api.call(ann.writes(Ask::new("DELETE", "/v1/session"))).await).await;
     assert_eq!(answer.status.as_u16(), 204);
     assert!(answer.header("set-cookie").contains("Max-Age=0"), "{:?}", answer.headers);
     assert_eq!(api.reads(&ann).await, is(401, "session-over"));
-    assert_eq!(api.reads(&other).await, is(200, ""), "another session of the same credential goes on");
+    assert_eq!(api.reads(&other).await, is(200, ""), "another session of the same credential stays valid");
 }
 
 #[tokio::test]
-async fn a_session_goes_on_while_it_is_used_and_is_over_at_its_age_all_the_same() {
+async fn a_used_session_is_valid_until_its_maximum_age() {
     let (api, _) = guarded().await;
     let ann = api.sign_in("ann").await;
     let moment = history::Duration::from_millis(1);
@@ -303,7 +303,7 @@ async fn a_session_goes_on_while_it_is_used_and_is_over_at_its_age_all_the_same(
     let over = api.clock.now().plus(SESSION_AGE_MAX);
     while api.clock.now().plus(nearly_idle) < over {
         api.clock.advance(nearly_idle);
-        assert_eq!(api.reads(&ann).await, is(200, ""), "it was used within its time");
+        assert_eq!(api.reads(&ann).await, is(200, ""), "it was used in time");
     }
     api.clock.advance(history::Duration::from_millis(over.as_millis() - api.clock.now().as_millis() - 1));
     assert_eq!(api.reads(&ann).await, is(200, ""));
@@ -311,7 +311,7 @@ async fn a_session_goes_on_while_it_is_used_and_is_over_at_its_age_all_the_same(
     assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it is too old");
     let ann = api.sign_in("ann").await;
     api.clock.advance(SESSION_IDLE_MAX);
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was not used");
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was idle");
 }
 
 #[tokio::test]
@@ -328,7 +328,7 @@ async fn a_stream_ends_when_its_reader_signs_out() {
 }
 
 #[tokio::test]
-async fn who_signs_in_too_often_ends_their_own_sessions_and_those_of_nobody_else() {
+async fn too_many_sign_ins_end_only_own_sessions() {
     let (api, _) = guarded().await;
     let (first, ben) = (api.sign_in("ann").await, api.sign_in("ben").await);
     for _ in 0..SESSIONS_OF_ONE_MAX {
@@ -339,7 +339,7 @@ async fn who_signs_in_too_often_ends_their_own_sessions_and_those_of_nobody_else
 }
 
 #[tokio::test]
-async fn a_wrong_secret_begins_nothing_and_where_nobody_is_asked_there_is_no_session() {
+async fn without_valid_secret_or_credentials_no_session_starts() {
     let (api, _) = guarded().await;
     let answer = Answer::read(api.call(signing_in("nobody")).await).await;
     answer.problem(401, "unauthorized");
@@ -352,7 +352,7 @@ async fn a_wrong_secret_begins_nothing_and_where_nobody_is_asked_there_is_no_ses
 }
 
 #[tokio::test]
-async fn operators_read_who_may_do_what_without_a_secret_and_which_nodes_there_are() {
+async fn operators_list_credentials_without_secrets_and_nodes() {
     let (api, _) = guarded().await;
     let bearer = |path: &str| Ask::get(path).header("authorization", "Bearer ops");
     let answer = api.ask(bearer("/v1/credentials")).await;
@@ -366,6 +366,6 @@ async fn operators_read_who_may_do_what_without_a_secret_and_which_nodes_there_a
     assert_eq!(
         api.ask(bearer("/v1/nodes")).await.json(200),
         json!({ "nodes": [], "dueShards": 1 }),
-        "its store is its own"
+        "its store is not shared"
     );
 }

@@ -1,4 +1,4 @@
-//! What only a connection shows: floods, slow peers, pollers that vanish, shutdown.
+//! Behavior of connections: floods, slow clients, pollers that disconnect, and shutdown.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,14 +49,14 @@ impl Socket {
         Peer::at(self.address).await
     }
 
-    /// A connection with a call under way.
+    /// A connection with a sent request.
     pub(crate) async fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> Peer {
         let mut peer = self.connect().await;
         peer.call(method, path, headers, body).await;
         peer
     }
 
-    /// That the service still answers others.
+    /// Checks that the service responds to other clients.
     pub(crate) async fn answers_others(&self) {
         let mut peer = self.call("GET", "/healthz", "connection: close\r\n", "").await;
         let answer = peer.read_all().await.unwrap();
@@ -65,7 +65,7 @@ impl Socket {
 }
 
 impl Socket {
-    /// That polls of the list `idle`, which all wait, answer with nothing when the service stops, and their connections end.
+    /// Checks that waiting polls of list `idle` return 204 at a shutdown, and that their connections end.
     pub(crate) async fn stops_with_204(self, peers: Vec<Peer>) {
         self.api.until_pollers("list=\"idle\"", peers.len() as u64).await;
         self.api.engine.begin_shutdown();
@@ -78,7 +78,7 @@ impl Socket {
     }
 }
 
-/// One end of a connection.
+/// Client end of a connection.
 pub(crate) struct Peer(TcpStream);
 
 impl Peer {
@@ -103,7 +103,7 @@ impl Peer {
         .await;
     }
 
-    /// Everything up to the end of the connection.
+    /// Everything until the end of the connection.
     pub(crate) async fn read_all(&mut self) -> std::io::Result<String> {
         let mut bytes = Vec::new();
         let read = self.0.read_to_end(&mut bytes);
@@ -111,7 +111,7 @@ impl Peer {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The head of an answer.
+    /// The head of a response.
     pub(crate) async fn head(&mut self) -> String {
         let mut bytes = Vec::new();
         while !bytes.ends_with(b"\r\n\r\n") {
@@ -121,7 +121,7 @@ impl Peer {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// An answer, its head and its body, whose length the head says.
+    /// Head and body of a response with a `content-length`.
     pub(crate) async fn answer(&mut self) -> (String, String) {
         let head = self.head().await;
         let lower = head.to_lowercase();
@@ -136,7 +136,7 @@ impl Peer {
 pub(crate) const POLL: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
 
 #[tokio::test]
-async fn a_connection_carries_one_call_after_the_other() {
+async fn a_connection_carries_several_requests() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let mut peer = socket.connect().await;
@@ -148,7 +148,7 @@ async fn a_connection_carries_one_call_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_cut_off_at_1_mib() {
+async fn a_body_without_end_is_cut_off_at_1_mib() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let before = socket.api.everything().await;
@@ -168,7 +168,7 @@ async fn a_body_that_never_ends_is_cut_off_at_1_mib() {
 }
 
 #[tokio::test]
-async fn a_body_that_says_that_it_is_too_large_is_refused_before_it_comes() {
+async fn a_too_large_content_length_is_refused_before_the_body() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let mut peer = socket.connect().await;
@@ -179,7 +179,7 @@ async fn a_body_that_says_that_it_is_too_large_is_refused_before_it_comes() {
 }
 
 #[tokio::test]
-async fn a_refusal_reaches_a_caller_that_sends_its_whole_body_first() {
+async fn a_refusal_reaches_a_client_that_sends_its_whole_body_first() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let body = " ".repeat(6 * 1024 * 1024);
@@ -198,7 +198,7 @@ async fn a_refusal_reaches_a_caller_that_sends_its_whole_body_first() {
             let framing =
                 if framed { "transfer-encoding: chunked".to_owned() } else { format!("content-length: {length}") };
             peer.send(&format!("POST {path} HTTP/1.1\r\nhost: h\r\n{headers}{framing}\r\n\r\n")).await;
-            // As Python has it: everything is sent before anything is read.
+            // Like Python's client: it sends everything before it reads.
             peer.send(&if framed { format!("{length:x}\r\n{body}\r\n0\r\n\r\n") } else { body.clone() }).await;
             let (head, _) = peer.answer().await;
             assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {head}");
@@ -209,7 +209,7 @@ async fn a_refusal_reaches_a_caller_that_sends_its_whole_body_first() {
 }
 
 #[tokio::test]
-async fn a_refused_body_without_an_end_is_read_no_further_than_a_bound() {
+async fn a_refused_body_without_end_is_read_up_to_a_limit() {
     let socket = Socket::open().await;
     let begun = tokio::time::Instant::now();
     let mut peer = socket.connect().await;
@@ -225,12 +225,12 @@ async fn a_refused_body_without_an_end_is_read_no_further_than_a_bound() {
     while sent < 64 && peer.0.write_all(&chunk).await.is_ok() {
         sent += 1;
     }
-    assert!(sent < 64, "the connection ends rather than take it all");
+    assert!(sent < 64, "the connection ends before all is read");
     socket.answers_others().await;
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind() {
+async fn a_client_that_disconnects_in_its_body_changes_nothing() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let before = socket.api.everything().await;
@@ -244,7 +244,7 @@ async fn a_caller_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind() 
 }
 
 #[tokio::test]
-async fn a_flood_of_headers_is_refused_and_the_connection_closed() {
+async fn a_flood_of_headers_closes_the_connection() {
     let socket = Socket::open().await;
     let many = "x: 1\r\n".repeat(100);
     let mut peer = socket.call("GET", "/healthz", &many, "").await;
@@ -255,7 +255,7 @@ async fn a_flood_of_headers_is_refused_and_the_connection_closed() {
     peer.send("GET /healthz HTTP/1.1\r\nhost: h\r\n").await;
     let line = format!("x: {}\r\n", "y".repeat(1_000));
     let flood = async {
-        // Until the service has had enough: it closes, whereupon writing fails.
+        // Until the service closes the connection, which makes writing fail.
         while peer.0.write_all(line.as_bytes()).await.is_ok() {}
     };
     tokio::time::timeout(PATIENCE, flood).await.expect("the connection is closed");
@@ -263,7 +263,7 @@ async fn a_flood_of_headers_is_refused_and_the_connection_closed() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_refused_and_the_connection_closed() {
+async fn input_that_is_not_http_closes_the_connection() {
     let socket = Socket::open().await;
     for junk in ["\x16\x03\x01 hello\r\n\r\n", "GET /healthz\r\n\r\n", "GET /healthz HTTP/1.1\r\nno colon\r\n\r\n"] {
         let mut peer = socket.connect().await;
@@ -274,10 +274,10 @@ async fn what_is_not_http_is_refused_and_the_connection_closed() {
     socket.answers_others().await;
 }
 
-/// hyper makes these answers itself, before there is a request, and offers no way to add headers to them. Without a body there is
-/// nothing that a cache could keep or a browser could take for a page, so the headers that all other answers have are not missed.
+/// hyper sends these responses itself, before there is a request, and cannot add headers to them. They have no body
+/// that a cache could store or a browser could display, so they do not need the headers of other responses.
 #[tokio::test]
-async fn what_the_reader_of_http_refuses_has_no_body() {
+async fn responses_of_the_http_parser_have_no_body() {
     let socket = Socket::open().await;
     let many = format!("GET /healthz HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: 1\r\n".repeat(100));
     let long = format!("GET /{} HTTP/1.1\r\nhost: h\r\n\r\n", "x".repeat(66_000));
@@ -291,7 +291,7 @@ async fn what_the_reader_of_http_refuses_has_no_body() {
         (&large, 431),
     ] {
         let mut peer = socket.connect().await;
-        // The rest is not wanted once the answer is there.
+        // The service may close the connection before it has read everything.
         drop(peer.0.write_all(request.as_bytes()).await);
         let (head, body) = peer.answer().await;
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
@@ -303,7 +303,7 @@ async fn what_the_reader_of_http_refuses_has_no_body() {
 }
 
 #[tokio::test]
-async fn headers_that_come_too_slowly_end_the_connection() {
+async fn slow_headers_end_the_connection() {
     let limits = ServerLimits { header_wait: Duration::from_millis(200), ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     for start in ["", "GET /hea", "GET /healthz HTTP/1.1\r\nhost: h\r\nx: "] {
@@ -312,7 +312,7 @@ async fn headers_that_come_too_slowly_end_the_connection() {
         let answer = peer.read_all().await.unwrap();
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
     }
-    // A poll that waits longer than that is no slow header.
+    // A poll may wait longer than that.
     let mut peer = socket.call("POST", POLL, "prefer: wait=60\r\n", "").await;
     let mut slow = socket.connect().await;
     slow.read_all().await.unwrap();
@@ -321,7 +321,7 @@ async fn headers_that_come_too_slowly_end_the_connection() {
 }
 
 #[tokio::test]
-async fn a_poller_that_hangs_up_takes_no_task() {
+async fn a_disconnected_poller_takes_no_task() {
     let socket = Socket::open().await;
     let api = &socket.api;
     let swf = r#"{"domain":"default","taskList":{"name":"deciders"}}"#;
@@ -340,7 +340,7 @@ async fn a_poller_that_hangs_up_takes_no_task() {
 }
 
 #[tokio::test]
-async fn a_task_whose_answer_is_dropped_before_it_is_sent_is_given_back_at_once() {
+async fn a_task_whose_response_is_dropped_is_returned_at_once() {
     let api = Api::open().await;
     api.start("w").await;
     drop(api.call(crate::support::Ask::post(POLL, &json!({}))).await);
@@ -350,7 +350,7 @@ async fn a_task_whose_answer_is_dropped_before_it_is_sent_is_given_back_at_once(
     api.post(&format!("{}/complete", turn_path(&turn)), &answer).await.json(200);
     let path = "/v1/domains/default/task-lists/acts/activity/poll";
     drop(api.call(crate::support::Ask::post(path, &json!({}))).await);
-    // An activity is never done twice by itself: its decider hears of it at once, and decides.
+    // The service never repeats an activity by itself: the decider gets the event at once and decides.
     let turn = api.turn().await;
     let events = turn["events"].as_array().unwrap();
     let timed_out = events.iter().find(|event| event["type"] == "ActivityTimedOut").unwrap();
@@ -358,7 +358,7 @@ async fn a_task_whose_answer_is_dropped_before_it_is_sent_is_given_back_at_once(
 }
 
 #[tokio::test]
-async fn a_start_stands_whose_caller_hangs_up_while_it_waits_for_the_end() {
+async fn a_start_stays_recorded_if_its_waiting_caller_disconnects() {
     let limits = ServerLimits { connections_max: 1, ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     let api = &socket.api;
@@ -368,7 +368,7 @@ async fn a_start_stands_whose_caller_hangs_up_while_it_waits_for_the_end() {
     let began = async { while api.get(&format!("{WORKFLOWS}/w")).await.status != 200 {} };
     tokio::time::timeout(PATIENCE, began).await.expect("the run begins");
     drop(peer);
-    // The only place was that caller's, so the service has seen that nobody waits.
+    // The only connection was that caller's, so the service has noticed the disconnect.
     socket.answers_others().await;
     api.decide(json!([{ "type": "SucceedWorkflow", "result": 1 }])).await;
     let again = crate::support::Ask::post(WORKFLOWS, &start).header("idempotency-key", "k").header("prefer", "wait=5");
@@ -376,7 +376,7 @@ async fn a_start_stands_whose_caller_hangs_up_while_it_waits_for_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_polls_answer_204_when_the_service_stops() {
+async fn idle_polls_return_204_at_a_shutdown() {
     let socket = Socket::open().await;
     let address = socket.address;
     let mut peers = Vec::new();
@@ -388,11 +388,11 @@ async fn idle_polls_answer_204_when_the_service_stops() {
         peers.push(peer);
     }
     socket.stops_with_204(peers).await;
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).await.is_err(), "the socket is closed");
 }
 
 #[tokio::test]
-async fn an_answer_under_way_when_the_service_stops_is_still_recorded() {
+async fn a_request_in_progress_at_a_shutdown_is_recorded() {
     let Socket { api, address, stop, served } = Socket::open().await;
     api.start("w").await;
     let path = format!("{}/complete", turn_path(&api.turn().await));
@@ -400,7 +400,7 @@ async fn an_answer_under_way_when_the_service_stops_is_still_recorded() {
     let body = "{\"decisions\":[{\"type\":\"SucceedWorkflow\"}]}";
     let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
     peer.send(&format!("POST {path} HTTP/1.1\r\nhost: h\r\n{head}\r\n{}", &body[..20])).await;
-    // Another call's answer shows that the server has had the time to see this one.
+    // The response to a later request shows that the server has accepted this connection.
     let mut other = Peer(TcpStream::connect(address).await.unwrap());
     other.call("GET", "/healthz", "connection: close\r\n", "").await;
     other.read_all().await.unwrap();
@@ -414,7 +414,7 @@ async fn an_answer_under_way_when_the_service_stops_is_still_recorded() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it_goes() {
+async fn a_stalled_reader_blocks_no_one_and_frees_its_connection() {
     let socket = Socket::with(ServerLimits { connections_max: 2, ..ServerLimits::default() }).await;
     let api = &socket.api;
     api.start("w").await;
@@ -428,7 +428,7 @@ async fn a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it
     for _ in 0..3 {
         socket.answers_others().await;
     }
-    // One place is the slow reader's, one is taken by this poll; the third waits to be accepted until the reader goes.
+    // The stalled reader has one of two connections and this poll the other. The third client waits to be accepted.
     let poll =
         socket.call("POST", "/v1/domains/default/task-lists/idle/decider/poll", "prefer: wait=60\r\n", "{}").await;
     api.until_pollers("list=\"idle\"", 1).await;
@@ -449,13 +449,13 @@ async fn a_reader_that_never_reads_loses_its_connection() {
         api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": input })).await.json(202);
     }
     let stalled = socket.call("GET", &format!("{WORKFLOWS}/w/history"), "accept: text/event-stream\r\n", "").await;
-    // The only place is the stalled reader's until the service takes it back.
+    // The only connection is the stalled reader's until the service closes it.
     socket.answers_others().await;
     drop(stalled);
 }
 
 #[tokio::test]
-async fn the_oldest_unfinished_request_makes_room_for_others() {
+async fn the_oldest_unfinished_request_is_closed_to_free_memory() {
     let limits = ServerLimits { unfinished_bytes_max: 20_000, ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     let begin = format!("GET /healthz HTTP/1.1\r\nhost: h\r\na: {}", "x".repeat(6_000));
@@ -463,16 +463,16 @@ async fn the_oldest_unfinished_request_makes_room_for_others() {
     for _ in 0..4 {
         let mut peer = socket.connect().await;
         peer.send(&begin).await;
-        // In this order: the service has read it once it has answered another.
+        // The service has read this request once it has responded to a later one.
         socket.answers_others().await;
         unfinished.push(peer);
     }
-    assert_eq!(unfinished[0].read_all().await.unwrap_or_default(), "", "the oldest is closed without an answer");
+    assert_eq!(unfinished[0].read_all().await.unwrap_or_default(), "", "the oldest is closed without a response");
     for mut peer in unfinished.into_iter().skip(1) {
         peer.send("\r\nconnection: close\r\n\r\n").await;
         assert!(peer.read_all().await.unwrap().starts_with("HTTP/1.1 200 "));
     }
-    // A finished request takes nothing of the room.
+    // A finished request does not count.
     let mut peers = Vec::new();
     for _ in 0..10 {
         peers.push(socket.call("GET", "/healthz", &format!("a: {}\r\n", "x".repeat(6_000)), "").await);
@@ -483,7 +483,7 @@ async fn the_oldest_unfinished_request_makes_room_for_others() {
 }
 
 #[tokio::test]
-async fn large_bodies_are_no_unfinished_requests() {
+async fn large_bodies_are_not_unfinished_requests() {
     let limits = ServerLimits { unfinished_bytes_max: 20_000, ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     socket.api.start("w").await;
@@ -504,7 +504,7 @@ async fn large_bodies_are_no_unfinished_requests() {
 }
 
 #[tokio::test]
-async fn a_head_of_16_kib_is_taken_and_one_byte_more_is_not() {
+async fn a_head_over_16_kib_is_refused() {
     let socket = Socket::open().await;
     let begin = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n";
     for (bytes, status) in [(16_384, 200), (16_385, 431), (20_000, 431), (90_000, 431)] {
@@ -522,7 +522,7 @@ async fn a_head_of_16_kib_is_taken_and_one_byte_more_is_not() {
 }
 
 #[tokio::test]
-async fn a_request_with_64_headers_is_taken_and_one_more_is_not() {
+async fn more_than_64_headers_are_refused() {
     let socket = Socket::open().await;
     let begin = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n";
     for (headers, status) in [(64, 200), (65, 431)] {
@@ -535,12 +535,12 @@ async fn a_request_with_64_headers_is_taken_and_one_more_is_not() {
 }
 
 #[tokio::test]
-async fn a_stop_waits_no_longer_than_the_shutdown_wait() {
+async fn a_shutdown_takes_at_most_the_shutdown_wait() {
     let limits = ServerLimits { shutdown_wait: Duration::from_millis(100), ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     let poll = socket.call("POST", POLL, "prefer: wait=60\r\n", "{}").await;
     socket.api.until_pollers("list=\"deciders\"", 1).await;
-    // The engine is not told to stop: the poll waits for its whole minute.
+    // The engine is not shut down, so the poll would wait for its whole minute.
     socket.stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(30), socket.served).await.expect("the server ends").unwrap();
     socket.api.until_pollers("list=\"deciders\"", 1).await;
@@ -548,7 +548,7 @@ async fn a_stop_waits_no_longer_than_the_shutdown_wait() {
 }
 
 #[tokio::test]
-async fn every_answer_of_the_api_is_kept_out_of_caches() {
+async fn every_api_response_is_kept_out_of_caches() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let swf = "x-amz-target: SimpleWorkflowService.DescribeDomain\r\n";
@@ -564,7 +564,7 @@ async fn every_answer_of_the_api_is_kept_out_of_caches() {
     ] {
         let head = socket.call(method, path, headers, body).await.head().await;
         assert!(head.contains("\r\ncache-control: no-store\r\n"), "{method} {path}: {head}");
-        assert!(!head.contains("strict-transport-security"), "it is not encrypted: {head}");
+        assert!(!head.contains("strict-transport-security"), "the connection has no TLS: {head}");
     }
     let head = socket.call("GET", "/console/console.js", "", "").await.head().await;
     assert!(head.contains("\r\ncache-control: no-cache\r\n"), "assets are revalidated: {head}");
@@ -574,7 +574,7 @@ async fn every_answer_of_the_api_is_kept_out_of_caches() {
 }
 
 #[tokio::test]
-async fn every_answer_says_that_its_kind_is_not_to_be_guessed() {
+async fn every_response_forbids_content_sniffing() {
     let socket = Socket::open().await;
     let calls = [
         ("GET", "/"),
@@ -591,7 +591,7 @@ async fn every_answer_says_that_its_kind_is_not_to_be_guessed() {
     }
 }
 
-/// The service on a socket, with so many bytes for what is in flight.
+/// The service on a socket, with a limit of bytes in flight.
 async fn socket_with(bytes_in_flight_max: usize) -> Socket {
     let (store, clock) = (fresh().await, Told::new());
     let settings = Settings { seed: Some(7), ..Settings::default() };
@@ -601,8 +601,8 @@ async fn socket_with(bytes_in_flight_max: usize) -> Socket {
 }
 
 #[tokio::test]
-async fn a_body_for_which_there_is_no_room_is_put_off_until_there_is() {
-    // Room for one body of 64 KiB and no more.
+async fn a_body_is_refused_while_too_many_bytes_are_in_flight() {
+    // Room for one body of 64 KiB.
     let socket = socket_with(100_000).await;
     let front = &socket.api.front;
     let body = format!("{{\"input\":\"{}\"}}", "x".repeat(64_000));
@@ -627,12 +627,12 @@ async fn a_body_for_which_there_is_no_room_is_put_off_until_there_is() {
         (&problem["code"], &problem["retryable"], &problem["recorded"]),
         (&json!("overloaded"), &json!(true), &json!(false))
     );
-    // SWF's wire says it in its own words.
+    // The SWF protocol has its own fault.
     let target = "connection: close\r\nx-amz-target: SimpleWorkflowService.StartWorkflowExecution\r\n";
     let mut swf = socket.call("POST", "/", target, &body).await;
     let answer = swf.read_all().await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("#ServiceUnavailableException"), "{answer}");
-    // Small things go on, and the first comes through.
+    // Small requests pass, and the first request completes.
     socket.answers_others().await;
     first.send(&body[60_000..]).await;
     assert!(first.head().await.starts_with("HTTP/1.1 202 "));
@@ -647,7 +647,7 @@ async fn a_body_for_which_there_is_no_room_is_put_off_until_there_is() {
 }
 
 #[tokio::test]
-async fn an_answer_holds_its_room_until_its_reader_has_taken_it() {
+async fn a_response_counts_as_in_flight_until_it_is_read() {
     let socket = socket_with(7 << 20).await;
     let api = &socket.api;
     api.start("w").await;
@@ -675,7 +675,7 @@ async fn an_answer_holds_its_room_until_its_reader_has_taken_it() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_answered_for_and_its_connection_goes_on() {
+async fn a_handler_that_panics_returns_500_and_keeps_its_connection() {
     let api = Api::open().await;
     let broken = axum::routing::get(async || -> () { panic!("a defect") });
     #[expect(clippy::disallowed_methods, reason = "a call that breaks, which is none of the service's")]
@@ -692,7 +692,7 @@ async fn a_handler_that_panics_is_answered_for_and_its_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn a_page_reaches_a_slow_reader_whole() {
+async fn a_slow_reader_gets_the_whole_page() {
     let socket = Socket::open().await;
     let api = &socket.api;
     api.start("w").await;
@@ -708,7 +708,7 @@ async fn a_page_reaches_a_slow_reader_whole() {
 }
 
 #[tokio::test]
-async fn a_poller_that_hangs_up_in_the_moment_of_the_handover_takes_no_task() {
+async fn a_poller_that_disconnects_during_dispatch_takes_no_task() {
     let socket = Socket::open().await;
     let api = &socket.api;
     for number in 0..40 {

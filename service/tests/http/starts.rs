@@ -1,4 +1,4 @@
-//! Starts of ids that are in use, with signals, and later.
+//! Starts: with workflow ids in use, with signals, and delayed.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn start(api: &Api, more: Value, status: u16) -> Value {
 }
 
 #[tokio::test]
-async fn an_open_run_is_used_or_ended_or_stands_in_the_way() {
+async fn a_conflict_policy_uses_ends_or_refuses_for_an_open_run() {
     let api = Api::open().await;
     let first = start(&api, json!({}), 201).await;
     assert_eq!(first.get("existing"), None);
@@ -39,7 +39,7 @@ async fn an_open_run_is_used_or_ended_or_stands_in_the_way() {
 }
 
 #[tokio::test]
-async fn a_signal_with_a_start_arrives_once_whoever_starts_the_run() {
+async fn a_start_with_a_signal_records_the_signal_once() {
     let api = Api::open().await;
     let go = |key: &str, n: u64| {
         let with = json!({ "signal": { "name": "go", "input": n } });
@@ -81,7 +81,7 @@ async fn of_racing_starts_with_a_signal_one_starts_and_all_signal() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_to_wait_is_there_at_once_and_its_first_turn_later() {
+async fn a_delayed_start_creates_its_run_at_once_and_its_turn_later() {
     let api = Api::open().await;
     start(&api, json!({ "startAfter": "PT1H" }), 201).await;
     let described = api.get(&format!("{WORKFLOWS}/w")).await.json(200);

@@ -1,21 +1,21 @@
-//! Runs that go on as new.
+//! Runs that continue as new.
 
 use serde_json::{Value, json};
 
 use crate::support::{Api, Ask, COUNT, WORKFLOWS};
 
-async fn go_on(api: &Api, input: u64) {
+async fn continue_as_new(api: &Api, input: u64) {
     api.decide(json!([{ "type": "ContinueAsNew", "input": input }])).await;
 }
 
 #[tokio::test]
-async fn a_run_goes_on_at_once_under_its_id_and_both_histories_are_there() {
+async fn a_run_continues_as_new_at_once_and_keeps_both_histories() {
     let api = Api::open().await;
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "input": 0,
                         "executionTimeout": 100, "runTimeout": 60 });
     let begin = || Ask::post(WORKFLOWS, &start).header("idempotency-key", "k");
     let first = api.ask(begin()).await.json(201)["runId"].clone();
-    go_on(&api, 1).await;
+    continue_as_new(&api, 1).await;
     let second = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
     assert_ne!(second["runId"], first);
     assert_eq!((&second["continuedFrom"], &second["status"]), (&first, &json!("open")));
@@ -28,7 +28,7 @@ async fn a_run_goes_on_at_once_under_its_id_and_both_histories_are_there() {
     assert_eq!(api.get(&list("continued-as-new")).await.json(200)["count"], json!(1));
     assert_eq!(api.get(&list("open")).await.json(200)["count"], json!(1));
 
-    // A signal finds the run that is open, and its turn says what it was started with.
+    // The signal goes to the open run, whose first event has the new input.
     api.post(&format!("{WORKFLOWS}/w/signals/go"), &json!({})).await.json(202);
     let turn = api.decide(json!([{ "type": "SucceedWorkflow", "result": "done" }])).await;
     let started = &turn["events"][0];
@@ -38,13 +38,13 @@ async fn a_run_goes_on_at_once_under_its_id_and_both_histories_are_there() {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_newest_run_waits_for_the_one_that_goes_on() {
+async fn a_result_without_run_id_waits_for_the_last_successor() {
     let api = Api::open().await;
     api.start("w").await;
     let wait = api.ask(Ask::get(&format!("{WORKFLOWS}/w/result")).header("prefer", "wait=20"));
     let decide = async {
         for input in 0..3 {
-            go_on(&api, input).await;
+            continue_as_new(&api, input).await;
         }
         api.decide(json!([{ "type": "SucceedWorkflow", "result": "done" }])).await;
     };

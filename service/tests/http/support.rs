@@ -1,4 +1,4 @@
-//! What the tests share: the service in process, requests, and answers taken apart.
+//! Shared helpers: the service in process, requests, and checked responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use tower::ServiceExt;
 
 use crate::contract;
 
-/// Longer than anything here takes: a test that waits in vain ends.
+/// Longest wait of a test for a condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What `/readyz` says of a service to which nobody has to see.
+/// Response of `/readyz` of a service without warnings.
 pub(crate) const READY: &str = r#"{"ready":true,"warnings":[]}"#;
 
-/// The workflows of the domain that is always there.
+/// Paths of the default domain.
 pub(crate) const COUNT: &str = "/v1/domains/default/workflow-count";
 pub(crate) const WORKFLOWS: &str = "/v1/domains/default/workflows";
 
-/// Where the tests' deciders poll.
+/// Path of the decider's polls in most tests.
 pub(crate) const DECIDERS: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
 
-/// A request, and its body where that is a text.
+/// A request, and its body if it is text.
 pub(crate) struct Ask(Request<Body>, Option<String>);
 
 impl Ask {
-    /// Any request.
+    /// A request without a body.
     pub(crate) fn new(method: &str, path: &str) -> Self {
         Self(Request::builder().method(method).uri(path).body(Body::empty()).unwrap(), None)
     }
@@ -46,12 +46,12 @@ impl Ask {
         Self::new("GET", path)
     }
 
-    /// A call with a JSON body.
+    /// A request with a JSON body.
     pub(crate) fn post(path: &str, body: &Value) -> Self {
         Self::text(path, &body.to_string())
     }
 
-    /// A call with a body that says that it is JSON.
+    /// A request with `content-type: application/json`, whatever its body.
     pub(crate) fn text(path: &str, body: &str) -> Self {
         let mut ask = Self::new("POST", path).header("content-type", "application/json").body(body.to_owned());
         ask.1 = Some(body.to_owned());
@@ -73,7 +73,7 @@ impl Ask {
     }
 }
 
-/// An answer, read to its end.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -88,14 +88,14 @@ impl Answer {
         Self { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
     }
 
-    /// The body, of an answer with this status.
+    /// Returns the body of a response with this status.
     #[track_caller]
     pub(crate) fn json(&self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// A problem document with every member, and its body.
+    /// Checks that the response is a complete problem document, and returns it.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         let problem = self.json(status);
@@ -118,7 +118,7 @@ impl Answer {
     }
 }
 
-/// The service in process.
+/// The service in process, with a memory store and a clock that the test advances.
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
     pub(crate) front: Front,
@@ -143,28 +143,27 @@ impl Api {
         Self { engine: Arc::clone(front.engine()), front, clock, router }
     }
 
-    /// The same, by another way in.
+    /// The same service behind another router.
     pub(crate) fn with(&self, router: Router) -> Self {
         Self { engine: Arc::clone(&self.engine), front: self.front.clone(), clock: Arc::clone(&self.clock), router }
     }
 
-    /// The answer, its body not read.
+    /// Returns the response before its body has been read.
     pub(crate) async fn call(&self, ask: Ask) -> Response {
         let answer = self.router.clone().oneshot(ask.0);
-        tokio::time::timeout(PATIENCE, answer).await.expect("an answer comes").unwrap()
+        tokio::time::timeout(PATIENCE, answer).await.expect("a response").unwrap()
     }
 
-    /// The answer, held against the document.
+    /// Returns the response after checking it against the `OpenAPI` document.
     pub(crate) async fn ask(&self, ask: Ask) -> Answer {
         self.ask_for(ask, PATIENCE).await
     }
 
-    /// As [`ask`](Self::ask), where an answer may take so long.
+    /// Like [`ask`](Self::ask), but waits this long for the response.
     pub(crate) async fn ask_for(&self, ask: Ask, patience: Duration) -> Answer {
         let (method, uri) = (ask.0.method().to_string(), ask.0.uri().to_string());
         let answer = self.router.clone().oneshot(ask.0);
-        let answer =
-            Answer::read(tokio::time::timeout(patience, answer).await.expect("an answer comes").unwrap()).await;
+        let answer = Answer::read(tokio::time::timeout(patience, answer).await.expect("a response").unwrap()).await;
         contract::hold(&method, &uri, ask.1.as_deref(), &answer);
         answer
     }
@@ -177,19 +176,19 @@ impl Api {
         self.ask(Ask::post(path, body)).await
     }
 
-    /// Starts a run; answers its id.
+    /// Starts a run and returns its run id.
     pub(crate) async fn start(&self, id: &str) -> String {
         let start = json!({ "workflowId": id, "workflowType": "test", "taskList": "deciders" });
         let started = self.post(WORKFLOWS, &start).await.json(201);
         started["runId"].as_str().unwrap().to_owned()
     }
 
-    /// A turn that waits.
+    /// Polls a turn.
     pub(crate) async fn turn(&self) -> Value {
         self.ask(Ask::post(DECIDERS, &json!({ "identity": "decider" })).header("prefer", "wait=20")).await.json(200)
     }
 
-    /// Answers a turn that waits.
+    /// Polls and completes a turn.
     pub(crate) async fn decide(&self, decisions: Value) -> Value {
         let turn = self.turn().await;
         let path = format!("{}/complete", turn_path(&turn));
@@ -197,7 +196,7 @@ impl Api {
         turn
     }
 
-    /// Starts a run with one activity, and takes that.
+    /// Starts a run with one activity, and polls the activity.
     pub(crate) async fn activity(&self, id: &str) -> Value {
         self.start(id).await;
         self.decide(json!([schedule("a", "acts")])).await;
@@ -209,21 +208,21 @@ impl Api {
         self.ask(Ask::post(&path, &json!({ "identity": "runner" })).header("prefer", "wait=20")).await.json(200)
     }
 
-    /// Starts a run and has it succeed.
+    /// Starts a run that succeeds.
     pub(crate) async fn succeeded(&self, id: &str) -> String {
         let run_id = self.start(id).await;
         self.decide(json!([{ "type": "SucceedWorkflow", "result": { "n": 1 } }])).await;
         run_id
     }
 
-    /// The names of a run's events.
+    /// Types of a run's events.
     pub(crate) async fn names(&self, id: &str) -> Vec<String> {
         let history = self.get(&format!("{WORKFLOWS}/{id}/history")).await.json(200);
         let events = history["events"].as_array().unwrap();
         events.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Everything that can be read: domains, runs, their histories and their states, byte for byte.
+    /// Everything that can be read: domains, runs, histories and descriptions, byte for byte.
     pub(crate) async fn everything(&self) -> String {
         let domains = self.get("/v1/domains").await;
         let mut text = domains.text.clone();
@@ -245,18 +244,18 @@ impl Api {
         text
     }
 
-    /// Has a request refused, and nothing recorded.
+    /// Checks that the request is refused and that nothing has changed.
     pub(crate) async fn refused(&self, ask: Ask, status: u16, code: &str) -> Value {
         let what = format!("{} {}", ask.0.method(), ask.0.uri());
         let before = self.everything().await;
         let answer = self.ask(ask).await;
         println!("{what}: {}", answer.text);
         let problem = answer.problem(status, code);
-        assert_eq!(self.everything().await, before, "{what} left something behind");
+        assert_eq!(self.everything().await, before, "{what} changed something");
         problem
     }
 
-    /// Waits until so many pollers wait on the lists that have this in their labels.
+    /// Waits until this many pollers wait on the lists whose metric labels contain this text.
     pub(crate) async fn until_pollers(&self, label: &str, count: u64) {
         let wait = async {
             loop {
@@ -269,38 +268,38 @@ impl Api {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.expect("the pollers come or go");
+        tokio::time::timeout(PATIENCE, wait).await.expect("the number of pollers");
     }
 }
 
-/// Whether tests write what they else hold to what is made: the files of the documentation.
+/// Whether tests write the generated documentation, instead of comparing it.
 pub(crate) fn writes_docs() -> bool {
     std::env::var_os("BATON_DOCS").is_some_and(|value| value == "write")
 }
 
-/// The path of a turn.
+/// Path of a turn.
 pub(crate) fn turn_path(turn: &Value) -> String {
     format!("/v1/decider-tasks/{}", turn["token"].as_str().unwrap())
 }
 
-/// The path of an activity.
+/// Path of an activity task.
 pub(crate) fn activity_path(task: &Value) -> String {
     format!("/v1/activity-tasks/{}", task["token"].as_str().unwrap())
 }
 
-/// Has an activity done.
+/// A decision that schedules an activity.
 pub(crate) fn schedule(id: &str, list: &str) -> Value {
     json!({ "type": "ScheduleActivity", "activityId": id, "activityType": "do", "taskList": list })
 }
 
-/// A name as one segment of a path.
+/// A name as one escaped segment of a path.
 pub(crate) fn segment(name: &str) -> String {
     name.bytes().fold(String::new(), |text, byte| {
         if byte.is_ascii_alphanumeric() { format!("{text}{}", byte as char) } else { format!("{text}%{byte:02X}") }
     })
 }
 
-/// The ids of the events of a page.
+/// Ids of the events of a page.
 pub(crate) fn ids(page: &Value) -> Vec<u64> {
     page["events"].as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect()
 }

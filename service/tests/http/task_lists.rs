@@ -1,4 +1,4 @@
-//! Task lists as people look at them: what waits, what is in flight, who polls.
+//! Task lists for operators: waiting tasks, started tasks and pollers.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::unpolled::hex;
 const LISTS: &str = "/v1/domains/default/task-lists";
 
 impl Api {
-    /// One list; its kind is `decider` or `activity`.
+    /// One list; `kind` is `decider` or `activity`.
     async fn list(&self, name: &str, kind: &str) -> Value {
         let page = self.get(&format!("{LISTS}/{name}")).await.json(200);
         let mut lists = page["taskLists"].as_array().unwrap().iter();
         lists.find(|list| list["kind"] == kind).unwrap().clone()
     }
 
-    /// The names of a page of lists with their kinds, and what leads to the next.
+    /// Names and kinds of a page of lists, and its `nextPage`.
     async fn lists_page(&self, query: &str) -> (Vec<String>, Option<String>) {
         let page = self.get(&format!("{LISTS}{query}")).await.json(200);
         let lists = page["taskLists"].as_array().unwrap().iter();
@@ -29,19 +29,19 @@ impl Api {
         (names.collect(), page["nextPage"].as_str().map(str::to_owned))
     }
 
-    fn seconds_pass(&self, seconds: u64) {
+    fn advance(&self, seconds: u64) {
         self.clock.advance(history::Duration::from_secs(seconds));
     }
 }
 
 #[tokio::test]
-async fn a_list_that_nobody_polls_says_what_waits_since_when_and_since_when_nobody_polls() {
+async fn a_list_without_pollers_shows_its_waiting_tasks_and_times() {
     let api = Api::open().await;
     let opened = api.clock.now();
-    api.seconds_pass(60);
+    api.advance(60);
     api.start("w").await;
     let began = api.clock.now();
-    api.seconds_pass(60);
+    api.advance(60);
     api.start("v").await;
     let mut list = api.list("deciders", "decider").await;
     let next = list.as_object_mut().unwrap().remove("next").unwrap();
@@ -51,20 +51,20 @@ async fn a_list_that_nobody_polls_says_what_waits_since_when_and_since_when_nobo
     });
     let since = |at: history::Timestamp| serde_json::to_value(at).unwrap();
     let waits = [(json!("w"), since(began)), (json!("v"), since(api.clock.now()))];
-    assert_eq!(next.collect::<Vec<_>>(), waits, "what is handed out next, in that order");
+    assert_eq!(next.collect::<Vec<_>>(), waits, "the next tasks, in their order");
     let expected = json!({
         "name": "deciders", "kind": "decider", "waiting": 2, "moreWaiting": false, "oldestSince": began, "inFlight": 0,
         "handedOutLastMinute": 0, "polls": 0, "unpolledSince": opened,
     });
     assert_eq!(list, expected);
-    assert_eq!(api.list("deciders", "activity").await["waiting"], 0, "the runners' list of this name is another");
+    assert_eq!(api.list("deciders", "activity").await["waiting"], 0, "the runners' list of this name is another list");
     assert_eq!(api.lists_page("").await.0, ["deciders decider"]);
     let page = api.get(LISTS).await.json(200);
-    assert!(page["taskLists"][0]["next"].is_null(), "only of one list: {page}");
+    assert!(page["taskLists"][0]["next"].is_null(), "only for a single list: {page}");
 }
 
 #[tokio::test]
-async fn of_what_waits_a_hundred_tasks_are_told_and_those_of_higher_priority_first() {
+async fn a_list_shows_100_waiting_tasks_by_priority() {
     let api = Api::open().await;
     for number in 0..=100 {
         let (id, priority) = (format!("w{number:03}"), i32::from(number == 100));
@@ -80,7 +80,7 @@ async fn of_what_waits_a_hundred_tasks_are_told_and_those_of_higher_priority_fir
 }
 
 #[tokio::test]
-async fn tasks_are_in_flight_until_they_are_answered_or_time_out_and_count_for_the_pace() {
+async fn started_tasks_are_in_flight_until_completed_or_timed_out() {
     let api = Api::open().await;
     api.start("w").await;
     api.decide(json!([schedule("a", "acts"), schedule("b", "acts")])).await;
@@ -95,12 +95,12 @@ async fn tasks_are_in_flight_until_they_are_answered_or_time_out_and_count_for_t
     assert_eq!(api.list("acts", "activity").await["inFlight"], 1);
     api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
     assert_eq!(api.list("acts", "activity").await["inFlight"], 0, "its run has closed");
-    api.seconds_pass(180);
+    api.advance(180);
     assert_eq!(api.list("acts", "activity").await["handedOutLastMinute"], 0);
 }
 
 #[tokio::test]
-async fn a_poller_is_named_while_it_waits_and_remembered_for_five_minutes_when_it_has_hung_up() {
+async fn a_poller_is_listed_until_five_minutes_after_its_poll() {
     let api = Arc::new(Api::open().await);
     let came = api.clock.now();
     let poll = {
@@ -109,7 +109,7 @@ async fn a_poller_is_named_while_it_waits_and_remembered_for_five_minutes_when_i
         tokio::spawn(async move { api.ask(ask).await })
     };
     api.until_pollers("acts", 1).await;
-    api.seconds_pass(30);
+    api.advance(30);
     let list = api.list("acts", "activity").await;
     assert_eq!(list["pollers"], json!([{ "identity": "runner-1", "polls": 1, "since": came }]));
     assert_eq!((&list["polls"], &list["unpolledSince"]), (&json!(1), &Value::Null));
@@ -117,17 +117,17 @@ async fn a_poller_is_named_while_it_waits_and_remembered_for_five_minutes_when_i
     drop(poll.await);
     api.until_pollers("acts", 0).await;
     let left = api.clock.now();
-    api.seconds_pass(300);
+    api.advance(300);
     let list = api.list("acts", "activity").await;
     let gone = json!([{ "identity": "runner-1", "polls": 0, "since": came, "lastPolledAt": left }]);
     assert_eq!((&list["pollers"], &list["polls"], &list["unpolledSince"]), (&gone, &json!(0), &json!(left)));
-    api.seconds_pass(1);
+    api.advance(1);
     assert_eq!(api.list("acts", "activity").await["pollers"], Value::Null);
-    assert_eq!(api.list("acts", "activity").await["unpolledSince"], json!(left), "the list is remembered for longer");
+    assert_eq!(api.list("acts", "activity").await["unpolledSince"], json!(left), "the list is kept for longer");
 }
 
 #[tokio::test]
-async fn more_lists_than_a_page_holds_are_read_page_by_page_each_once() {
+async fn task_lists_are_paged() {
     let api = Api::open().await;
     for number in 0..5 {
         let start =
@@ -145,8 +145,8 @@ async fn more_lists_than_a_page_holds_are_read_page_by_page_each_once() {
         query = format!("?limit=2&page={next}");
     }
     assert_eq!(found, expected);
-    assert_eq!(api.lists_page("?limit=5").await, (expected, None), "the last page is full, and the last");
-    // A page's token is good for its domain alone.
+    assert_eq!(api.lists_page("?limit=5").await, (expected, None), "a full last page has no next");
+    // A page token is valid in its own domain only.
     let (_, next) = api.lists_page("?limit=2").await;
     let elsewhere = format!("/v1/domains/other/task-lists?page={}", next.unwrap());
     api.get(&elsewhere).await.problem(400, "bad-page");
@@ -156,7 +156,7 @@ async fn more_lists_than_a_page_holds_are_read_page_by_page_each_once() {
 }
 
 #[tokio::test]
-async fn of_many_pollers_twenty_are_named_and_all_are_counted() {
+async fn twenty_pollers_are_named_and_all_are_counted() {
     let api = Arc::new(Api::open().await);
     let polls: Vec<_> = (0..25)
         .map(|number| {
@@ -172,7 +172,7 @@ async fn of_many_pollers_twenty_are_named_and_all_are_counted() {
 }
 
 #[tokio::test]
-async fn readers_of_the_domain_see_its_lists_and_runners_do_not() {
+async fn readers_may_list_task_lists_and_runners_may_not() {
     let api = Api::open().await;
     let digest = |secret: &str| hex(&Sha256::digest(secret));
     let holder =

@@ -1,4 +1,4 @@
-//! TLS of the listener: what is shown, what is refused, what is read again, and what it may cost.
+//! TLS of the listener: certificates, refused connections, reloads, and limits.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::certificates::{Authority, Issued, expired, not_yet};
 use crate::sockets::POLL;
 use crate::support::{Api, PATIENCE};
 
-/// The service on a socket that encrypts.
+/// The service on a socket with TLS.
 struct Encrypting {
     api: Api,
     authority: Authority,
@@ -86,18 +86,18 @@ impl Encrypting {
         issued.write(self.directory.path());
     }
 
-    /// That so many connections ended before they were encrypted: their callers may know earlier.
-    async fn has_seen_fail(&self, count: u64) {
+    /// Waits until this many handshakes have failed, which clients may notice earlier.
+    async fn until_handshakes_failed(&self, count: u64) {
         let seen = async {
             while self.number("baton_tls_handshakes_failed_total") < count {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, seen).await.expect("they are counted");
+        tokio::time::timeout(PATIENCE, seen).await.expect("the failures are counted");
         assert_eq!(self.number("baton_tls_handshakes_failed_total"), count);
     }
 
-    /// A number of the metrics.
+    /// Value of a metric.
     fn number(&self, name: &str) -> u64 {
         let text = self.api.front.render_metrics();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
@@ -105,17 +105,17 @@ impl Encrypting {
     }
 }
 
-/// One end of a connection that is encrypted.
+/// Client end of a TLS connection.
 struct Peer(TlsStream<TcpStream>);
 
 impl Peer {
-    /// The certificate that was shown.
+    /// The server's certificate.
     fn shown(&self) -> CertificateDer<'static> {
         self.0.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned()
     }
 
-    /// That the service answers here.
-    async fn is_answered(&mut self) {
+    /// Checks that the service responds on this connection.
+    async fn gets_a_response(&mut self) {
         self.0.write_all(b"HEAD /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -126,17 +126,17 @@ impl Peer {
     }
 }
 
-/// Everything that comes until the connection ends.
+/// Everything until the end of the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = stream.read_to_end(&mut bytes);
-    // A reset is an end, too.
+    // A reset ends the connection, too.
     drop(tokio::time::timeout(PATIENCE, read).await.expect("the connection ends"));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[tokio::test]
-async fn calls_are_answered_over_tls_to_those_who_trust_the_certificate_and_to_nobody_else() {
+async fn only_clients_that_trust_the_certificate_can_connect() {
     let service = Encrypting::open(ServerLimits::default()).await;
     service.client().ready().await.unwrap();
     service.api.start("w").await;
@@ -149,7 +149,7 @@ async fn calls_are_answered_over_tls_to_those_who_trust_the_certificate_and_to_n
     let by_another_name = Client::with_access(&by_address, access).unwrap().patience(Patience::None);
     by_another_name.ready().await.unwrap_err();
     assert!(service.number("baton_tls_certificate_left_seconds") > 1_000_000_000);
-    service.has_seen_fail(2).await;
+    service.until_handshakes_failed(2).await;
 }
 
 #[tokio::test]
@@ -165,14 +165,14 @@ async fn a_poller_that_closes_its_tls_connection_takes_no_task() {
         }
         drop(peer);
         let gone = service.api.until_pollers("list=\"deciders\"", 0);
-        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("the service notices that the poller left");
+        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("the service notices the disconnect");
     }
     service.api.start("w").await;
     assert_eq!(service.api.turn().await["attempt"], 1);
 }
 
 #[tokio::test]
-async fn every_answer_over_tls_has_browsers_encrypt_for_a_year() {
+async fn every_response_over_tls_has_hsts_for_a_year() {
     let encrypting = Encrypting::open(ServerLimits::default()).await;
     for request in [
         "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(),
@@ -196,22 +196,22 @@ async fn every_answer_over_tls_has_browsers_encrypt_for_a_year() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_for_new_connections_and_those_that_are_open_go_on() {
+async fn a_new_certificate_applies_to_new_connections_only() {
     let service = Encrypting::open(ServerLimits::default()).await;
     let mut before = service.connect().await;
-    before.is_answered().await;
+    before.gets_a_response().await;
     let renewed = service.authority.issue(&["localhost"]);
     service.write(&renewed);
     service.tls.reload().unwrap();
     let mut after = service.connect().await;
     assert_eq!(after.shown(), der(&renewed.certificate));
     assert_ne!(before.shown(), after.shown());
-    after.is_answered().await;
-    before.is_answered().await;
+    after.gets_a_response().await;
+    before.gets_a_response().await;
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_used_are_refused_whole_and_what_they_had_before_stays() {
+async fn invalid_files_are_refused_and_the_old_ones_stay_in_use() {
     let service = Encrypting::open(ServerLimits::default()).await;
     let first = service.connect().await.shown();
     let (certificate, key) = (service.directory.path().join("tls.crt"), service.directory.path().join("tls.key"));
@@ -219,7 +219,7 @@ async fn files_that_cannot_be_used_are_refused_whole_and_what_they_had_before_st
     let expired = service.authority.issue_with(&["localhost"], expired);
     let early = service.authority.issue_with(&["localhost"], not_yet);
     for (shown, with, says) in [
-        // The half of a new pair.
+        // Certificate of a new pair without its key.
         (good.certificate.as_str(), None, "does not fit the certificate"),
         (good.certificate.as_str(), Some("rubbish"), "not PEM"),
         ("rubbish", Some(good.key.as_str()), "not PEM"),
@@ -236,7 +236,7 @@ async fn files_that_cannot_be_used_are_refused_whole_and_what_they_had_before_st
         assert!(refused.contains(says), "{refused}");
         let mut peer = service.connect().await;
         assert_eq!(peer.shown(), first, "{says}");
-        peer.is_answered().await;
+        peer.gets_a_response().await;
     }
     std::fs::remove_file(&key).unwrap();
     assert!(service.tls.reload().unwrap_err().contains("tls.key: No such file"));
@@ -246,7 +246,7 @@ async fn files_that_cannot_be_used_are_refused_whole_and_what_they_had_before_st
 }
 
 #[test]
-fn what_is_wrong_with_the_files_is_said_at_the_start() {
+fn invalid_files_are_refused_at_the_start() {
     let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
     let (good, other) = (authority.issue(&["localhost"]), authority.issue(&["localhost"]));
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
@@ -268,13 +268,13 @@ fn what_is_wrong_with_the_files_is_said_at_the_start() {
         let refused = open().unwrap_err();
         assert!(refused.contains(says), "{refused}");
     }
-    // Who starts with one that is over hears of it in the log, and may have reasons.
+    // An expired certificate only causes a warning in the log.
     authority.issue_with(&["localhost"], expired).write(directory.path());
     open().unwrap();
 }
 
 #[tokio::test]
-async fn connections_that_never_begin_to_encrypt_count_and_end_and_let_others_in() {
+async fn stalled_handshakes_time_out_and_make_room() {
     let limits = ServerLimits {
         connections_max: 4,
         handshake_wait: Duration::from_millis(300),
@@ -282,7 +282,7 @@ async fn connections_that_never_begin_to_encrypt_count_and_end_and_let_others_in
         ..ServerLimits::default()
     };
     let service = Encrypting::open(limits).await;
-    // Five times as many as there may be at once, half of them in the middle of their first message.
+    // Five times the maximum of connections, half of them in the middle of their first message.
     let mut idle = Vec::new();
     for number in 0..20_u32 {
         let mut peer = TcpStream::connect(service.address).await.unwrap();
@@ -291,28 +291,28 @@ async fn connections_that_never_begin_to_encrypt_count_and_end_and_let_others_in
         }
         idle.push(peer);
     }
-    service.connect().await.is_answered().await;
+    service.connect().await.gets_a_response().await;
     for mut peer in idle {
         assert_eq!(rest(&mut peer).await, "");
     }
-    service.has_seen_fail(20).await;
-    // They held what is everybody's: with as many that are encrypted nobody else is let in.
+    service.until_handshakes_failed(20).await;
+    // Handshakes and TLS connections share one limit: with the maximum open, no further client is admitted.
     let mut open = Vec::new();
     for _ in 0..4 {
         let mut peer = service.connect().await;
-        peer.is_answered().await;
+        peer.gets_a_response().await;
         open.push(peer);
     }
     let further = service.connect();
     tokio::pin!(further);
     let waits = tokio::time::timeout(Duration::from_millis(500), &mut further).await;
-    assert!(waits.is_err(), "a connection beyond the bound was let in");
+    assert!(waits.is_err(), "a connection over the limit was admitted");
     drop(open);
-    further.await.is_answered().await;
+    further.await.gets_a_response().await;
 }
 
 #[tokio::test]
-async fn plain_http_is_told_to_encrypt_and_rubbish_is_not_answered() {
+async fn plain_http_is_refused_with_advice_and_garbage_is_dropped() {
     let service = Encrypting::open(ServerLimits::default()).await;
     let mut peer = TcpStream::connect(service.address).await.unwrap();
     let call = "POST /v1/domains HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}";
@@ -327,24 +327,24 @@ async fn plain_http_is_told_to_encrypt_and_rubbish_is_not_answered() {
         let answer = rest(&mut peer).await;
         assert!(!answer.contains("HTTP/"), "{answer}");
     }
-    service.has_seen_fail(4).await;
-    service.connect().await.is_answered().await;
+    service.until_handshakes_failed(4).await;
+    service.connect().await.gets_a_response().await;
 }
 
 #[tokio::test]
-async fn the_service_stops_without_waiting_for_those_who_have_not_begun() {
+async fn a_shutdown_does_not_wait_for_handshakes() {
     let limits = ServerLimits { handshake_wait: PATIENCE, shutdown_wait: PATIENCE, ..ServerLimits::default() };
     let service = Encrypting::open(limits).await;
     let mut idle = TcpStream::connect(service.address).await.unwrap();
-    // Whoever came before this one was accepted before it, too.
-    service.connect().await.is_answered().await;
+    // The service accepts connections in order, so it has accepted the idle one.
+    service.connect().await.gets_a_response().await;
     service.stop.send(()).unwrap();
     tokio::time::timeout(PATIENCE / 2, service.served).await.expect("it stops").unwrap();
     assert_eq!(rest(&mut idle).await, "");
 }
 
 #[tokio::test]
-async fn callers_show_a_good_certificate_of_the_right_authority_or_none_where_none_is_required() {
+async fn only_trusted_client_certificates_are_accepted() {
     for is_required in [false, true] {
         let (own, callers, directory) = (Authority::new(), Authority::new(), tempfile::tempdir().unwrap());
         own.issue(&["localhost"]).write(directory.path());
@@ -383,7 +383,7 @@ async fn callers_show_a_good_certificate_of_the_right_authority_or_none_where_no
 }
 
 #[tokio::test]
-async fn a_client_says_in_words_why_nothing_can_be_encrypted() {
+async fn a_client_explains_why_a_tls_connection_failed() {
     let service = Encrypting::open(ServerLimits::default()).await;
     let ca = service.authority.pem();
     let problem = async |url: &str, ca: Option<&str>| {

@@ -1,4 +1,4 @@
-//! Tokens of issuers: who is let in with one, and what is not believed.
+//! Tokens of issuers: accepted tokens with their permissions, and refused ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::holders::one;
 use crate::issuer::{Key, claims as claims_until, jwks};
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, schedule, turn_path};
 
-/// When the tests are, in seconds.
+/// Time of the tests, in seconds.
 pub(crate) const NOW: u64 = BEGIN / 1_000;
 
-/// What a token says that is believed for five minutes.
+/// Claims of a token that is valid for five minutes.
 pub(crate) fn claims(group: &str) -> Value {
     claims_until(group, NOW + 300)
 }
@@ -56,7 +56,7 @@ pub(crate) fn issuer() -> Issuer {
     }
 }
 
-/// An issuer whose keys are in a file.
+/// An issuer with its keys in a file.
 pub(crate) fn in_file(keys: &[&Key]) -> (tempfile::NamedTempFile, Issuer) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), jwks(keys)).unwrap();
@@ -81,8 +81,8 @@ pub(crate) async fn domain(api: &Api, token: &str) -> Answer {
     api.ask(bearer(Ask::get("/v1/domains/default"), token)).await
 }
 
-/// A service that believes what these keys have signed.
-async fn believing(keys: &[&Key]) -> (Api, Api) {
+/// A service that accepts tokens signed with these keys.
+async fn accepting(keys: &[&Key]) -> (Api, Api) {
     let open = Api::open().await;
     let (_file, issuer) = in_file(keys);
     let guarded = guarded(&open, &Credentials::new(of(vec![issuer])).unwrap());
@@ -90,10 +90,10 @@ async fn believing(keys: &[&Key]) -> (Api, Api) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why() {
+async fn every_invalid_token_is_refused_with_the_same_problem() {
     let keys = [Key::new("rsa", Algorithm::RS256), Key::new("ec", Algorithm::ES256), Key::ed("ed")];
     let [rsa, ec, ed] = &keys;
-    let (open, guarded) = believing(&[rsa, ec, ed]).await;
+    let (open, guarded) = accepting(&[rsa, ec, ed]).await;
     for key in &keys {
         domain(&guarded, &key.sign(&claims("ops"))).await.json(200);
     }
@@ -112,7 +112,7 @@ async fn a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why() 
     let good = ec.sign(&claims("ops"));
     let good: Vec<&str> = good.split('.').collect();
     let none = part(json!({ "alg": "none", "kid": "ec" }));
-    // The public key, taken for a secret that both have.
+    // The public key, used as a shared secret.
     let public = URL_SAFE_NO_PAD.decode(rsa.jwk["n"].as_str().unwrap()).unwrap();
     let shared = |secret: &[u8]| {
         let header = Header { kid: Some("rsa".to_owned()), ..Header::new(Algorithm::HS256) };
@@ -160,10 +160,10 @@ async fn a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why() 
         let problem = answer.problem(401, "token-refused");
         assert_eq!(problem["detail"], "this token is not one that is believed here", "{what}");
         assert_eq!(answer.header("www-authenticate"), "Bearer");
-        // As many wrong ones again are heard out.
+        // A second later, as many wrong secrets are verified again.
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    // What does not look like a token is a secret that nobody knows.
+    // Text that does not look like a token is treated as an unknown secret.
     for secret in [format!("{}.{}", good[0], good[1]), format!("{}.x", good.join(".")), "x".repeat(100_000)] {
         domain(&guarded, &secret).await.problem(401, "unauthorized");
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -172,8 +172,8 @@ async fn a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why() 
     domain(&guarded, &good.join(".")).await.json(200);
     let swf = Ask::text("/", r#"{"name":"default"}"#).header("x-amz-target", "SimpleWorkflowService.DescribeDomain");
     let swf = Answer::read(guarded.call(bearer(swf, &good.join("."))).await).await;
-    assert_eq!(swf.status.as_u16(), 400, "what SWF's wire takes is signed: {}", swf.text);
-    // Who guesses tokens is slowed as who guesses secrets.
+    assert_eq!(swf.status.as_u16(), 400, "the SWF protocol takes only signed requests: {}", swf.text);
+    // Guessed tokens are throttled like guessed secrets.
     let mut answers = Vec::new();
     for _ in 0..30 {
         answers.push(domain(&guarded, &other.sign(&claims("ops"))).await.status.as_u16());
@@ -184,7 +184,7 @@ async fn a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why() 
 #[tokio::test(start_paused = true)]
 async fn only_an_access_token_without_a_constraint_is_accepted() {
     let key = Key::ed("ed");
-    let (_open, guarded) = believing(&[&key]).await;
+    let (_open, guarded) = accepting(&[&key]).await;
     let typed =
         |typ: Option<&str>| key.sign_as(&Header { typ: typ.map(str::to_owned), ..key.header() }, &claims("ops"));
     let accepted = [None, Some("JWT"), Some("jwt"), Some("at+jwt"), Some("AT+JWT"), Some("application/at+jwt")];
@@ -218,9 +218,9 @@ async fn only_an_access_token_without_a_constraint_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_token_of_yesterday_or_of_tomorrow_says_so_by_the_clock_of_the_service() {
+async fn an_expired_or_early_token_is_refused_with_its_time() {
     let key = Key::ed("ed");
-    let (open, guarded) = believing(&[&key]).await;
+    let (open, guarded) = accepting(&[&key]).await;
     let at = |name: &str, at: u64| key.sign(&with(claims("ops"), name, json!(at)));
     let early = with(claims("ops"), "exp", json!(NOW + 90_000));
     let early = key.sign(&with(early, "nbf", json!(NOW + 86_400)));
@@ -228,11 +228,11 @@ async fn a_token_of_yesterday_or_of_tomorrow_says_so_by_the_clock_of_the_service
     assert!(expired["detail"].as_str().unwrap().contains("2023-11-13T22:14:20"), "{expired}");
     let problem = domain(&guarded, &early).await.problem(401, "early-token");
     assert!(problem["detail"].as_str().unwrap().contains("2023-11-15T22:12:20"), "{problem}");
-    // Who has made it up hears nothing of that.
+    // A forged token does not reveal its times.
     let stranger = Key::ed("ed");
     let old = with(claims("ops"), "exp", json!(NOW - 86_400));
     domain(&guarded, &stranger.sign(&old)).await.problem(401, "token-refused");
-    // One that was believed is judged by the time again.
+    // A cached valid token is checked against the clock again.
     let token = key.sign(&claims("ops"));
     domain(&guarded, &token).await.json(200);
     open.clock.advance(history::Duration::from_millis(360_000 - 1));
@@ -245,7 +245,7 @@ async fn a_token_of_yesterday_or_of_tomorrow_says_so_by_the_clock_of_the_service
 }
 
 #[tokio::test]
-async fn each_issuer_signs_for_itself_alone_and_with_its_own_algorithms() {
+async fn each_issuer_has_separate_keys_algorithms_and_rules() {
     let (rsa, ec) = (Key::new("rsa", Algorithm::RS256), Key::new("ec", Algorithm::ES256));
     let open = Api::open().await;
     let (_file, corp) = in_file(&[&rsa, &ec]);
@@ -260,13 +260,13 @@ async fn each_issuer_signs_for_itself_alone_and_with_its_own_algorithms() {
     domain(&guarded, &of_lab(&ec)).await.json(200);
     domain(&guarded, &of_lab(&rsa)).await.problem(401, "token-refused");
     let metrics = guarded.call(bearer(Ask::get("/metrics"), &of_lab(&ec))).await;
-    assert_eq!(metrics.status().as_u16(), 403, "what the rules of the other give counts for nothing");
+    assert_eq!(metrics.status().as_u16(), 403, "rules of the other issuer do not count");
 }
 
 #[tokio::test]
-async fn all_rules_that_match_count_and_without_one_nothing_is_allowed() {
+async fn all_matching_rules_add_up_and_none_allows_nothing() {
     let key = Key::ed("ed");
-    let (_open, guarded) = believing(&[&key]).await;
+    let (_open, guarded) = accepting(&[&key]).await;
     let poll = || Ask::post(DECIDERS, &json!({})).header("prefer", "wait=0");
     let token = |groups: Value| key.sign(&with(claims("x"), "groups", groups));
     for (groups, reads, polls) in [
@@ -293,7 +293,7 @@ async fn all_rules_that_match_count_and_without_one_nothing_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_token_decides_what_a_rule_for_its_list_allows_and_its_name_stands_in_the_events() {
+async fn a_token_decides_within_its_rules_and_events_have_its_name() {
     let key = Key::ed("ed");
     let open = Api::open().await;
     let (_file, issuer) = in_file(&[&key]);
@@ -335,7 +335,7 @@ async fn a_token_decides_what_a_rule_for_its_list_allows_and_its_name_stands_in_
 #[tokio::test(start_paused = true)]
 async fn a_poll_and_a_stream_end_when_their_token_expires() {
     let key = Key::ed("ed");
-    let (open, guarded) = believing(&[&key]).await;
+    let (open, guarded) = accepting(&[&key]).await;
     open.start("w").await;
     open.decide(json!([{ "type": "StartTimer", "timerId": "t", "after": "P9D" }])).await;
     let watch = Ask::get(&format!("{WORKFLOWS}/w/history")).header("accept", "text/event-stream");
@@ -357,6 +357,6 @@ async fn a_poll_and_a_stream_end_when_their_token_expires() {
         }
         false
     };
-    assert!(cut_off.await, "the stream ends, and not as if all had been told");
+    assert!(cut_off.await, "the stream ends with an error, not as if it were complete");
     assert!(expired.elapsed() <= service::access::REVOKED_WAIT, "{:?}", expired.elapsed());
 }

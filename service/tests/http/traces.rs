@@ -1,4 +1,4 @@
-//! Traces: what is taken from headers, kept in the history, handed out with tasks, and told in spans.
+//! Traces: contexts in headers, histories and tasks, and exported spans.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::support::{Api, Ask, WORKFLOWS, activity_path, schedule};
 const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const SIGNALED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// Keeps what it is told.
+/// Collects exported spans.
 #[derive(Default)]
 struct Basket(Mutex<Vec<Span>>);
 
@@ -32,7 +32,7 @@ impl Basket {
     }
 }
 
-/// A service whose spans go into a basket.
+/// A service that exports spans to a basket.
 async fn exporting(ratio: f64) -> (Api, Arc<Basket>) {
     let (clock, basket) = (Told::new(), Arc::<Basket>::default());
     let spans = SpanExport { to: Arc::clone(&basket) as _, ratio: SampleRatio::new(ratio).unwrap() };
@@ -52,7 +52,7 @@ async fn event(api: &Api, number: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_trace_is_kept_and_handed_on_where_spans_go_nowhere() {
+async fn a_trace_context_is_recorded_and_passed_on_without_export() {
     let api = Api::open().await;
     let signal = json!({ "signal": { "name": "first" } });
     api.ask(start(&signal).header("traceparent", GIVEN).header("tracestate", "a=b")).await.json(201);
@@ -66,7 +66,7 @@ async fn a_trace_is_kept_and_handed_on_where_spans_go_nowhere() {
     assert_eq!((&turn["traceparent"], &turn["tracestate"]), (&json!(GIVEN), &json!("a=b")));
     let activity = api.take_activity("acts").await;
     assert_eq!((&activity["traceparent"], &activity["tracestate"]), (&json!(GIVEN), &json!("a=b")));
-    // A signal that finds the run open is of whoever sends it, and the run stays where it is.
+    // The signal has its sender's trace; the open run keeps its own.
     let again = json!({ "signal": { "name": "second" }, "conflictPolicy": "use-existing" });
     api.ask(start(&again).header("traceparent", SIGNALED)).await.json(200);
     let history = api.get(&format!("{WORKFLOWS}/w/history?reverse=true")).await.json(200);
@@ -75,7 +75,7 @@ async fn a_trace_is_kept_and_handed_on_where_spans_go_nowhere() {
 }
 
 #[tokio::test]
-async fn a_malformed_trace_is_ignored_and_not_refused() {
+async fn a_malformed_trace_context_is_ignored() {
     let long = GIVEN.repeat(300);
     for (number, traceparent) in ["00", "", &GIVEN.to_uppercase(), &long].into_iter().enumerate() {
         let api = Api::open().await;
@@ -93,7 +93,7 @@ async fn a_malformed_trace_is_ignored_and_not_refused() {
 }
 
 #[tokio::test]
-async fn what_is_handed_out_is_below_the_spans_that_are_told_later() {
+async fn tasks_carry_the_span_that_is_exported_later() {
     let (api, basket) = exporting(0.0).await;
     api.ask(start(&json!({})).header("traceparent", GIVEN)).await.json(201);
     let turn = api.decide(json!([schedule("a", "acts")])).await;
@@ -110,7 +110,7 @@ async fn what_is_handed_out_is_below_the_spans_that_are_told_later() {
 }
 
 #[tokio::test]
-async fn each_try_has_a_span_of_its_own() {
+async fn each_attempt_has_a_separate_span() {
     let (api, basket) = exporting(1.0).await;
     api.ask(start(&json!({}))).await.json(201);
     let mut again = schedule("a", "acts");
@@ -130,14 +130,14 @@ async fn each_try_has_a_span_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_started_in_a_trace_begins_one_that_is_wanted_or_not() {
+async fn a_run_without_a_trace_starts_one_by_the_sample_ratio() {
     for (ratio, flag) in [(1.0, "-01"), (0.0, "-00")] {
         let (api, basket) = exporting(ratio).await;
         api.ask(start(&json!({ "signal": { "name": "first" } }))).await.json(201);
         let started = event(&api, 1).await;
         let traceparent = started["traceparent"].as_str().unwrap();
         assert!(traceparent.ends_with(flag), "{traceparent}");
-        assert_eq!(event(&api, 3).await.get("traceparent"), None, "whoever sent it is in no trace");
+        assert_eq!(event(&api, 3).await.get("traceparent"), None, "its sender has no trace");
         let turn = api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
         assert!(turn["traceparent"].as_str().unwrap().ends_with(flag), "{turn}");
         if ratio > 0.0 {
@@ -150,7 +150,7 @@ async fn a_run_that_nobody_started_in_a_trace_begins_one_that_is_wanted_or_not()
 }
 
 #[tokio::test]
-async fn one_of_whom_no_spans_are_wanted_has_none_whatever_the_ratio() {
+async fn an_unsampled_trace_has_no_spans_at_any_ratio() {
     let (api, basket) = exporting(1.0).await;
     api.ask(start(&json!({})).header("traceparent", &GIVEN.replace("-01", "-00"))).await.json(201);
     let turn = api.decide(json!([{ "type": "SucceedWorkflow" }])).await;

@@ -1,4 +1,4 @@
-//! Registered types, and what their defaults mean for runs.
+//! Registered types and their defaults.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn post(path: &str) -> Ask {
 }
 
 #[tokio::test]
-async fn a_type_lives_as_long_as_it_is_registered() {
+async fn a_type_is_registered_deprecated_and_deleted() {
     for kind in ["workflow-types", "activity-types"] {
         let api = Api::open().await;
         let types = format!("{DOMAIN}/{kind}");
@@ -44,7 +44,7 @@ async fn a_type_lives_as_long_as_it_is_registered() {
 }
 
 #[tokio::test]
-async fn a_type_that_is_not_acceptable_is_refused() {
+async fn an_invalid_type_is_refused() {
     let api = Api::open().await;
     let types = format!("{DOMAIN}/activity-types");
     let bad = [
@@ -63,7 +63,7 @@ async fn a_type_that_is_not_acceptable_is_refused() {
         api.refused(Ask::post(&types, &long), 413, "too-large").await;
     }
     api.post(&types, &json!({ "name": "x".repeat(256), "version": "y".repeat(64) })).await.json(201);
-    // 64 characters of four bytes are the longest version.
+    // The longest version has 64 characters of four bytes.
     let longest = "🚚".repeat(64);
     api.post(&types, &json!({ "name": "a", "version": longest })).await.json(201);
     api.refused(Ask::post(&types, &json!({ "name": "a", "version": longest + "v" })), 413, "too-large").await;
@@ -72,7 +72,7 @@ async fn a_type_that_is_not_acceptable_is_refused() {
 }
 
 #[tokio::test]
-async fn a_start_takes_what_it_does_not_say_from_its_type() {
+async fn a_start_takes_defaults_from_its_type() {
     let api = Api::open().await;
     let defaults = json!({ "taskList": "of the type", "executionTimeout": "PT1H", "deciderStartToClose": "PT7S" });
     let register = json!({ "name": "order", "defaults": defaults });
@@ -93,7 +93,7 @@ async fn a_start_takes_what_it_does_not_say_from_its_type() {
 }
 
 #[tokio::test]
-async fn an_activity_takes_what_its_decision_does_not_say_from_its_type_and_then_from_its_run() {
+async fn an_activity_takes_defaults_from_its_type_then_its_run() {
     let api = Api::open().await;
     let defaults = json!({ "taskList": "of the type", "timeouts": { "heartbeat": "PT3S" } });
     let types = format!("{DOMAIN}/activity-types");

@@ -1,4 +1,4 @@
-//! Lists that nobody polls: whoever waits for a task to be taken is told which, and since when.
+//! Task lists without pollers: waiting callers learn their names and the time of the last poll.
 
 use std::sync::Arc;
 
@@ -21,46 +21,46 @@ impl Api {
         json!(self.clock.now())
     }
 
-    fn minutes_pass(&self) {
+    fn advance_two_minutes(&self) {
         self.clock.advance(history::Duration::from_secs(120));
     }
 }
 
-fn in_vain(path: &str) -> Ask {
+fn poll_without_wait(path: &str) -> Ask {
     Ask::post(path, &json!({})).header("prefer", "wait=0")
 }
 
 #[tokio::test]
-async fn a_run_says_which_of_its_lists_nobody_polls_and_since_when() {
+async fn a_run_names_its_lists_without_pollers() {
     let api = Api::open().await;
     let opened = api.now();
-    api.minutes_pass();
+    api.advance_two_minutes();
     api.start("w").await;
     assert_eq!(api.unpolled("w").await, json!([{ "taskList": "deciders", "decider": true, "since": opened }]));
-    // Its only poll so far took the turn, and has ended.
+    // The only poll so far took the turn and has ended.
     api.decide(json!([schedule("a", "acts"), schedule("b", "acts"), schedule("c", "others")])).await;
     let acts = json!({ "taskList": "acts", "decider": false, "since": opened });
     let others = json!({ "taskList": "others", "decider": false, "since": opened });
-    assert_eq!(api.unpolled("w").await, json!([acts, others]), "each once");
+    assert_eq!(api.unpolled("w").await, json!([acts, others]), "each list once");
     api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
     let decided = api.now();
-    api.minutes_pass();
+    api.advance_two_minutes();
     let deciders = json!({ "taskList": "deciders", "decider": true, "since": decided });
     assert_eq!(api.unpolled("w").await, json!([deciders, acts, others]));
 
-    // A runner that waits for something to do is there, and then it is not.
+    // A poll of a runner counts until it ends.
     api.take_activity("acts").await;
     api.take_activity("acts").await;
     api.post(&format!("{WORKFLOWS}/w/pause"), &json!({})).await.json(200);
-    assert_eq!(api.unpolled("w").await, Value::Null, "of a paused run nothing is handed out");
+    assert_eq!(api.unpolled("w").await, Value::Null, "a paused run dispatches no tasks");
     api.post(&format!("{WORKFLOWS}/w/resume"), &json!({})).await.json(200);
-    assert_eq!(api.unpolled("w").await, json!([deciders, others]), "nothing waits on `acts`");
+    assert_eq!(api.unpolled("w").await, json!([deciders, others]), "no task waits on `acts`");
     api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
     assert_eq!(api.unpolled("w").await, Value::Null);
 }
 
 #[tokio::test]
-async fn a_list_is_polled_while_a_poll_waits_and_not_when_its_caller_has_gone() {
+async fn a_list_has_a_poller_until_its_poll_ends_or_disconnects() {
     let api = Arc::new(Api::open().await);
     let poll = {
         let api = Arc::clone(&api);
@@ -70,41 +70,41 @@ async fn a_list_is_polled_while_a_poll_waits_and_not_when_its_caller_has_gone() 
     api.start("w").await;
     api.decide(json!([schedule("a", "other")])).await;
     assert_eq!(api.unpolled("w").await[0]["taskList"], "other");
-    let elsewhere = api.ask(in_vain("/v1/domains/default/task-lists/acts/decider/poll")).await;
+    let elsewhere = api.ask(poll_without_wait("/v1/domains/default/task-lists/acts/decider/poll")).await;
     assert_eq!(elsewhere.header("baton-unpolled").split(';').next(), Some("other"));
-    api.minutes_pass();
+    api.advance_two_minutes();
     poll.abort();
     drop(poll.await);
     api.until_pollers("acts", 0).await;
     let left = api.now();
-    api.minutes_pass();
+    api.advance_two_minutes();
     api.start("v").await;
     api.decide(json!([schedule("a", "acts")])).await;
     assert_eq!(api.unpolled("v").await, json!([{ "taskList": "acts", "decider": false, "since": left }]));
 }
 
 #[tokio::test]
-async fn a_poll_in_vain_hears_where_tasks_wait() {
+async fn an_empty_poll_names_lists_with_waiting_tasks() {
     let api = Api::open().await;
     let opened = api.clock.now();
-    let answer = api.ask(in_vain(ACTS)).await;
+    let answer = api.ask(poll_without_wait(ACTS)).await;
     assert_eq!((answer.status.as_u16(), answer.headers.get("baton-unpolled")), (204, None));
     api.start("w").await;
     api.post(WORKFLOWS, &json!({ "workflowId": "v", "workflowType": "t", "taskList": "a list, ä" })).await.json(201);
     let domain = json!({ "name": "other" });
     api.post("/v1/domains", &domain).await.json(201);
-    // Not on this side of the list, nor on the list of this name of another domain.
+    // Neither a poll of the other kind nor the other domain's list of this name counts.
     for path in ["/v1/domains/default/task-lists/deciders/activity/poll", ACTS] {
-        let heard = api.ask(in_vain(path)).await;
+        let heard = api.ask(poll_without_wait(path)).await;
         let expected = format!("a%20list%2C%20%C3%A4;decider;since={opened}, deciders;decider;since={opened}");
         assert_eq!(heard.header("baton-unpolled"), expected);
     }
-    let other = api.ask(in_vain("/v1/domains/other/task-lists/deciders/decider/poll")).await;
+    let other = api.ask(poll_without_wait("/v1/domains/other/task-lists/deciders/decider/poll")).await;
     assert_eq!((other.status.as_u16(), other.headers.get("baton-unpolled")), (204, None));
 }
 
 #[tokio::test]
-async fn a_credential_for_one_list_hears_of_no_other() {
+async fn a_credential_learns_only_of_its_own_lists() {
     let api = Api::open().await;
     api.start("w").await;
     let digest = |secret: &str| hex(&Sha256::digest(secret));
@@ -119,13 +119,13 @@ async fn a_credential_for_one_list_hears_of_no_other() {
     let router = router_for(Arc::clone(&api.engine), Credentials::new(credentials).unwrap());
     let api = Api { router, ..api };
     for (who, hears) in [("runner", false), ("both", true), ("operator", true)] {
-        let answer = api.ask(in_vain(ACTS).header("authorization", &format!("Bearer {who}"))).await;
+        let answer = api.ask(poll_without_wait(ACTS).header("authorization", &format!("Bearer {who}"))).await;
         assert_eq!((answer.status.as_u16(), answer.headers.contains_key("baton-unpolled")), (204, hears), "{who}");
     }
 }
 
 #[tokio::test]
-async fn a_query_or_an_update_that_nobody_answers_says_that_nobody_polls() {
+async fn an_unanswered_query_or_update_names_a_list_without_pollers() {
     let api = Api::open().await;
     let opened = api.now();
     api.start("w").await;
@@ -138,7 +138,7 @@ async fn a_query_or_an_update_that_nobody_answers_says_that_nobody_polls() {
         assert!(detail.contains(&told), "{detail}");
         assert_eq!((&problem["taskList"], &problem["unpolledSince"]), (&json!("deciders"), &opened));
     }
-    // Somebody has the turn: nobody else need poll.
+    // A decider has the turn, so no poll is needed.
     api.ask(Ask::post(DECIDERS, &json!({}))).await.json(200);
     let query = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
     let problem = api.ask(query).await.problem(504, "query-not-answered");

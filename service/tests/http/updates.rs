@@ -1,4 +1,4 @@
-//! Updates over REST: verdicts, conditions, answers fetched again, and everything that can be wrong with either side.
+//! Updates over REST: results, conditions, repeated requests, and invalid requests and results.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ impl Api {
         self.ask(poll).await.json(200)
     }
 
-    /// Asks for an update, and has it judged.
+    /// Sends an update and completes it with this result.
     async fn update(&self, ask: Ask, result: Value) -> Answer {
         let deciding = async {
             let task = self.judging().await;
@@ -41,7 +41,7 @@ fn ask(id: &str) -> Ask {
 }
 
 #[tokio::test]
-async fn an_update_is_answered_with_the_deciders_result_and_a_tag_that_the_next_one_takes() {
+async fn an_updates_result_has_a_tag_that_the_next_update_accepts() {
     let api = Api::open().await;
     let run_id = api.quiet("w").await;
     let answer = api.update(ask("w"), json!({ "accepted": { "page": 2 } })).await;
@@ -52,7 +52,7 @@ async fn an_update_is_answered_with_the_deciders_result_and_a_tag_that_the_next_
     assert_eq!(tag, format!("\"{run_id}-10\""));
     let next = api.update(ask("w").header("if-match", &tag), json!({ "accepted": null })).await;
     assert_eq!(next.json(200)["version"], 15);
-    // The page that came with the first answer is stale now, whoever sends it.
+    // The tag of the first response is outdated now, whoever sends it.
     api.refused(ask("w").header("if-match", &tag), 412, "version-moved").await;
     let names = api.names("w").await;
     let turn = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted", "UpdateAccepted", "UpdateCompleted"];
@@ -61,7 +61,7 @@ async fn an_update_is_answered_with_the_deciders_result_and_a_tag_that_the_next_
 }
 
 #[tokio::test]
-async fn a_rejected_update_is_a_problem_with_the_deciders_reason_and_leaves_nothing() {
+async fn a_rejected_update_is_a_problem_and_leaves_nothing() {
     let api = Api::open().await;
     api.quiet("w").await;
     let before = api.everything().await;
@@ -73,13 +73,13 @@ async fn a_rejected_update_is_a_problem_with_the_deciders_reason_and_leaves_noth
 }
 
 #[tokio::test]
-async fn the_key_of_a_request_is_the_updates_id_where_it_gives_none() {
+async fn the_request_key_is_the_default_update_id() {
     let api = Api::open().await;
     api.quiet("w").await;
     let keyed = || ask("w").header("idempotency-key", "match-7");
     let first = api.update(keyed(), json!({ "accepted": 1 })).await;
     assert_eq!(first.json(200)["updateId"], "match-7");
-    // A lost answer is fetched again, by key or by id, tag and all.
+    // A repeated request returns the same response with its tag, by key or by id.
     let named = Ask::post(&path("w"), &json!({ "updateId": "match-7" }));
     for again in [api.ask(keyed()).await, api.ask(named).await] {
         assert_eq!((again.text.as_str(), again.header("etag")), (first.text.as_str(), first.header("etag")));
@@ -91,7 +91,7 @@ async fn the_key_of_a_request_is_the_updates_id_where_it_gives_none() {
 }
 
 #[tokio::test]
-async fn an_update_that_a_later_turn_answers_is_accepted_until_then() {
+async fn an_update_completed_by_a_later_turn_is_accepted_until_then() {
     let api = Api::open().await;
     api.quiet("w").await;
     let named = || Ask::post(&path("w"), &json!({ "updateId": "u" })).header("prefer", "wait=0.2");
@@ -110,7 +110,7 @@ async fn an_update_that_a_later_turn_answers_is_accepted_until_then() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_update_is_said_and_nothing_is_recorded() {
+async fn an_invalid_update_is_refused_and_records_nothing() {
     let api = Api::open().await;
     let run_id = api.quiet("w").await;
     let now = |ask: Ask| ask.header("prefer", "wait=0");
@@ -132,7 +132,7 @@ async fn what_is_wrong_with_an_update_is_said_and_nothing_is_recorded() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_verdict_is_said_and_nothing_is_recorded() {
+async fn an_invalid_update_result_is_refused_and_records_nothing() {
     let api = Api::open().await;
     api.quiet("w").await;
     let asking = api.ask(Ask::post(&path("w"), &json!({ "updateId": "u" })).header("prefer", "wait=20"));
@@ -149,14 +149,14 @@ async fn what_is_wrong_with_a_verdict_is_said_and_nothing_is_recorded() {
         let problem = api.refused(say(json!([{ "id": "v", "accepted": 1 }])), 409, "update-unknown").await;
         assert_eq!(problem["updateId"], "v");
         api.ask(say(json!([{ "id": "u", "accepted": 1 }]))).await.json(200);
-        // A second time, and after that: the first one was recorded.
+        // A second answer is refused, because the first one is recorded.
         api.refused(say(json!([{ "id": "u", "accepted": 1 }])), 409, "turn-completed").await;
     };
     tokio::join!(asking, judging).0.json(200);
 }
 
 #[tokio::test]
-async fn a_caller_who_waits_is_told_how_long() {
+async fn an_update_waits_as_long_as_requested() {
     let api = Api::open().await;
     api.quiet("w").await;
     let began = tokio::time::Instant::now();
@@ -175,7 +175,7 @@ fn start(more: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_update_may_start_its_run_and_says_whether_it_has() {
+async fn an_update_may_start_its_run_and_reports_it() {
     let api = Api::open().await;
     let begin = |id: &str| Ask::post(&path("new"), &json!({ "updateId": id, "start": start(&json!({}))["start"] }));
     let answer = api.update(begin("u"), json!({ "accepted": 1 })).await.json(200);
@@ -188,7 +188,7 @@ async fn an_update_may_start_its_run_and_says_whether_it_has() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_started_for_an_update_that_is_rejected_is_named() {
+async fn a_run_started_for_a_rejected_update_is_named() {
     let api = Api::open().await;
     let problem = api.update(Ask::post(&path("new"), &start(&json!({}))), json!({ "rejected": { "reason": "no" } }));
     let problem = problem.await.json(422);
@@ -199,7 +199,7 @@ async fn a_run_that_was_started_for_an_update_that_is_rejected_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_start_that_an_update_brings_along_is_said_and_nothing_is_started() {
+async fn an_invalid_start_within_an_update_starts_nothing() {
     let api = Api::open().await;
     let begin = |more: &Value| Ask::post(&path("new"), &start(more));
     let tag = format!("\"{}-5\"", uuid::Uuid::nil());

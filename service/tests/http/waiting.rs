@@ -1,4 +1,4 @@
-//! Connections whose call waits, as polls do: what a client may send meanwhile, and how it may leave.
+//! Connections with a waiting call such as a poll: what a client may send meanwhile, and how it may disconnect.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::support::WORKFLOWS;
 
 const IDLE: &str = "/v1/domains/default/task-lists/idle/decider/poll";
 
-/// How soon the service must notice that a poller has left, long before the poll's wait is over.
+/// Time within which the service must notice a disconnect, long before the poll's wait ends.
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
-/// A poll that waits.
+/// A waiting poll.
 async fn poll(socket: &Socket, headers: &str) -> Peer {
     let peer = socket.call("POST", POLL, &format!("prefer: wait=60\r\n{headers}"), "{}").await;
     socket.api.until_pollers("list=\"deciders\"", 1).await;
@@ -24,21 +24,21 @@ fn is_task(answer: &str, id: &str) -> bool {
     answer.starts_with("HTTP/1.1 200 ") && answer.contains(&format!("\"workflowId\":\"{id}\""))
 }
 
-/// That no poll waits any more, although its wait is not over.
-async fn until_nobody_polls(socket: &Socket) {
+/// Waits until no poll is left, before any wait ends.
+async fn until_no_poll_waits(socket: &Socket) {
     let gone = socket.api.until_pollers("list=\"deciders\"", 0);
     tokio::time::timeout(NOTICED_WITHIN, gone).await.expect("the service notices that the poller has left");
 }
 
-/// That the next task goes to the next poller in its first attempt: the earlier poller took none.
-async fn the_next_poller_gets_the_task(socket: &Socket) {
+/// Checks that the next poller gets the task in its first attempt, so the earlier poller took none.
+async fn check_next_poller_gets_the_task(socket: &Socket) {
     socket.api.start("w").await;
     let turn = socket.api.turn().await;
     assert_eq!((&turn["startedEventId"], &turn["attempt"]), (&json!(3), &json!(1)));
 }
 
 #[tokio::test]
-async fn a_connection_carries_further_calls_after_a_poll() {
+async fn a_connection_carries_requests_after_a_poll() {
     let socket = Socket::with(ServerLimits::default()).await;
     let mut peer = poll(&socket, "").await;
     for id in ["a", "b", "c"] {
@@ -59,7 +59,7 @@ async fn a_connection_carries_further_calls_after_a_poll() {
 }
 
 #[tokio::test]
-async fn a_poll_answers_204_when_its_wait_is_over() {
+async fn a_poll_returns_204_when_its_wait_ends() {
     let socket = Socket::with(ServerLimits::default()).await;
     let mut peer = socket.call("POST", IDLE, "prefer: wait=1\r\n", "{}").await;
     let (head, body) = peer.answer().await;
@@ -68,32 +68,32 @@ async fn a_poll_answers_204_when_its_wait_is_over() {
 }
 
 #[tokio::test]
-async fn a_poller_that_hangs_up_takes_no_task() {
+async fn a_poller_that_disconnects_takes_no_task() {
     let limits = ServerLimits { connections_max: 1, ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     drop(poll(&socket, "").await);
-    until_nobody_polls(&socket).await;
+    until_no_poll_waits(&socket).await;
     socket.answers_others().await;
-    the_next_poller_gets_the_task(&socket).await;
+    check_next_poller_gets_the_task(&socket).await;
 }
 
 #[tokio::test]
-async fn a_poller_that_pipelines_and_hangs_up_takes_no_task() {
+async fn a_poller_that_pipelines_and_disconnects_takes_no_task() {
     let socket = Socket::with(ServerLimits::default()).await;
     for ahead in ["G", "GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n", &"x".repeat(100_000)] {
         let mut peer = poll(&socket, "").await;
         peer.send(ahead).await;
         socket.answers_others().await;
         drop(peer);
-        until_nobody_polls(&socket).await;
+        until_no_poll_waits(&socket).await;
     }
-    the_next_poller_gets_the_task(&socket).await;
+    check_next_poller_gets_the_task(&socket).await;
 }
 
 #[tokio::test]
-async fn a_poller_that_left_before_the_service_looked_takes_no_task() {
+async fn a_poller_that_disconnected_early_takes_no_task() {
     let socket = Socket::with(ServerLimits::default()).await;
-    // The poll and its end arrive together, and a task is already there.
+    // The poll and its disconnect arrive together, while a task is waiting.
     socket.api.start("w").await;
     let peer = socket.call("POST", POLL, "prefer: wait=60\r\n", "{}").await;
     drop(peer);
@@ -109,7 +109,7 @@ async fn a_poller_that_closes_its_sending_half_gets_204() {
     peer.close_sending_half().await;
     let answer = peer.read_all().await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
-    the_next_poller_gets_the_task(&socket).await;
+    check_next_poller_gets_the_task(&socket).await;
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_client_that_closes_its_sending_half_gets_its_answer() {
         let mut peer = socket.call(method, path, headers, body).await;
         peer.close_sending_half().await;
         if path == result {
-            // The result comes after the service has seen the end of the client's half.
+            // The result is returned after the service has seen the end of the client's half.
             socket.answers_others().await;
             let succeed = json!([{ "type": "SucceedWorkflow", "result": 7 }]);
             socket.api.decide(succeed).await;
@@ -139,7 +139,7 @@ async fn a_client_that_closes_its_sending_half_gets_its_answer() {
 async fn requests_sent_during_a_poll_are_answered_afterwards() {
     let socket = Socket::with(ServerLimits::default()).await;
     let mut peer = poll(&socket, "").await;
-    // A whole call, and the beginning of one more.
+    // A whole request and the start of another.
     let long = format!("x: {}\r\n", "y".repeat(5_000));
     peer.call("GET", "/healthz", &long, "").await;
     peer.send("GET /hea").await;
@@ -153,7 +153,7 @@ async fn requests_sent_during_a_poll_are_answered_afterwards() {
 }
 
 #[tokio::test]
-async fn pipelined_calls_are_answered_in_their_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let socket = Socket::with(ServerLimits::default()).await;
     let mut peer = socket.connect().await;
     let poll = format!("POST {POLL} HTTP/1.1\r\nhost: h\r\nprefer: wait=60\r\n\r\n");
@@ -188,11 +188,11 @@ async fn a_poll_with_both_lengths_ends_its_connection() {
     socket.api.until_pollers("list=\"deciders\"", 1).await;
     socket.api.start("w").await;
     let answer = peer.read_all().await.unwrap_or_default();
-    assert!(answer.matches("HTTP/1.1").count() <= 1, "a request behind the two lengths was answered: {answer}");
+    assert!(answer.matches("HTTP/1.1").count() <= 1, "a request after the two lengths was processed: {answer}");
 }
 
 #[tokio::test]
-async fn old_and_cautious_clients_may_poll() {
+async fn http_1_0_and_expect_100_clients_can_poll() {
     let socket = Socket::with(ServerLimits::default()).await;
     let body = "content-type: application/json\r\ncontent-length: 2\r\nprefer: wait=60\r\n";
     let (one, other) = (
@@ -210,13 +210,13 @@ async fn old_and_cautious_clients_may_poll() {
 }
 
 #[tokio::test]
-async fn a_slow_body_is_waited_for() {
+async fn a_slow_body_is_awaited() {
     let socket = Socket::with(ServerLimits::default()).await;
     socket.api.start("w").await;
     let mut peer = socket.connect().await;
     let head = "content-type: application/json\r\ncontent-length: 14\r\nconnection: close\r\n";
     peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n{{\"input\"")).await;
-    // The service has seen that much once it has answered another.
+    // The service has read this part once it has responded to another client.
     socket.answers_others().await;
     peer.send(":\"in\"").await;
     socket.answers_others().await;
@@ -227,7 +227,7 @@ async fn a_slow_body_is_waited_for() {
 }
 
 #[tokio::test]
-async fn polls_answer_204_when_the_service_stops() {
+async fn polls_return_204_at_a_shutdown() {
     let socket = Socket::with(ServerLimits::default()).await;
     let mut peers = Vec::new();
     for _ in 0..20 {

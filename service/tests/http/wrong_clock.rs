@@ -1,4 +1,4 @@
-//! What a wrong clock does to what is kept for a time, and to what lets callers in: nothing that is not undone once it is right.
+//! Effects of a wrong clock on retention and on expiring secrets and tokens: all are undone once the clock is right.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_far_ahead_forgets_no_request() {
+async fn a_clock_far_ahead_keeps_request_keys() {
     let (store, clock) = (fresh().await, Settable::new());
     let api = open(&store, &clock, None).await;
     pass(61).await;
@@ -28,7 +28,7 @@ async fn a_clock_that_is_far_ahead_forgets_no_request() {
     let signal = format!("{WORKFLOWS}/w/signals/s");
     let signaled = api.ask(keyed(&signal, "signal", json!({}))).await.json(202);
     api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
-    // A week: what another run takes over is what is known by then.
+    // After a week, known requests would normally expire.
     clock.set(7 * DAY);
     pass(61).await;
     assert_eq!(api.get("/readyz").await.json(200)["warnings"][0]["code"], "clock-doubted");
@@ -36,12 +36,12 @@ async fn a_clock_that_is_far_ahead_forgets_no_request() {
     clock.set(0);
     pass(2).await;
     let again = api.ask(keyed(&signal, "signal", json!({}))).await.json(202);
-    assert_eq!(again, signaled, "it was recorded by the run before");
+    assert_eq!(again, signaled, "the run before recorded it");
     let again = api.ask(keyed(WORKFLOWS, "first", body)).await.json(200);
     assert_eq!(again["runId"], first["runId"]);
 }
 
-/// Starts a run and ends it.
+/// Starts and terminates a run.
 async fn closed(api: &Api, id: &str) -> String {
     let start = json!({ "workflowId": id, "workflowType": "t", "retention": "P30D" });
     api.post(WORKFLOWS, &start).await.json(201);
@@ -50,7 +50,7 @@ async fn closed(api: &Api, id: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_closed_run_is_deleted_early_because_the_clock_was_wrong() {
+async fn a_wrong_clock_expires_no_closed_run_early() {
     let (store, clock) = (fresh().await, Settable::new());
     let api = open(&store, &clock, None).await;
     let right = closed(&api, "right").await;
@@ -67,7 +67,8 @@ async fn no_closed_run_is_deleted_early_because_the_clock_was_wrong() {
     for run in [&right, &ahead, &behind] {
         api.get(run).await.json(200);
     }
-    // Their retention is over by the right clock, for the one that was closed by it and the one that was closed by a clock behind it.
+    // By the right clock, the retention of both is over: of the run closed at the right time and of the one closed by a
+    // clock behind it.
     for step in 1..=33 {
         clock.set(step * (DAY - 3_600));
         pass(61).await;
@@ -79,7 +80,7 @@ async fn no_closed_run_is_deleted_early_because_the_clock_was_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_is_judged_by_the_clock_as_it_is_and_good_again_once_it_is_right() {
+async fn a_secret_follows_the_clock_and_is_valid_again_after_a_fix() {
     let clock = Settable::new();
     let api = open(&fresh().await, &clock, None).await;
     let at = |hours: u64| Some(Moment(Timestamp::from_millis(BEGIN + hours * 3_600_000)));
@@ -105,7 +106,7 @@ async fn a_secret_is_judged_by_the_clock_as_it_is_and_good_again_once_it_is_righ
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_token_of_a_task_outlives_a_clock_that_is_set_either_way() {
+async fn task_tokens_survive_a_wrong_clock() {
     let clock = Settable::new();
     let api = open(&fresh().await, &clock, None).await;
     api.start("w").await;
@@ -117,7 +118,7 @@ async fn the_token_of_a_task_outlives_a_clock_that_is_set_either_way() {
         clock.set(ahead);
         api.post(&format!("{}/heartbeat", activity_path(&task)), &json!({})).await.json(200);
     }
-    // A secret that is made while the clock is ahead makes none of the tokens before it bad earlier than it says.
+    // Rotating the signing secret with a clock ahead does not shorten the validity of earlier tokens.
     clock.set(YEAR / 2);
     api.ask(Ask::post("/v1/secret/rotate", &json!({}))).await.json(200);
     clock.set(0);

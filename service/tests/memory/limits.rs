@@ -1,4 +1,4 @@
-//! Limits of lists and maps: one that is as long as it may be is read, and a longer one is refused with the name of its limit.
+//! Limits of lists and maps: one of maximum length is accepted, a longer one is refused with the name of its limit.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ impl Measured {
         let (_, answer) = self.said(path, body);
         assert_ne!(answer["code"], "bad-json", "{answer}");
         let detail = answer["detail"].as_str().unwrap_or_default();
-        // Limits of a domain have a text of their own.
+        // Limits of a domain have a separate text.
         let names_limit = detail.contains(&format!("at most {max} are allowed")) || answer["code"] == "limit-exceeded";
         if names_limit && answer["code"] == "invalid-field" {
             assert_eq!(answer["field"], field, "{answer}");
@@ -35,16 +35,16 @@ impl Measured {
         names_limit
     }
 
-    /// Holds the list that `body` makes of so many entries against its limit.
+    /// Checks a list, which `body` makes with the given number of entries, against its limit.
     fn hold(&self, path: &str, field: &str, max: usize, body: impl Fn(usize) -> Value) {
         for more in [max + 1, max + 2, 3 * max] {
             assert!(self.is_too_long(path, &body(more), field, max), "{field} with {more} of {max}");
         }
-        // The accepted request comes last: it answers the turn.
+        // The accepted request comes last, because it completes the turn.
         assert!(!self.is_too_long(path, &body(max), field, max), "{field} with {max}");
     }
 
-    /// The path that answers a turn of a new run.
+    /// Path that completes a turn of a new run.
     fn turn(&self) -> String {
         assert_eq!(self.said(START, &start(&json!({}))).0, 201);
         let (_, turn) = self.said(&format!("{DECIDERS}/poll"), &json!({}));
@@ -61,7 +61,7 @@ fn tags(count: usize) -> Map<String, Value> {
 }
 
 #[test]
-fn a_list_of_a_start_has_as_many_entries_as_it_may() {
+fn lists_of_a_start_are_limited() {
     let service = Measured::open();
     service.hold(START, "tags", 5, |count| start(&json!({ "tags": texts(count) })));
     let retry = |count| start(&json!({ "retry": { "nonRetryableReasons": texts(count) } }));
@@ -69,18 +69,18 @@ fn a_list_of_a_start_has_as_many_entries_as_it_may() {
 }
 
 #[test]
-fn a_domain_has_as_many_tags_as_it_may() {
+fn tags_of_a_domain_are_limited() {
     let service = Measured::open();
     service.hold("/v1/domains", "tags", 50, |count| json!({ "name": "d", "tags": tags(count) }));
     service.hold("/v1/domains/default/tags", "add", 50, |count| json!({ "add": tags(count) }));
     service.hold("/v1/domains/default/tags", "remove", 50, |count| json!({ "remove": texts(count) }));
-    // The same request removes some of the added tags: the others must not be lost.
+    // A removal in the same request must not hide that too many tags are added.
     let both = |count| json!({ "add": tags(count), "remove": texts(20) });
     service.hold("/v1/domains/default/tags", "add", 50, both);
 }
 
 #[test]
-fn a_schedule_has_as_many_entries_as_it_may() {
+fn lists_of_a_schedule_are_limited() {
     let service = Measured::open();
     let schedule =
         |spec: Value| json!({ "scheduleId": "s", "schedule": { "spec": spec, "action": start(&json!({})) } });
@@ -93,7 +93,7 @@ fn a_schedule_has_as_many_entries_as_it_may() {
 }
 
 #[test]
-fn an_exchange_has_as_many_answers_and_slots_as_it_may() {
+fn lists_of_an_exchange_are_limited() {
     let service = Measured::open();
     for list in [DECIDERS, RUNNERS] {
         let path = format!("{list}/exchange");
@@ -104,7 +104,7 @@ fn an_exchange_has_as_many_answers_and_slots_as_it_may() {
 }
 
 #[test]
-fn an_answer_to_a_turn_has_as_many_entries_as_it_may() {
+fn lists_of_a_turns_answer_are_limited() {
     type Body = fn(usize) -> Value;
     let markers: Body = |count| json!({ "decisions": vec![json!({ "type": "RecordMarker", "name": "m" }); count] });
     let awaiting: Body = |count| json!({ "awaiting": texts(count) });

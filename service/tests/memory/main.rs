@@ -1,5 +1,4 @@
-//! Memory that requests take: of every body with a list or a map, one that is as large as it may be and full of the smallest
-//! entries.
+//! Memory of requests: for every body with a list or map, one of maximum size, full of the smallest entries.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
@@ -27,23 +26,23 @@ use tower::ServiceExt as _;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Tests run one at a time: the allocator counts for the whole process.
+/// Tests run one at a time, because the allocator counts for the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Memory that a request may take, as a multiple of its body.
 const PER_BYTE_MAX: usize = 8;
 
-/// Larger than any body may be.
+/// Larger than the limit of any body.
 const TOO_LARGE: usize = 64 * 1024 * 1024;
 
-/// Service in this process.
+/// The service in process.
 struct Measured {
     router: Router,
     runtime: tokio::runtime::Runtime,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Response with the memory that was taken before it was there.
+/// Response, and the peak of memory before it.
 struct Found {
     status: u16,
     text: String,
@@ -62,7 +61,7 @@ impl Measured {
         Self { router, runtime, _alone: alone }
     }
 
-    /// Sends a request. Its body is not part of the memory.
+    /// Sends a request and measures its memory, without its body.
     fn ask(&self, request: Request<Body>) -> Found {
         let before = MEMORY.current_usage();
         MEMORY.reset_peak_usage();
@@ -76,7 +75,7 @@ impl Measured {
 
     fn call(&self, method: &str, path: &str, body: &Bytes) -> Found {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-        // A poll that comes with an answer does not wait.
+        // A poll in an exchange does not wait.
         self.ask(request.header("prefer", "wait=0").body(Body::from(body.clone())).unwrap())
     }
 
@@ -85,7 +84,7 @@ impl Measured {
     }
 }
 
-/// Path of the document with a name in place of each parameter.
+/// Path of the document with a value for each parameter.
 fn filled(path: &str) -> String {
     let segments = path.split('/').map(|segment| if segment.starts_with('{') { "default" } else { segment });
     segments.collect::<Vec<_>>().join("/")
@@ -110,7 +109,7 @@ fn a_body_of_smallest_entries_takes_under_8_times_its_bytes() {
             for list in schema::lists(&document, body) {
                 let name = format!("{method} {path} {list}");
                 assert!(list.is_bounded(), "{name} has no `maxItems` or `maxProperties`");
-                // With one entry per list the call parses it, so the bodies below are of its type.
+                // With one entry per list the call accepts the body, so the bodies below are valid, too.
                 let one = list.body(&document, body, Fill::Nothing, max);
                 let found = service.call(&method, &target, &Bytes::from(one));
                 assert!(!found.text.contains("\"bad-json\""), "{name}: {}", found.text);

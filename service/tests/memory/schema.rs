@@ -1,30 +1,30 @@
-//! Lists and maps in the schemas of requests, and bodies that are full of their smallest entries.
+//! Lists and maps in the schemas of requests, and bodies full of their smallest entries.
 
 use std::fmt;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Deepest place that is looked at: schemas that have themselves in them end here.
+/// Maximum depth, which ends recursive schemas.
 const DEPTH_MAX: usize = 14;
 
-/// One step from a schema to one that is in it.
+/// One step from a schema to a nested one.
 #[derive(Debug, Clone)]
 enum Step {
     /// To the schema of a member.
     Member(String),
     /// To one of several schemas.
     Variant(usize),
-    /// To the entries of a list with at most so many.
+    /// To the entries of a list with this maximum.
     Entries { max: Option<usize> },
-    /// To the values of a map with at most so many.
+    /// To the values of a map with this maximum.
     Values { max: Option<usize> },
 }
 
-/// List or map of a request, by the way to its entries.
+/// List or map of a request, by the path to its entries.
 pub(crate) struct List {
     way: Vec<Step>,
-    /// Which of the entries' variants.
+    /// Number of the entries' variant.
     entry: usize,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for List {
     }
 }
 
-/// The schema itself, in the place of one that refers to it.
+/// The schema, with a reference resolved.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(reference) => resolved(document, document.pointer(&reference[1..]).unwrap()),
@@ -63,7 +63,7 @@ fn count(value: &Value) -> Option<usize> {
     value.as_u64().map(|count| usize::try_from(count).unwrap())
 }
 
-/// Every list and map of this schema, with each variant that its entries have.
+/// Every list and map of this schema, for each variant of its entries.
 pub(crate) fn lists(document: &Value, schema: &Value) -> Vec<List> {
     let mut found = Vec::new();
     walk(document, schema, &mut Vec::new(), &mut found);
@@ -129,7 +129,7 @@ fn smallest(document: &Value, schema: &Value) -> Vec<String> {
     vec![one]
 }
 
-/// An object with the members that it must have and with this one.
+/// An object with its required members and this one.
 fn object(document: &Value, schema: &Value, with: Option<(&str, String)>) -> String {
     let required = schema["required"].as_array().into_iter().flatten().map(|name| name.as_str().unwrap());
     let others = required.filter(|name| with.as_ref().is_none_or(|(with, _)| with != name));
@@ -141,14 +141,14 @@ fn object(document: &Value, schema: &Value, with: Option<(&str, String)>) -> Str
     format!("{{{}}}", members.join(","))
 }
 
-/// Which of several lists in one another fills a body.
+/// Choice of the list that fills a body, if several are nested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     /// None: each has one entry.
     Nothing,
-    /// The outermost one. Those in its entries are as long as they may be.
+    /// The outermost list. Lists in its entries have their maximum length.
     Outermost,
-    /// The innermost one. The others have one entry.
+    /// The innermost list. The others have one entry.
     Innermost,
 }
 
@@ -157,14 +157,14 @@ fn is_list(step: &Step) -> bool {
 }
 
 impl List {
-    /// Whether each list on the way says how many entries it may have.
+    /// Whether each list on the path has a maximum.
     pub(crate) fn is_bounded(&self) -> bool {
         self.way.iter().all(|step| !matches!(step, Step::Entries { max: None } | Step::Values { max: None }))
     }
 
     /// A body of this schema with at most `room` bytes.
     pub(crate) fn body(&self, document: &Value, schema: &Value, fill: Fill, room: usize) -> String {
-        // The members around the lists have room, too.
+        // Leaves room for the members around the lists.
         self.value(document, schema, &self.way, fill, room.saturating_sub(512))
     }
 

@@ -1,4 +1,4 @@
-//! Memory that requests over SWF's wire take.
+//! Memory of requests over the SWF protocol.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::{Found, Measured, PER_BYTE_MAX, per_byte};
 
-#[path = "../swf/right.rs"]
-mod right;
+#[path = "../swf/valid_requests.rs"]
+mod valid_requests;
 
-/// Largest request over SWF's wire.
+/// Largest request of the SWF protocol.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Smallest values of each kind.
+/// Smallest values of each type.
 const SMALL: [&str; 6] = ["0", "null", "{}", "[]", r#""""#, r#"{"":0}"#];
 
 fn ask(service: &Measured, operation: &str, body: &Bytes) -> Found {
@@ -22,7 +22,7 @@ fn ask(service: &Measured, operation: &str, body: &Bytes) -> Found {
     service.ask(request.body(Body::from(body.clone())).unwrap())
 }
 
-/// Asserts the bound for a request and returns the response.
+/// Checks the memory of a request and returns the response.
 fn hold(service: &Measured, operation: &str, body: String, what: &str) -> Found {
     let body = Bytes::from(body);
     let found = ask(service, operation, &body);
@@ -31,7 +31,7 @@ fn hold(service: &Measured, operation: &str, body: String, what: &str) -> Found 
     found
 }
 
-/// As many entries as have room, each with a comma.
+/// As many entries as fit, with commas.
 fn many(entry: &str, room: usize) -> String {
     vec![entry; room / (entry.len() + 1)].join(",")
 }
@@ -45,9 +45,9 @@ fn room(operation: &str) -> usize {
 #[test]
 fn a_request_of_smallest_members_takes_under_8_times_its_bytes() {
     let service = Measured::open();
-    for (operation, request) in right::requests("r") {
+    for (operation, request) in valid_requests::requests("r") {
         let room = room(operation);
-        // A poll that is right would wait.
+        // An unknown domain, because a valid poll would wait.
         let full = request.to_string().replace(r#""domain":"default""#, r#""domain":"nope""#);
         let request: Value = serde_json::from_str(&full).unwrap();
         let members = (0..).map(|at: u32| format!(r#","{at:x}":0"#)).scan(0, |bytes, member| {
@@ -116,7 +116,7 @@ fn decisions_of_all_types_take_under_8_times_their_bytes() {
 }
 
 #[test]
-fn a_decision_keeps_only_the_attributes_of_its_type() {
+fn a_decision_keeps_only_attributes_of_its_type() {
     let service = Measured::open();
     let names = ["startTimer", "cancelTimer", "recordMarker", "scheduleActivityTask", "startChildWorkflowExecution"];
     let attributes = names.map(|name| format!(r#""{name}DecisionAttributes":{{"control":""}}"#)).join(",");
@@ -126,7 +126,7 @@ fn a_decision_keeps_only_the_attributes_of_its_type() {
 }
 
 #[test]
-fn a_fault_counts_all_problems_and_names_the_first_hundred() {
+fn a_fault_counts_all_problems_and_names_a_hundred() {
     let service = Measured::open();
     let request = json!({ "taskToken": "t", "decisions": vec![json!({}); 2_000] }).to_string();
     let found = ask(&service, "RespondDecisionTaskCompleted", &Bytes::from(request));

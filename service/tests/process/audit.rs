@@ -1,4 +1,4 @@
-//! The audit log of a real process: killed under load, on a full disk, and read and checked by the command line.
+//! The audit log of a real process: killed under load, on a full disk, and read and verified by the command line.
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
@@ -7,14 +7,14 @@ use service::audit::verify;
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
-/// What the files have, all of them.
+/// Text of all files of the log.
 fn text(directory: &std::path::Path) -> String {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     files.filter_map(|path| std::fs::read_to_string(path).ok()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_kill_9_under_load_the_chain_fits_and_every_acknowledged_change_has_its_entry() {
+async fn after_kill_9_every_acknowledged_change_has_an_entry() {
     let scratch = Scratch::new("audit-kill");
     let directory = scratch.0.join("audit");
     let args = ["--audit-log", directory.to_str().unwrap(), "--store", "memory"];
@@ -47,7 +47,7 @@ async fn after_kill_9_under_load_the_chain_fits_and_every_acknowledged_change_ha
         while let Ok(id) = telling.try_recv() {
             acknowledged.push(id);
         }
-        // The next start puts a torn end aside.
+        // The next start sets aside an incomplete last entry.
         drop(Service::start(&scratch.0, &args));
         let checked = verify(&directory, None).unwrap();
         assert!(checked.entries >= entries + 100, "{checked:?}");
@@ -60,11 +60,11 @@ async fn after_kill_9_under_load_the_chain_fits_and_every_acknowledged_change_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_full_disk_nothing_is_changed_and_it_goes_on_when_there_is_room() {
+async fn on_a_full_disk_nothing_changes_until_there_is_space() {
     let scratch = Scratch::new("audit-full");
     let directory = scratch.0.join("audit");
     let args = ["--audit-log", directory.to_str().unwrap(), "--store", "memory"];
-    // What is written beyond the limit fails as on a full disk, part of it written.
+    // Writing beyond this size fails as on a full disk, after a part of the data.
     let mut service = Service::start_after(&scratch.0, "trap '' XFSZ; ulimit -S -f 16", &args);
     let client = service.client();
     let (mut started, mut refused) = (0, None);
@@ -97,13 +97,13 @@ async fn on_a_full_disk_nothing_is_changed_and_it_goes_on_when_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_shows_the_log_and_checks_it() {
+async fn the_command_line_shows_and_verifies_the_audit_log() {
     let scratch = Scratch::new("audit-cli");
     let directory = scratch.0.join("audit");
     let log = directory.to_str().unwrap();
     let mut service = Service::start(&scratch.0, &["--audit-log", log, "--store", "memory"]);
     let client = service.client();
-    // Refused, and in the log with the name that was given.
+    // The start is refused, and the log contains the name.
     client.start(&start("red\u{1b}[31m"), None).await.unwrap_err();
     client.start(&start("w"), None).await.unwrap();
     client.start(&start("w"), None).await.unwrap_err();
@@ -144,5 +144,5 @@ async fn the_command_line_shows_the_log_and_checks_it() {
     }
     let again =
         baton(&["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--audit-log", file.to_str().unwrap()]);
-    assert!(!again.status.success(), "a file is no directory");
+    assert!(!again.status.success(), "a file is not a directory");
 }

@@ -1,4 +1,4 @@
-//! Backups, restores, what is shipped and standbys, with real processes: what was acknowledged is compared with what is there.
+//! Backups, restores, shipping and standbys with real processes: all acknowledged changes are checked.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,22 +13,22 @@ use crate::lost::{Follower, is_there, load, now, path};
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
-/// What a command prints, which must end well.
-fn told(args: &[&str]) -> String {
+/// Output of a command, which must succeed.
+fn output_of(args: &[&str]) -> String {
     let output = baton(args);
     let (said, failed) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(0), "{args:?}: {said}{failed}");
     said
 }
 
-/// What a command says that must not end well.
+/// Error of a command, which must fail.
 fn refused(args: &[&str]) -> String {
     let output = baton(args);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A service on a data directory below the scratch: `NAME/data`.
+/// A service with the data directory `NAME/data`.
 fn serve(scratch: &Scratch, name: &str, args: &[&str]) -> Service {
     Service::start(&scratch.0.join(name), args)
 }
@@ -43,7 +43,7 @@ async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_service_is_backed_up_and_restored_by_the_commands_as_the_documentation_has_them() {
+async fn a_running_service_is_backed_up_and_restored() {
     let scratch = Scratch::new("backup");
     let (data, archive) = (path(&scratch, "data"), path(&scratch, "archive"));
     let mut service = Service::start(&scratch.0, &[]);
@@ -53,15 +53,15 @@ async fn a_running_service_is_backed_up_and_restored_by_the_commands_as_the_docu
     }
     let turn =
         client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap().unwrap();
-    let said = told(&["backup", &archive, "--data-dir", &data]);
+    let said = output_of(&["backup", &archive, "--data-dir", &data]);
     assert!(said.contains("has everything that was acknowledged before") && said.contains("a new base of"), "{said}");
     client.start(&start("later"), None).await.unwrap();
-    let said = told(&["backup", &archive, "--data-dir", &data]);
+    let said = output_of(&["backup", &archive, "--data-dir", &data]);
     assert!(said.contains("no new base was needed"), "{said}");
     let instant = client.start(&start("last"), None).await.map(|_| now()).unwrap();
     client.start(&start("too late"), None).await.unwrap();
-    told(&["backup", &archive, "--data-dir", &data]);
-    let said = told(&["backup", "verify", &archive]);
+    output_of(&["backup", &archive, "--data-dir", &data]);
+    let said = output_of(&["backup", "verify", &archive]);
     let row: Vec<_> = said.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!((row[0], row[3]), ("1", "8"), "{said}");
     assert!(said.ends_with("every file is whole\n"), "{said}");
@@ -74,30 +74,30 @@ async fn a_running_service_is_backed_up_and_restored_by_the_commands_as_the_docu
     {
         let restored = path(&scratch, &format!("{name}/data"));
         let to: Vec<&str> = to.into_iter().flat_map(|to| ["--to", to]).collect();
-        let said = told(&[&["restore", &archive, "--data-dir", &restored][..], &to].concat());
+        let said = output_of(&[&["restore", &archive, "--data-dir", &restored][..], &to].concat());
         assert!(said.contains("is the store as it was at"), "{said}");
-        assert!(told(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+        assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
         let service = serve(&scratch, name, &[]);
         let client = service.client();
         assert!(is_there(&client, there).await && !is_there(&client, missing).await, "{name}");
-        // What the old service has handed out names events of a past that may not have been.
+        // Tasks of the old service may refer to events that the restored one does not have.
         let decisions = vec![Decision::from(SucceedWorkflow::default())];
         let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
         let stale = client.complete_turn(&turn.token, &complete, Patience::None).await;
         assert!(!matches!(stale, Ok(client::tasks::Outcome::Recorded)), "{stale:?}");
         drop(service);
-        assert!(told(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+        assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
     }
     let said = refused(&["restore", &archive, "--data-dir", &path(&scratch, "x"), "--to", "2001-01-01T00:00:00Z"]);
     assert!(said.contains("does not go back so far") && said.contains("its first base is of 20"), "{said}");
     assert_eq!(baton(&["backup"]).status.code(), Some(2));
     assert!(refused(&["backup", &archive, "--data-dir", &path(&scratch, "nowhere")]).contains("there is no store"));
-    // The directory that nobody has open, too.
-    told(&["backup", &archive, "--data-dir", &data]);
+    // Also from a data directory that is not in use.
+    output_of(&["backup", &archive, "--data-dir", &data]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the_last_second() {
+async fn a_service_lost_under_load_is_restored_up_to_its_last_second() {
     let scratch = Scratch::new("lost");
     let archive = path(&scratch, "archive");
     let mut service = Service::start(&scratch.0, &["--ship-to", &archive]);
@@ -108,8 +108,8 @@ async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the
     service.kill();
     std::fs::remove_dir_all(scratch.0.join("data")).unwrap();
     let restored = path(&scratch, "restored/data");
-    told(&["restore", &archive, "--data-dir", &restored]);
-    assert!(told(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+    output_of(&["restore", &archive, "--data-dir", &restored]);
+    assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
     let service = serve(&scratch, "restored", &[]);
     let (client, mut checked) = (service.client(), 0);
     for starter in starters {
@@ -123,7 +123,7 @@ async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the
     assert!(checked > 10, "{checked} were checked");
 }
 
-/// A `baton standby` that says where it can be asked, and where that is.
+/// A `baton standby` with a listener, and its address.
 fn follow(archive: &str, data: &str) -> (Follower, String) {
     let baton = Command::new(env!("CARGO_BIN_EXE_baton"));
     let mut follower = Follower::start(baton, archive, data, &["--wait", "30s", "--listen", ":0"]);
@@ -133,7 +133,7 @@ fn follow(archive: &str, data: &str) -> (Follower, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
+async fn a_standby_takes_over_a_running_service_and_its_tasks() {
     let scratch = Scratch::new("standby");
     let (archive, copy) = (path(&scratch, "archive"), path(&scratch, "copy/data"));
     let mut service = Service::start(&scratch.0, &["--ship-to", &archive]);
@@ -152,7 +152,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
         "{metrics}"
     );
     let starter = load(&service, 0);
-    let said = told(&["standby", "promote", "--data-dir", &copy]);
+    let said = output_of(&["standby", "promote", "--data-dir", &copy]);
     assert!(said.contains("the standby has taken over"), "{said}");
     let (code, said) = follower.said();
     assert_eq!(code, Some(0), "{said}");
@@ -165,7 +165,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("it has taken over, and this store must not continue"), "{said}");
-    // Without the archive it cannot know, so an operator must say that no other store has taken over.
+    // Without the archive it cannot know, so an operator must confirm that no other store has taken over.
     let output = baton(&["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -182,17 +182,17 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     for (_, id) in &acknowledged {
         assert!(is_there(&client, id).await, "{id} of {}", acknowledged.len());
     }
-    // Nothing was lost, so what was handed out is good still.
+    // No event was lost, so the started task is still valid.
     let decisions = vec![Decision::from(SucceedWorkflow::default())];
     let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
     client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
     drop(service);
-    assert!(told(&["fsck", "--data-dir", &copy]).starts_with("every run is in order: "));
+    assert!(output_of(&["fsck", "--data-dir", &copy]).starts_with("every run is in order: "));
     assert!(refused(&["standby", "promote", "--data-dir", &copy]).contains("is not a standby"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_that_is_away_is_told_and_nothing_waits_for_it() {
+async fn a_missing_archive_is_reported_and_delays_nothing() {
     let scratch = Scratch::new("away");
     let (archive, elsewhere) = (path(&scratch, "archive"), path(&scratch, "elsewhere"));
     let service = Service::start(&scratch.0, &["--ship-to", &archive]);
@@ -215,15 +215,15 @@ async fn an_archive_that_is_away_is_told_and_nothing_waits_for_it() {
         metrics.contains("baton_ship_failing 0\n") && metrics.contains("baton_ship_lag_seconds 0.0\n")
     })
     .await;
-    told(&["backup", "verify", &archive]);
+    output_of(&["backup", "verify", &archive]);
 }
 
 #[test]
-fn the_commands_of_the_documentation_work_as_they_are_written() {
+fn the_commands_of_the_documentation_work() {
     for page in [include_str!("../../../docs/backup.md")] {
         let scratch = Scratch::new("documented");
         let _service = Service::start(&scratch.0, &[]);
-        // Where the pages have it.
+        // The path that the pages use.
         std::os::unix::fs::symlink(scratch.0.join("data"), scratch.0.join("baton-data")).unwrap();
         let (_, block) = page.split_once("```sh\nbaton backup backups").unwrap();
         let (block, _) = block.split_once("```").unwrap();

@@ -1,4 +1,4 @@
-//! The command line against a real service: what each command does, and what it prints.
+//! The command line against a real service: effect and output of each command.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
-/// A service, and the commands that are put to it.
+/// A service, and commands for it.
 pub(crate) struct Shell {
     service: Service,
     scratch: Scratch,
@@ -32,14 +32,14 @@ impl Shell {
         command
     }
 
-    /// The exit code of a command, and what it prints.
+    /// Exit code and output of a command.
     pub(crate) fn run(&self, line: &str) -> (i32, String) {
         let output = self.command(line).output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.code().unwrap(), text)
     }
 
-    /// What a command prints that does what it should.
+    /// Output of a command, which must succeed.
     fn ok(&self, line: &str) -> String {
         let (code, text) = self.run(line);
         assert_eq!(code, 0, "{line}: {text}");
@@ -51,14 +51,14 @@ impl Shell {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
     }
 
-    /// What a command says that is refused.
+    /// Output of a command, which must be refused.
     fn refused(&self, line: &str) -> String {
         let (code, text) = self.run(line);
         assert_eq!(code, 1, "{line}: {text}");
         text
     }
 
-    /// Has the next turn decide.
+    /// Completes the next turn with these decisions.
     async fn decide(&self, decisions: Vec<Decision>) {
         let client = self.client();
         let turn = client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap();
@@ -73,7 +73,7 @@ fn activity(id: &str) -> Decision {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn activities_are_seen_to_by_hand() {
+async fn an_operator_acts_on_activities() {
     let shell = Shell::open("by-hand");
     shell.client().start(&start("w"), None).await.unwrap();
     shell.decide(["a", "b", "c"].map(activity).to_vec()).await;
@@ -96,9 +96,9 @@ async fn activities_are_seen_to_by_hand() {
     }
     assert!(shell.refused("activity complete w a").contains("activity-closed"));
     assert!(shell.refused("activity retry w nothing").contains("activity-closed"));
-    assert_eq!(shell.run("activity set w c").0, 1, "it says nothing to change");
+    assert_eq!(shell.run("activity set w c").0, 1, "no change is specified");
     assert_eq!(shell.run("activity set w c --heartbeat soon").0, 2);
-    assert_eq!(shell.run("activity fail w c").0, 2, "a failure has a reason");
+    assert_eq!(shell.run("activity fail w c").0, 2, "a failure needs a reason");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,15 +141,15 @@ async fn lists_show_and_find_the_reason_of_closed_runs() {
     assert!(shell.ok("workflow show b").contains("reason     duplicate\n"));
     for line in ["workflow list --id a", "workflow show a"] {
         let text = shell.ok(line);
-        assert!(text.contains("[31mred") && !text.contains('\u{1b}'), "details reach no terminal unescaped: {text}");
+        assert!(text.contains("[31mred") && !text.contains('\u{1b}'), "details are escaped: {text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_are_listed_in_each_of_four_orders() {
+async fn runs_are_listed_in_four_orders() {
     let shell = Shell::open("orders");
     for id in ["a", "b", "c"] {
-        // A process each: no two are of the same millisecond.
+        // Each is a separate process, so no two have the same millisecond.
         shell.ok(&format!("workflow start {id} --type test"));
     }
     for id in ["c", "a"] {
@@ -170,7 +170,7 @@ async fn runs_are_listed_in_each_of_four_orders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_done_to_a_run_names_the_run_and_who_did_it() {
+async fn actions_on_a_run_take_a_run_id_and_record_the_user() {
     let shell = Shell::open("who");
     let run = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
     let other = uuid::Uuid::nil().to_string();
@@ -190,7 +190,7 @@ async fn what_is_done_to_a_run_names_the_run_and_who_did_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_a_run_is_told_at_once_that_nobody_polls_its_list() {
+async fn waiting_commands_report_a_list_without_pollers_at_once() {
     let shell = Shell::open("unpolled");
     for command in [
         "workflow start w --type test --list nobody --wait 1100ms",
@@ -220,7 +220,7 @@ async fn whoever_waits_for_a_run_is_told_at_once_that_nobody_polls_its_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn advice_on_the_command_line_names_what_can_be_typed_there() {
+async fn advice_on_the_command_line_names_its_options() {
     let shell = Shell::open("advice");
     let run = shell.client().start(&start("w"), None).await.unwrap().run_id;
     let nobody = uuid::Uuid::nil();
@@ -266,7 +266,7 @@ async fn advice_on_the_command_line_names_what_can_be_typed_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_is_named_as_people_name_it() {
+async fn the_url_may_be_abbreviated() {
     let shell = Shell::open("addresses");
     let port = shell.service.url.rsplit_once(':').unwrap().1;
     for url in [
@@ -282,7 +282,7 @@ async fn a_service_is_named_as_people_name_it() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Every value within a value.
+/// Collects the values nested in a value.
 fn leaves(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.values().for_each(|value| leaves(value, into)),
@@ -321,7 +321,7 @@ async fn a_schedule_shows_everything_that_was_set() {
     }
 }
 
-/// The clock was never ahead.
+/// Checks the commands for late deadlines of a clock that was never ahead.
 fn late_deadlines(shell: &Shell) {
     let none = "0 deadlines of 0 runs, of 1 open runs,";
     assert!(shell.ok("clock show --workflow w").contains(&format!("{none} are too late")));
@@ -331,7 +331,7 @@ fn late_deadlines(shell: &Shell) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_paused_resumed_and_deleted_and_its_children_are_shown() {
+async fn a_run_with_children_is_paused_resumed_and_deleted() {
     let shell = Shell::open("operate");
     shell.client().start(&start("w"), None).await.unwrap();
     let (workflow_id, workflow_type) = ("child".to_owned(), "test".to_owned());
@@ -356,7 +356,7 @@ async fn a_run_is_paused_resumed_and_deleted_and_its_children_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_reset_and_both_branches_are_shown() {
+async fn a_reset_shows_both_runs() {
     let shell = Shell::open("reset");
     let old = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
     shell.decide(vec![activity("a")]).await;
@@ -379,7 +379,7 @@ async fn a_run_is_reset_and_both_branches_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn domains_are_made_changed_and_shown() {
+async fn domains_are_created_changed_and_shown() {
     let shell = Shell::open("domains");
     shell.ok("domain create shop --description orders --retention P7D");
     shell.ok("domain set --domain shop --retention P90D");
@@ -392,7 +392,7 @@ async fn domains_are_made_changed_and_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schedule_is_made_looked_at_acted_with_and_forgotten() {
+async fn a_schedule_is_created_triggered_and_deleted() {
     let shell = Shell::open("schedules");
     let shown = shell.ok("schedule create nightly --every PT24H --type report --list reports --paused --note books");
     for line in
@@ -406,7 +406,7 @@ async fn a_schedule_is_made_looked_at_acted_with_and_forgotten() {
     assert!(shell.ok("schedule pause nightly --reason holidays").contains("holidays"));
     shell.ok("schedule trigger nightly --key once");
     shell.ok("schedule trigger nightly --key once");
-    // It acts a moment later.
+    // The action starts a moment later.
     while shell.json("schedule show nightly --json")["totals"]["started"] != 1 {
         tokio::task::yield_now().await;
     }
@@ -422,7 +422,7 @@ async fn a_schedule_is_made_looked_at_acted_with_and_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_shows_the_tag_that_a_signal_takes_as_its_condition() {
+async fn a_querys_tag_is_a_condition_of_a_signal() {
     let shell = Shell::open("query");
     shell.client().start(&start("w"), None).await.unwrap();
     shell.decide(vec![activity("a")]).await;
@@ -447,7 +447,7 @@ async fn a_query_shows_the_tag_that_a_signal_takes_as_its_condition() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_starts_its_run_and_prints_what_came_of_it() {
+async fn an_update_starts_its_run_and_prints_its_result() {
     let shell = Shell::open("update");
     let client = shell.client();
     let judging = tokio::spawn(async move {
@@ -469,5 +469,5 @@ async fn an_update_starts_its_run_and_prints_what_came_of_it() {
     assert!(shell.refused(begin).contains("update-rejected"));
     judging.await.unwrap();
     assert_eq!(shell.json(&format!("{begin} --id one"))["result"], 3, "fetched again");
-    assert_eq!(shell.run("update w add --start-list deciders").0, 2, "which type?");
+    assert_eq!(shell.run("update w add --start-list deciders").0, 2, "the type is missing");
 }

@@ -1,4 +1,4 @@
-//! Credentials of a running service: read again when their file changes and at SIGHUP, and never by halves.
+//! Credentials of a running service: reloaded as a whole when their file changes and at SIGHUP.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn write(config: &Path, text: &str) {
     std::fs::rename(&partial, config).unwrap();
 }
 
-/// What a call with this secret is answered, as a status.
+/// Status of a call with this secret.
 pub(crate) async fn status(service: &Service, secret: &str) -> u16 {
     let client = Client::with_secret(&service.url, secret).unwrap().patience(Patience::None);
     client.domains().await.map_or_else(|error| error.status().unwrap(), |_| 200)
@@ -32,7 +32,7 @@ pub(crate) async fn text(service: &Service, path: &str, secret: &str) -> String 
     ask.send().await.unwrap().text().await.unwrap()
 }
 
-/// Waits until it is so; two looks at a file are some seconds.
+/// Waits for a condition. The service checks its file every few seconds.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !is_so().await {
@@ -43,7 +43,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_file_is_in_force_soon_and_at_sighup_at_once_and_a_bad_one_never() {
+async fn a_changed_file_is_reloaded_and_an_invalid_one_never() {
     let scratch = Scratch::new("reload");
     let config = scratch.0.join("baton.toml");
     write(&config, &stanza("one"));
@@ -107,11 +107,11 @@ async fn a_changed_file_is_in_force_soon_and_at_sighup_at_once_and_a_bad_one_nev
     hangup();
     until("a file that is gone is refused", refused).await;
     assert_eq!(status(&service, "three").await, 200);
-    assert!(service.child.try_wait().unwrap().is_none(), "the signal ends nothing");
+    assert!(service.child.try_wait().unwrap().is_none(), "the signal does not end the service");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_expires_soon_is_warned_of_and_counted() {
+async fn a_secret_that_expires_soon_is_logged_and_counted() {
     let scratch = Scratch::new("expiring");
     let config = scratch.0.join("baton.toml");
     let soon = history::Timestamp::from_millis(
@@ -130,7 +130,7 @@ async fn a_secret_that_expires_soon_is_warned_of_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_domain_that_does_not_exist_is_warned_of_by_name() {
+async fn an_unknown_domain_in_a_credential_is_reported() {
     let scratch = Scratch::new("no-domain");
     let config = scratch.0.join("baton.toml");
     let named = |level: &str, domain: &str| {
@@ -167,7 +167,7 @@ async fn a_domain_that_does_not_exist_is_warned_of_by_name() {
     drop(service);
 }
 
-/// What `baton credential …` prints and says, where it is done.
+/// Output and messages of `baton credential …`, which must succeed.
 fn credential(config: &Path, args: &[&str]) -> (String, String) {
     let output = baton(&[&["credential"], args, &["--config", config.to_str().unwrap()]].concat());
     let (out, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -181,11 +181,11 @@ fn refused(config: &Path, args: &[&str], code: i32, says: &str) {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
     assert!(said.contains(says), "{args:?}: {said}");
-    assert_eq!(std::fs::read_to_string(config).unwrap(), before, "{args:?}: the file is as it was");
+    assert_eq!(std::fs::read_to_string(config).unwrap(), before, "{args:?}: the file is unchanged");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_are_made_listed_and_revoked_while_the_service_runs() {
+async fn credentials_are_created_listed_and_revoked_at_runtime() {
     let scratch = Scratch::new("live");
     let config = scratch.0.join("baton.toml");
     let kept = "# ours\ncache-mib = 7 # enough\n";

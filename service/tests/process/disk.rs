@@ -1,4 +1,4 @@
-//! What is kept of the disk for runs that are open, as the options say.
+//! The disk reserve as set by options.
 
 use client::Patience;
 
@@ -6,7 +6,7 @@ use crate::start;
 use crate::support::{Scratch, Service, baton};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_keeps_more_of_its_disk_than_there_is_starts_nothing_and_says_what_to_do() {
+async fn a_service_below_its_disk_reserve_refuses_starts_with_advice() {
     let scratch = Scratch::new("disk");
     // A million GiB.
     let service = Service::start(&scratch.0, &["--disk-reserve", "1073741824"]);
@@ -20,7 +20,7 @@ async fn a_service_that_keeps_more_of_its_disk_than_there_is_starts_nothing_and_
     }
     drop(service);
 
-    // Without a reserve, and with the one that is there unless something else is said.
+    // Without a reserve, and with the default reserve.
     for (id, args) in [("none", &["--disk-reserve", "0"][..]), ("default", &[])] {
         let service = Service::start(&scratch.0, args);
         let client = service.client().patience(Patience::None);

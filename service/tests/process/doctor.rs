@@ -1,4 +1,4 @@
-//! `baton doctor` over a running service.
+//! `baton doctor` with a running service.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use client::body::{CompleteTurn, PollActivity, PollDecider, SucceedActivity};
 use crate::support::{Scratch, Service, baton};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code() {
+async fn doctor_reports_problems_and_their_severity_by_exit_code() {
     let scratch = Scratch::new("doctor");
     let mut service = Service::start(&scratch.0, &[]);
     let url = service.url.clone();
@@ -52,7 +52,7 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
     let (code, said) = doctor(&[]);
     assert!(code == Some(1) && said.contains("stuck runs") && said.contains("1 in default"), "{said}");
 
-    // A run whose decider begins again at its first step.
+    // A run whose decider repeats its first step.
     assert!(baton(&["workflow", "start", "again", "--type", "t", "--list", "l", "--url", &url]).status.success());
     for _ in 0..2 {
         let turn = client.poll_decider("l", &PollDecider::default(), Duration::from_secs(5)).await.unwrap().unwrap();
@@ -72,7 +72,7 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
     let list = baton(&["workflow", "list", "--status", "repeating", "--url", &url]);
     assert!(String::from_utf8(list.stdout).unwrap().contains("again"));
 
-    // The same for programs.
+    // The same as JSON.
     let (code, said) = doctor(&["--json"]);
     let told: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &told["verdict"]), (Some(1), &"warning".into()));
@@ -81,11 +81,11 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
     assert!(of("stuck runs")["advice"].as_str().unwrap().contains("baton workflow list --status stuck"), "{said}");
     assert_eq!((&of("store")["verdict"], of("store").get("advice")), (&"ok".into(), None));
 
-    // Whether it takes work is told to anybody, and what else is wrong does not count.
+    // Readiness needs no credential, and other problems do not count.
     let (code, said) = doctor(&["--ready"]);
     assert!(code == Some(0) && said.contains("it takes work"), "{said}");
 
-    // Who cannot be reached is not asked twice, and needs no credential.
+    // An unreachable service is contacted once, without a credential.
     service.kill();
     let (code, said) = doctor(&[]);
     assert!(code == Some(2) && said.contains("is `baton serve` running there?"), "{said}");
@@ -99,7 +99,7 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_a_low_disk_and_a_credential_that_is_missing() {
+async fn doctor_reports_a_low_disk_and_a_missing_credential() {
     let scratch = Scratch::new("doctor-bad");
     let service = Service::start(&scratch.0, &["--disk-reserve", "1073741824"]);
     let output = baton(&["doctor", "--url", &service.url]);
@@ -121,12 +121,12 @@ async fn it_tells_a_low_disk_and_a_credential_that_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whether_it_takes_work_is_asked_without_a_credential() {
+async fn doctor_checks_readiness_without_a_credential() {
     let scratch = Scratch::new("doctor-ready");
     let config = scratch.0.join("baton.toml");
     let path = config.to_str().unwrap();
     assert!(baton(&["credential", "new", "ops", "--operator", "--config", path]).status.success());
     let service = Service::start(&scratch.0, &["--config", path]);
-    assert_eq!(baton(&["doctor", "--url", &service.url]).status.code(), Some(2), "the metrics are not for everybody");
+    assert_eq!(baton(&["doctor", "--url", &service.url]).status.code(), Some(2), "the metrics need a credential");
     assert_eq!(baton(&["doctor", "--url", &service.url, "--ready"]).status.code(), Some(0));
 }

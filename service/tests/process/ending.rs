@@ -1,4 +1,4 @@
-//! How a service ends: asked to, in good order; and by itself, when its store has failed.
+//! The end of a service: a graceful shutdown, and an exit after a failure of its store.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ fn pid(service: &Service) -> Pid {
     Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap()
 }
 
-/// Waits for the end; its exit code.
+/// Waits for the end and returns the exit code.
 async fn end(mut service: Service) -> i32 {
     loop {
         if let Some(status) = service.child.try_wait().unwrap() {
@@ -25,7 +25,7 @@ async fn end(mut service: Service) -> i32 {
     }
 }
 
-/// Resolves once a line of the metrics that begins like this counts something.
+/// Waits until a metric whose line begins like this is not 0.
 async fn until_counted(client: &Client, begin: &str) {
     let url = format!("{}/metrics", client.url());
     loop {
@@ -38,7 +38,7 @@ async fn until_counted(client: &Client, begin: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_asked_to_stop_answers_who_waits_and_has_kept_what_it_was_told() {
+async fn a_shutdown_ends_waiting_requests_and_keeps_all_data() {
     let scratch = Scratch::new("sigterm");
     let service = Service::start(&scratch.0, &[]);
     let client = service.client();
@@ -50,13 +50,13 @@ async fn a_service_that_is_asked_to_stop_answers_who_waits_and_has_kept_what_it_
         let page = Page { after: Some(2), wait: Some(wait), ..Page::default() };
         watching.history("w", None, &page).await
     });
-    // Both have arrived: of a request that has not, nobody is told.
+    // Both are waiting. A request that has not arrived would get no response.
     until_counted(&client, "baton_pollers_waiting{").await;
     until_counted(&client, "baton_watched_runs ").await;
 
     kill_process(pid(&service), Signal::TERM).unwrap();
     assert_eq!(end(service).await, 0);
-    // Each had its answer, and not an end of its connection.
+    // Each got a response before the end of its connection.
     assert!(matches!(poll.await.unwrap(), Ok(None)));
     if let Err(error) = watch.await.unwrap() {
         assert!(error.status().is_some(), "{error:?}");
@@ -70,7 +70,7 @@ async fn a_service_that_is_asked_to_stop_answers_who_waits_and_has_kept_what_it_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_asked_to_stop_under_load_has_kept_what_it_answered() {
+async fn a_shutdown_under_load_keeps_everything_acknowledged() {
     let scratch = Scratch::new("sigterm-load");
     let service = Service::start(&scratch.0, &[]);
     let (told, mut telling) = tokio::sync::mpsc::unbounded_channel();
@@ -106,10 +106,10 @@ async fn a_service_that_is_asked_to_stop_under_load_has_kept_what_it_answered() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_whose_store_has_failed_ends_with_one_and_answers_nothing_that_may_not_be_kept() {
+async fn a_service_with_a_failed_store_exits_with_1() {
     let scratch = Scratch::new("failed-store");
     let port_file = scratch.0.join("address");
-    // A write that is one too large is an error rather than a signal.
+    // Writing beyond the size limit fails instead of raising a signal.
     let mut child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_baton"), "serve"])
         .args(["--listen", "127.0.0.1:0", "--log", "error", "--port-file"])
@@ -124,10 +124,10 @@ async fn a_service_whose_store_has_failed_ends_with_one_and_answers_nothing_that
     let service = Service::when_ready(child, &port_file);
     let client = service.client();
     client.start(&start("before"), None).await.unwrap();
-    // From now on no file takes a byte more.
+    // From here no file can grow.
     prlimit(Some(pid(&service)), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
     let refused = client.start(&start("after"), None).await.unwrap_err();
-    assert!(!refused.had_no_side_effect(), "nobody knows what the disk has kept: {refused}");
+    assert!(!refused.had_no_side_effect(), "it is unknown what the disk has kept: {refused}");
     assert_eq!(end(service).await, 1);
     let mut text = String::new();
     said.read_to_string(&mut text).unwrap();

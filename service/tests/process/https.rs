@@ -1,5 +1,4 @@
-//! The command line and the kits' client through a proxy that encrypts, with a certificate that an authority of one's own has
-//! signed.
+//! The command line and the client through a TLS proxy whose certificate has a private authority.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::certificates::Authority;
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
-/// A proxy in front of a service that shows a certificate for `localhost`; answers its port, and the authority's own
+/// Starts a TLS proxy in front of a service, with a certificate for `localhost`. Returns its port and the authority's
 /// certificate.
 async fn proxy(service: &Service) -> (u16, String) {
     let authority = Authority::new();
@@ -40,7 +39,7 @@ async fn proxy(service: &Service) -> (u16, String) {
         while let Ok((connection, _)) = listener.accept().await {
             let (acceptor, behind) = (acceptor.clone(), behind.clone());
             tokio::spawn(async move {
-                // A caller that does not trust the certificate hangs up.
+                // A client that does not trust the certificate disconnects.
                 let Ok(mut shown) = acceptor.accept(connection).await else { return };
                 let mut plain = TcpStream::connect(behind).await.unwrap();
                 drop(tokio::io::copy_bidirectional(&mut shown, &mut plain).await);
@@ -51,7 +50,7 @@ async fn proxy(service: &Service) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_behind_a_proxy_that_encrypts_is_reached_by_whoever_trusts_its_certificate() {
+async fn clients_that_trust_the_authority_connect_through_a_tls_proxy() {
     let scratch = Scratch::new("https");
     let service = Service::start(&scratch.0, &[]);
     let (port, authority) = proxy(&service).await;
@@ -69,7 +68,7 @@ async fn a_service_behind_a_proxy_that_encrypts_is_reached_by_whoever_trusts_its
     let (code, listed) = run(&["workflow", "list", "--url", &url, "--ca-file", file]);
     assert!(code == 0 && listed.contains(" w "), "{code}: {listed}");
 
-    // The same without it, and by a name that the certificate is not for.
+    // Without the authority, and with a name that the certificate lacks.
     let (code, refused) = run(&["workflow", "list", "--url", &url]);
     let says = ["signed by no authority that is trusted here", "--ca-file or BATON_CA_FILE"];
     assert!(code == 3 && says.iter().all(|says| refused.contains(says)), "{code}: {refused}");
@@ -85,15 +84,15 @@ async fn a_service_behind_a_proxy_that_encrypts_is_reached_by_whoever_trusts_its
     assert!(code == 2 && refused.contains("a certificate") && refused.contains("its key"), "{code}: {refused}");
     let stranger = Client::new(&url).unwrap().patience(Patience::None);
     assert!(stranger.describe("w", None).await.is_err());
-    // Nor is it reached without encrypting.
+    // Plain HTTP fails, too.
     assert_ne!(run(&["workflow", "list", "--url", &format!("http://localhost:{port}")]).0, 0);
     assert_eq!(run(&["workflow", "list", "--url", &url, "--ca-file", "/nowhere"]).0, 2);
 }
 
-/// The list of the decider and of the runner that work over an encrypted way.
+/// Task list of the decider and the runner.
 const KITS: &str = "kits";
 
-/// One activity, then the end.
+/// A decider of one activity, then the end.
 fn one(steps: &Steps, _: &Window) -> Decisions {
     let step = steps.activity("one");
     match (step.is_new(), step.is_done()) {
@@ -124,7 +123,7 @@ async fn the_hosts_of_both_kits_work_over_https() {
     };
     tokio::select! {
         result = once => assert_eq!(result.status, history::Status::Success),
-        () = deciders.run() => panic!("a host of deciders that ended by itself"),
-        () = runners.run() => panic!("a host of runners that ended by itself"),
+        () = deciders.run() => panic!("the decider host ended by itself"),
+        () = runners.run() => panic!("the runner host ended by itself"),
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of idle polls, as the system reports it for a real process.
+//! Memory of idle polls, measured for a real process.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -7,13 +7,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{Scratch, Service};
 
-/// Most bytes that an idle poll may take, with its connection. 10,000 polls then take 250 MiB.
+/// Maximum of bytes for an idle poll with its connection. 10,000 polls then take 250 MiB.
 const POLL_BYTES_MAX: u64 = 25 * 1024;
 
-/// Polls before the measurement: memory that only the first polls need is allocated by then.
+/// Number of polls before the measurement. They allocate memory that only the first polls need.
 const BEFORE: usize = 1_000;
 
-/// Polls that are measured.
+/// Number of measured polls.
 const MEASURED: usize = 3_000;
 
 const HEAD: &str = "HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
@@ -36,7 +36,7 @@ fn memory(process: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
 }
 
-/// A connection over which this is asked.
+/// Opens a connection and sends a request.
 fn ask(service: &Service, request: &str) -> TcpStream {
     let mut connection = TcpStream::connect(service.url.trim_start_matches("http://")).unwrap();
     connection.write_all(request.as_bytes()).unwrap();
@@ -47,7 +47,7 @@ fn ask(service: &Service, request: &str) -> TcpStream {
 async fn grow(service: &Service, polls: &mut Vec<TcpStream>, to: usize, request: &str) -> u64 {
     while polls.len() < to {
         polls.push(ask(service, request));
-        // Not faster than they are taken.
+        // Not faster than the service accepts them.
         if polls.len().is_multiple_of(100) || polls.len() == to {
             while waiting(service).await < polls.len() {
                 tokio::task::yield_now().await;
@@ -57,7 +57,7 @@ async fn grow(service: &Service, polls: &mut Vec<TcpStream>, to: usize, request:
     memory(service.child.id())
 }
 
-/// Polls that wait on the list.
+/// Number of polls that wait on the list.
 async fn waiting(service: &Service) -> usize {
     let metrics = reqwest::get(format!("{}/metrics", service.url)).await.unwrap().text().await.unwrap();
     let mut lines = metrics.lines().filter(|line| line.starts_with("baton_pollers_waiting{"));
@@ -66,7 +66,7 @@ async fn waiting(service: &Service) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poll_that_waits_takes_little_memory_on_either_wire() {
+async fn a_waiting_poll_takes_little_memory_over_both_protocols() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     for (kind, request) in [

@@ -1,9 +1,9 @@
-//! The real binary as real processes: restarts, `kill -9` under load, the command line's exit codes, credentials.
+//! The real binary as a process: restarts, `kill -9` under load, exit codes of the command line, and credentials.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-// The examples' sources, which are modules here, have the true names.
+// The sources of the examples, which are modules here, use the package names.
 extern crate baton_service as service;
 extern crate client as baton_client;
 extern crate decider_kit as baton_decider_kit;
@@ -16,7 +16,7 @@ mod backup;
 mod certificates;
 mod commands;
 mod credentials;
-// The example's own sources, which know each other as `crate::…`.
+// The sources of the example, which refer to each other as `crate::…`.
 #[path = "../../../examples/subscription/customers.rs"]
 mod customers;
 #[path = "../../../examples/subscription/decider.rs"]
@@ -24,6 +24,7 @@ mod decider;
 mod disk;
 mod doctor;
 mod ending;
+mod export;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;
 #[path = "../shared/hash.rs"]
@@ -34,8 +35,7 @@ mod idle;
 mod issuer;
 #[path = "../shared/lost.rs"]
 mod lost;
-mod moved;
-mod pages;
+mod man_pages;
 mod progress;
 mod secrets;
 mod spans;
@@ -58,7 +58,7 @@ use history::{Decision, Status, SucceedWorkflow, check};
 use crate::hash::sha256_hex;
 use crate::support::{Scratch, Service, baton};
 
-/// What `/readyz` says of a service to which nobody has to see.
+/// Response of `/readyz` of a service without warnings.
 const READY: &str = r#"{"ready":true,"warnings":[]}"#;
 
 fn start(id: &str) -> StartWorkflow {
@@ -81,7 +81,7 @@ async fn succeed_one(client: &Client) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_was_answered_survives_kill_9_under_load() {
+async fn acknowledged_changes_survive_kill_9_under_load() {
     let scratch = Scratch::new("kill");
     let mut started: Vec<String> = Vec::new();
     let mut completed: Vec<String> = Vec::new();
@@ -114,7 +114,7 @@ async fn whatever_was_answered_survives_kill_9_under_load() {
             }
             acknowledged
         });
-        // Load, more from round to round, so that the kill meets it at different points.
+        // The load grows with each round, so that the kill happens at different points.
         for _ in 0..20 + 37 * round {
             telling.recv().await.unwrap();
         }
@@ -142,7 +142,7 @@ async fn whatever_was_answered_survives_kill_9_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_says_how_it_went_by_its_exit_code() {
+async fn commands_report_their_outcome_by_exit_code() {
     let scratch = Scratch::new("cli");
     let mut service = Service::start(&scratch.0, &[]);
     let url = service.url.clone();
@@ -182,7 +182,7 @@ async fn the_command_line_says_how_it_went_by_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_waits_shows_the_end_and_says_how_it_went_as_the_result_does() {
+async fn a_waiting_start_reports_the_result_and_exit_code() {
     let scratch = Scratch::new("cli-wait");
     let service = Service::start(&scratch.0, &[]);
     let begin = |id: &str, wait: &str| {
@@ -205,7 +205,7 @@ async fn a_start_that_waits_shows_the_end_and_says_how_it_went_as_the_result_doe
     let (code, status, said) = end(begin("slow", "PT0.1S"));
     assert_eq!((code, status.as_str()), (5, "open"));
     assert!(said.contains("still open"), "{said}");
-    // The start stands, and the key finds it again.
+    // The start is recorded, and the key finds its run.
     let again = begin("slow", "PT60S");
     service.client().terminate("slow", None, &TerminateWorkflow::default(), None).await.unwrap();
     let (code, status, said) = end(again);
@@ -225,7 +225,7 @@ async fn a_second_service_on_one_data_directory_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_data_directory_is_packed_while_no_service_has_it_and_holds_the_same_runs() {
+async fn a_data_directory_is_compacted_offline_and_keeps_its_runs() {
     let scratch = Scratch::new("compact");
     let mut service = Service::start(&scratch.0, &[]);
     let data_dir = scratch.0.join("data");
@@ -249,7 +249,7 @@ async fn a_data_directory_is_packed_while_no_service_has_it_and_holds_the_same_r
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_runner_s_credential_polls_its_own_list_and_nothing_else() {
+async fn a_runners_credential_polls_only_its_own_list() {
     let scratch = Scratch::new("credentials");
     let config = scratch.0.join("baton.toml");
     let text = format!(
@@ -277,7 +277,7 @@ async fn a_runner_s_credential_polls_its_own_list_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
+async fn a_generated_credential_can_be_used() {
     let scratch = Scratch::new("new-credential");
     let made = baton(&["credential", "new", "the \"rack\"", "--runner", "default/PCI", "--print"]);
     assert!(made.status.success());
@@ -301,7 +301,7 @@ async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_asks_nobody_who_they_are_answers_to_this_machine_s_names_and_those_it_is_told() {
+async fn without_credentials_only_configured_host_names_are_allowed() {
     let scratch = Scratch::new("hosts");
     let service = Service::start(&scratch.0, &["--allowed-hosts", "baton.lan,other.lan"]);
     let port = service.url.rsplit(':').next().unwrap().to_owned();
@@ -316,7 +316,7 @@ async fn a_service_that_asks_nobody_who_they_are_answers_to_this_machine_s_names
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_the_command_line_made_is_asked_for() {
+async fn a_generated_access_key_can_be_used() {
     let scratch = Scratch::new("new-key");
     let made = baton(&["credential", "new", "shop", "--application", "default", "--access-key", "--print"]);
     assert!(made.status.success());
@@ -339,13 +339,13 @@ async fn a_key_that_the_command_line_made_is_asked_for() {
 }
 
 #[test]
-fn a_setting_of_the_file_that_nobody_knows_is_refused_and_one_of_the_table_is_not() {
+fn an_unknown_setting_in_the_file_is_refused() {
     let scratch = Scratch::new("settings");
     let config = scratch.0.join("baton.toml");
     let serve = |text: &str| {
         std::fs::write(&config, text).unwrap();
         let path = config.to_str().unwrap();
-        // An address that is taken by nobody ends it before it serves.
+        // No machine has this address, so the service ends before it serves.
         let told = ["--allow-remote-without-credentials", "--allow-remote-without-tls"];
         let output = baton(&[&["serve", "--config", path, "--listen", "192.0.2.1:1"], told.as_slice()].concat());
         assert_eq!(output.status.code(), Some(1));
@@ -358,7 +358,7 @@ fn a_setting_of_the_file_that_nobody_knows_is_refused_and_one_of_the_table_is_no
 
 #[cfg(not(feature = "dynamodb"))]
 #[test]
-fn a_service_built_without_the_store_on_dynamodb_says_how_to_build_it() {
+fn a_build_without_dynamodb_explains_how_to_build_with_it() {
     let output = baton(&["serve", "--store", "dynamodb", "--table", "orders", "--listen", "127.0.0.1:0"]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");

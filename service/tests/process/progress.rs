@@ -1,4 +1,4 @@
-//! How far a long command says that it is: on a terminal, elsewhere, and where it is asked not to.
+//! Progress of long commands: on a terminal, without one, and switched off.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::start;
 use crate::support::{Scratch, Service};
 
-/// What a command prints, and what its terminal shows beside that.
+/// Output of a command, and what its terminal shows besides.
 fn at_a_terminal(args: &[&str]) -> (String, String) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -27,7 +27,7 @@ fn at_a_terminal(args: &[&str]) -> (String, String) {
         .unwrap();
     let reader = std::thread::spawn(move || {
         let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
-        // Ends with an error once nobody has the other side any more.
+        // Reading fails once the command has closed the terminal.
         while let Ok(count) = std::fs::File::from(terminal.try_clone().unwrap()).read(&mut bytes) {
             shown.extend_from_slice(&bytes[..count]);
         }
@@ -39,7 +39,7 @@ fn at_a_terminal(args: &[&str]) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bar_is_shown_on_a_terminal_and_nothing_of_a_short_command_elsewhere() {
+async fn a_progress_bar_is_shown_only_on_a_terminal() {
     let scratch = Scratch::new("progress");
     let data = scratch.0.join("data").to_str().unwrap().to_owned();
     let mut service = Service::start(&scratch.0, &[]);
@@ -62,6 +62,6 @@ async fn a_bar_is_shown_on_a_terminal_and_nothing_of_a_short_command_elsewhere()
         let args: Vec<_> =
             command.iter().map(|arg| if *arg == "ARCHIVE" { archive.to_str().unwrap() } else { arg }).collect();
         let (said, _) = at_a_terminal(&args);
-        assert_eq!(said.lines().count(), 1, "only the end of it is printed: {said}");
+        assert_eq!(said.lines().count(), 1, "only the final state is printed: {said}");
     }
 }

@@ -1,4 +1,4 @@
-//! Secrets, where they lie: what the service says of a configuration that others can read, and how its own is rotated.
+//! Secrets in files: the warning about a readable configuration, and the rotation of the service's own secret.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use crate::start;
 use crate::support::{Scratch, Service, baton};
 
 #[test]
-fn a_configuration_with_credentials_that_others_can_read_is_named_in_a_warning() {
+fn a_readable_configuration_with_credentials_causes_a_warning() {
     let scratch = Scratch::new("open-config");
     let config = scratch.0.join("baton.toml");
     for (mode, text, is_warned) in [
@@ -34,7 +34,7 @@ fn a_configuration_with_credentials_that_others_can_read_is_named_in_a_warning()
         std::fs::write(&config, &text).unwrap();
         std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).unwrap();
         let path = config.to_str().unwrap();
-        // An address that is taken by nobody ends it before it serves.
+        // No machine has this address, so the service ends before it serves.
         let told = ["--allow-remote-without-credentials", "--allow-remote-without-tls"];
         let output = baton(&[&["serve", "--config", path, "--listen", "192.0.2.1:1"], told.as_slice()].concat());
         let said = String::from_utf8(output.stderr).unwrap();
@@ -44,7 +44,7 @@ fn a_configuration_with_credentials_that_others_can_read_is_named_in_a_warning()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_rotates_the_secret_and_nobody_else_and_who_holds_a_task_can_answer_it() {
+async fn only_operators_rotate_the_secret_and_tasks_stay_valid() {
     let scratch = Scratch::new("rotate");
     let config = scratch.0.join("baton.toml");
     let text = format!(
@@ -86,14 +86,14 @@ async fn an_operator_rotates_the_secret_and_nobody_else_and_who_holds_a_task_can
     let file = scratch.0.join("ops.secret");
     std::fs::write(&file, "ops\n").unwrap();
     assert!(rotate("", &["--secret-file", file.to_str().unwrap()]).status.success(), "from a file");
-    assert!(rotate("app", &["--secret-file", file.to_str().unwrap()]).status.success(), "which comes first");
+    assert!(rotate("app", &["--secret-file", file.to_str().unwrap()]).status.success(), "the file takes precedence");
     for (file, says) in [("/nowhere", "--secret-file /nowhere"), ("/dev/null", "it is empty")] {
         let refused = rotate("ops", &["--secret-file", file]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&refused.stderr).contains(says));
     }
     let shown = rotate("", &["--secret", "ops"]);
-    assert_eq!(shown.status.code(), Some(2), "everybody could have read it");
+    assert_eq!(shown.status.code(), Some(2), "other users could have read it");
     let third = take("third").await;
     assert!(matches!(complete(&third).await, Ok(Outcome::Recorded)));
 }

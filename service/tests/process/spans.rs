@@ -1,4 +1,4 @@
-//! Spans of a real service, and a collector that hangs.
+//! Spans of a real service, and a hanging collector.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
-/// Longer than a stop takes with all that it waits for: a collector is two seconds of it.
+/// Longer than a shutdown takes, of which the collector may use two seconds.
 const STOP_WAIT: Duration = Duration::from_secs(8);
 
-/// A collector that takes connections and says nothing.
+/// A collector that accepts connections and never responds.
 fn hanging() -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -34,7 +34,7 @@ async fn metric(service: &Service, begin: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_hangs_holds_up_neither_runs_nor_the_stop() {
+async fn a_hanging_collector_delays_neither_runs_nor_a_shutdown() {
     let scratch = Scratch::new("spans-hang");
     let (collector, _held) = hanging();
     let mut service = Service::start_after(&scratch.0, ":", &["--otlp-endpoint", &collector]);
@@ -62,7 +62,7 @@ async fn a_collector_that_hangs_holds_up_neither_runs_nor_the_stop() {
 }
 
 #[test]
-fn a_collector_that_is_none_and_a_ratio_that_is_none_are_refused() {
+fn an_invalid_collector_or_sample_ratio_is_refused() {
     let scratch = Scratch::new("spans-refused");
     let data = scratch.0.join("data");
     let serve = |more: &[&str]| {
@@ -83,7 +83,7 @@ fn a_collector_that_is_none_and_a_ratio_that_is_none_are_refused() {
 }
 
 #[test]
-fn what_opentelemetrys_variables_say_wrong_is_told_and_refuses_nothing() {
+fn unsupported_opentelemetry_variables_are_logged() {
     let scratch = Scratch::new("spans-variables");
     let port_file = scratch.0.join("address");
     let child = Command::new(env!("CARGO_BIN_EXE_baton"))
@@ -100,7 +100,7 @@ fn what_opentelemetrys_variables_say_wrong_is_told_and_refuses_nothing() {
 }
 
 #[tokio::test]
-async fn the_command_line_is_in_the_trace_of_whoever_calls_it() {
+async fn the_command_line_continues_its_callers_trace() {
     const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let scratch = Scratch::new("spans-caller");
     let service = Service::start(&scratch.0, &[]);

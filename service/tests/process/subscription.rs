@@ -1,5 +1,5 @@
-//! The subscription example, in both styles, while one of its processes is killed at every step: its history is one that
-//! might have been written without any trouble, but for the tries that the killed took with them.
+//! The subscription example in both styles, while one of its processes is killed at every step. Its history must be one
+//! that could occur without failures, except for the attempts that were lost with a killed process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,20 +19,20 @@ use crate::{decider, flow};
 
 const LIST: &str = "subscriptions";
 
-/// What a killed process held is lost; this is how long until it is handed out again.
+/// Time until the task of a killed process is dispatched again.
 const LOST_AFTER: history::Duration = history::Duration::from_secs(2);
 
-/// How often the service is killed before the customer cancels; where it takes long to start, several steps are taken between
+/// Number of kills of the service before the customer cancels. A service that starts slowly takes several steps between
 /// two kills.
 const KILLS: u32 = 12;
 
-/// Says to the process that it is a worker, and which: see [`worker`].
+/// Variable that turns a process into a worker and names its role: see [`worker`].
 const WORKER: &str = "BATON_TEST_WORKER";
 
 const ACTIVITIES: [&str; 6] =
     ["welcome-mail", "charge", "end-of-trial-mail", "monthly-mail", "process-cancellation", "goodbye-mail"];
 
-/// How the subscription is written.
+/// Style of the subscription's decider.
 #[derive(Clone, Copy)]
 enum Style {
     Flow,
@@ -56,10 +56,10 @@ fn runner(client: Client) -> runner_kit::Host {
     ACTIVITIES.into_iter().fold(host, |host, name| host.register(runner_kit::activity_fn(name, work)))
 }
 
-/// Decides like `D`, but takes its process with it whenever it is asked to for the first time.
+/// Decides like `D`, but aborts its process at each first attempt of a turn.
 struct Dies<D>(D);
 
-/// Having decided, and with nobody told.
+/// Aborts after the decision, before it is sent.
 fn die_at_first(decided: Decisions, window: &Window) -> Decisions {
     if window.attempt == 1 {
         std::process::abort();
@@ -91,7 +91,7 @@ impl Decider for Dies<Flow> {
     }
 }
 
-/// The body of the processes to be killed, and no test: without the variable it does nothing.
+/// Body of the processes to kill. It is not a test, and does nothing without the variable.
 #[tokio::test]
 async fn worker() {
     let Ok(what) = std::env::var(WORKER) else { return };
@@ -107,7 +107,7 @@ async fn worker() {
             let die = move |context: runner_kit::ActivityContext, _: Customer| {
                 let mark = done.join(&*context.activity_id);
                 async move {
-                    // What is to be done has been done, and nobody is told.
+                    // The activity is done, but no success is sent.
                     if std::fs::File::create_new(mark).is_ok() {
                         std::process::abort();
                     }
@@ -123,7 +123,7 @@ async fn worker() {
     }
 }
 
-/// A process of its own that decides or works.
+/// A separate process that decides or runs activities.
 struct Worker {
     what: String,
     child: Child,
@@ -155,7 +155,7 @@ impl Drop for Worker {
     }
 }
 
-/// What was done, in order.
+/// Names of the completed activities, in order.
 fn done(events: &[Event]) -> Vec<String> {
     let mut named = BTreeMap::new();
     let mut done = Vec::new();
@@ -187,11 +187,11 @@ async fn subscribe(client: &Client) {
     client.start(&start, Some("start")).await.unwrap();
 }
 
-/// The history in the end: a welcome, months, and a farewell, each thing done once and in order.
+/// Checks the final history: a welcome, months, and a farewell, each activity once and in order.
 async fn check_the_end(client: &Client, events: &[Event]) {
     check::history(events).unwrap();
     let done = done(events);
-    // The cancellation may come between a month's charge and its mail.
+    // The cancellation may arrive between a month's charge and its mail.
     let monthly = done.len() - 3;
     let mut expected = vec!["welcome-mail".to_owned()];
     let steps = (1..).flat_map(|month| [format!("charge-{month}"), format!("mail-{month}")]);
@@ -199,7 +199,7 @@ async fn check_the_end(client: &Client, events: &[Event]) {
     expected.extend(["process-cancellation", "goodbye-mail"].map(str::to_owned));
     assert_eq!(done, expected);
     assert!(monthly >= 4);
-    // A turn whose taker was killed before it had it is given back by the service.
+    // If the poller was killed before it received the turn, the service records the failed delivery.
     let is_failure = |event: &&Event| match &event.kind {
         EventKind::ActivityFailed(_) => true,
         EventKind::DeciderFailed(it) => it.cause != DeciderFailedCause::DeliveryFailed,
@@ -231,12 +231,12 @@ async fn kill_the_service(name: &str, style: Style) {
             tokio::task::yield_now().await;
             continue;
         }
-        // Something was recorded, and whoever asked for it may not have been told.
+        // The change is recorded, although the response may be lost.
         seen = events.len();
         service.kill();
         service = Service::start_at(&scratch.0, &listen, &[]);
         kills += 1;
-        // Nothing that was shown is gone, and nothing of it is another.
+        // No event has disappeared or changed.
         let after = client.events("ada", None).await.unwrap();
         assert_eq!(after.get(..seen), Some(events.as_slice()));
     };
@@ -245,17 +245,17 @@ async fn kill_the_service(name: &str, style: Style) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_at_every_step_of_a_subscription_writes_the_history_it_would_have_written() {
+async fn a_flow_survives_kills_of_the_service_at_every_step() {
     kill_the_service("subscription", Style::Flow).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_at_every_step_of_an_explicit_decider_writes_the_history_it_would_have_written() {
+async fn an_explicit_decider_survives_kills_of_the_service() {
     kill_the_service("subscription-explicit", Style::Explicit).await;
 }
 
-/// Kills the worker of this role in two ways: it dies by itself with each task in hand, the first time that it has it, and it is
-/// killed whenever a step further has been recorded. Another takes its place each time.
+/// Kills the worker of this role in two ways: it aborts at the first attempt of each task, and it is killed after each
+/// recorded step. Another process replaces it each time.
 async fn kill_a_worker(name: &str, role: &str, style: Style) -> Vec<Event> {
     let scratch = Scratch::new(name);
     let marks = scratch.0.join("done");
@@ -278,7 +278,7 @@ async fn kill_a_worker(name: &str, role: &str, style: Style) -> Vec<Event> {
         if client.describe("ada", None).await.unwrap().status != Status::Open {
             break client.events("ada", None).await.unwrap();
         }
-        // Timeouts of what was lost are no step: what is handed out again must be done some time.
+        // Timeouts of lost attempts do not count as a step, because a retry must get the chance to complete.
         let step =
             ["DeciderCompleted", "ActivityStarted", "ActivitySuccess", "TimerExpired"].map(|of| count(&events, of));
         let is_new = steps.insert(step);
@@ -296,31 +296,31 @@ async fn kill_the_decider(name: &str, role: &str, style: Style) {
     let events = kill_a_worker(name, role, style).await;
     let lost = count(&events, "DeciderTimedOut") + count(&events, "DeciderFailed");
     let completed = count(&events, "DeciderCompleted");
-    assert!(lost >= completed, "{lost} turns were lost, where each of {completed} was lost once");
+    assert!(lost >= completed, "{lost} turns were lost, but each of {completed} should have been lost once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flow_whose_process_is_killed_with_every_turn_goes_on_in_the_next_one() {
+async fn a_flow_continues_after_its_process_is_killed_in_every_turn() {
     kill_the_decider("killed-flow", "flow", Style::Flow).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_explicit_decider_whose_process_is_killed_with_every_turn_goes_on_in_the_next_one() {
+async fn an_explicit_decider_continues_after_a_kill_in_every_turn() {
     kill_the_decider("killed-explicit", "explicit", Style::Explicit).await;
 }
 
 async fn kill_the_runner(name: &str, style: Style) {
     let events = kill_a_worker(name, "runner", style).await;
     let (lost, done) = (count(&events, "ActivityTimedOut"), done(&events).len());
-    assert!(lost >= done, "{lost} tries were lost, where each of {done} activities was lost once");
+    assert!(lost >= done, "{lost} attempts were lost, but each of {done} activities should have been lost once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_flow_has_done_by_a_runner_that_is_killed_with_every_activity_is_done() {
+async fn activities_of_a_flow_complete_although_runners_are_killed() {
     kill_the_runner("killed-runner-flow", Style::Flow).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_explicit_decider_has_done_by_a_runner_that_is_killed_with_every_activity_is_done() {
+async fn activities_of_an_explicit_decider_survive_killed_runners() {
     kill_the_runner("killed-runner-explicit", Style::Explicit).await;
 }

@@ -1,11 +1,11 @@
-//! A real `baton serve`, and `baton` on the command line.
+//! Helpers for a real `baton serve` and for `baton` on the command line.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use client::{Client, Patience};
 
-/// A directory of this test's own, removed at its end.
+/// A separate directory for a test, which is removed at its end.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -23,7 +23,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A `baton serve` that dies with the test.
+/// A `baton serve` that is killed when the test ends.
 pub(crate) struct Service {
     pub(crate) child: Child,
     pub(crate) url: String,
@@ -49,7 +49,7 @@ impl Service {
         Self::when_ready(child, &port_file)
     }
 
-    /// As the shell starts it after it has done something else; what it says goes to the file `log`.
+    /// Starts a service in a shell after this command line. It logs to the file `log`.
     pub(crate) fn start_after(scratch: &Path, line: &str, args: &[&str]) -> Self {
         let port_file = scratch.join("address");
         drop(std::fs::remove_file(&port_file));
@@ -72,7 +72,7 @@ impl Service {
             if let Ok(address) = std::fs::read_to_string(port_file) {
                 break format!("http://{}", address.trim());
             }
-            assert!(child.try_wait().unwrap().is_none(), "the service ended early");
+            assert!(child.try_wait().unwrap().is_none(), "the service keeps running");
             std::thread::yield_now();
         };
         Self { child, url }

@@ -1,4 +1,4 @@
-//! What others have said, on the terminal of whoever looks at it: shown, and not obeyed.
+//! Control characters in texts of other users: the command line escapes them on a terminal.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use serde_json::Value;
 use crate::commands::Shell;
 use crate::start;
 
-/// Clears the screen, sets the title, colors, turns the direction, deletes, breaks lines.
+/// Clears the screen, sets the title, sets colors, changes the direction, deletes, and breaks lines.
 const ORDERS: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{9d}0;owned\u{9c}\u{202e}\u{2066}\u{7f}\u{8}\r\u{2028}";
 
-/// What names may have of it, and reasons.
+/// Control characters that are allowed in names and reasons.
 const TURNED: &str = "m\u{202e}e\u{2066}";
 
-/// A line that would be one of ours.
+/// A text that imitates a line of the output.
 const FORGED: &str = "fine\ndone       99 started";
 
-/// Whether a terminal would obey it. Line breaks are looked at by themselves.
+/// Whether a terminal would interpret this character. Line breaks are checked separately.
 fn is_order(c: char) -> bool {
     (c.is_control() && c != '\n') || matches!(c, '\u{202e}' | '\u{2066}' | '\u{2028}')
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_others_have_said_is_obeyed_by_the_terminal_of_whoever_looks() {
+async fn texts_of_others_are_escaped_on_a_terminal() {
     let shell = Shell::open("terminal");
     let client = shell.client();
     let name = || Some(TURNED.to_owned());
@@ -92,8 +92,8 @@ async fn nothing_that_others_have_said_is_obeyed_by_the_terminal_of_whoever_look
     let shown = check("workflow show w");
     assert!(shown.lines().any(|line| line.starts_with("failing") && line.contains("\\u{9b}31m")), "{shown}");
     let shown = check("schedule show s");
-    assert!(shown.contains("fine\\ndone       99 started"), "a line break in a note makes no line: {shown}");
-    // What programs read says what was said.
+    assert!(shown.contains("fine\\ndone       99 started"), "a line break in a note starts no line: {shown}");
+    // JSON output has the texts unchanged.
     let domains: Value = serde_json::from_str(&check("domain list --json")).unwrap();
     assert_eq!(domains[1]["description"], ORDERS);
     let events: Value = serde_json::from_str(&check("history w --json")).unwrap();

@@ -1,4 +1,4 @@
-//! The real binary with a certificate of its own: what it refuses to start with, what it reads again, and SWF's wire.
+//! The real binary with a certificate: refused starts, reloads, and the SWF protocol.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::hash::sha256_hex;
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
-/// A service that encrypts; what it says goes to the file `log`.
+/// A service with TLS that logs to the file `log`.
 fn serve(scratch: &Scratch, more: &[&str]) -> Service {
     let (certificate, key) = (scratch.0.join("tls.crt"), scratch.0.join("tls.key"));
     let args = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
@@ -35,7 +35,7 @@ fn hang_up(service: &Service) {
     kill_process(pid, Signal::HUP).unwrap();
 }
 
-/// A call by name that trusts this authority alone: the status and the body.
+/// Status and body of a request that trusts only this authority.
 async fn get(service: &Service, ca: &str, path: &str) -> Result<(u16, String), reqwest::Error> {
     let ca = reqwest::Certificate::from_pem(ca.as_bytes()).unwrap();
     let http = reqwest::Client::builder().tls_certs_only([ca]).build().unwrap();
@@ -44,7 +44,7 @@ async fn get(service: &Service, ca: &str, path: &str) -> Result<(u16, String), r
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes_nothing() {
+async fn a_certificate_is_reloaded_on_sighup_and_a_broken_one_is_not() {
     let scratch = Scratch::new("tls-renewed");
     let (first, second) = (Authority::new(), Authority::new());
     first.issue(&["localhost"]).write(&scratch.0);
@@ -53,7 +53,7 @@ async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes
     kept.start(&start("w"), None).await.unwrap();
     assert_eq!(get(&service, &first.pem(), "/readyz").await.unwrap(), (200, READY.to_owned()));
 
-    // One that cannot be used: the one before stays, and it is told.
+    // A broken file: the certificate before it stays in use, and readiness warns.
     std::fs::write(scratch.0.join("tls.key"), "rubbish").unwrap();
     hang_up(&service);
     let ready = loop {
@@ -69,7 +69,7 @@ async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes
     let (_, metrics) = get(&service, &first.pem(), "/metrics").await.unwrap();
     assert!(metrics.contains("baton_reload_refused{what=\"tls\"} 1"), "{metrics}");
 
-    // Another that can: who trusts its authority alone gets in now, who trusts the one before alone does not any more.
+    // A valid certificate of another authority: only clients that trust that one can connect now.
     second.issue(&["localhost"]).write(&scratch.0);
     hang_up(&service);
     while get(&service, &second.pem(), "/readyz").await.is_err() {}
@@ -78,7 +78,7 @@ async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_is_replaced_is_noticed_without_a_signal() {
+async fn a_replaced_certificate_is_reloaded_without_a_signal() {
     let scratch = Scratch::new("tls-noticed");
     let (first, second) = (Authority::new(), Authority::new());
     first.issue(&["localhost"]).write(&scratch.0);
@@ -90,11 +90,11 @@ async fn a_certificate_that_is_replaced_is_noticed_without_a_signal() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.expect("it is noticed");
+    tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.expect("the certificate is reloaded");
 }
 
 #[test]
-fn a_service_that_could_be_reached_from_elsewhere_encrypts_or_is_told_that_something_else_does() {
+fn a_remote_listener_needs_tls_and_credentials_or_options() {
     let scratch = Scratch::new("tls-beyond");
     Authority::new().issue(&["localhost"]).write(&scratch.0);
     let config = scratch.0.join("baton.toml");
@@ -102,7 +102,7 @@ fn a_service_that_could_be_reached_from_elsewhere_encrypts_or_is_told_that_somet
     std::fs::write(&config, text).unwrap();
     let path = |name: &str| scratch.0.join(name).to_str().unwrap().to_owned();
     let (config, certificate, key) = (path("baton.toml"), path("tls.crt"), path("tls.key"));
-    // Nobody listens at this address: what may, ends there.
+    // No machine has this address, so the service ends when it listens.
     let serve = |args: &[&str]| {
         let output = baton(&[&["serve", "--listen", "192.0.2.1:1"], args].concat());
         assert_eq!(output.status.code(), Some(1));
@@ -127,7 +127,7 @@ fn a_service_that_could_be_reached_from_elsewhere_encrypts_or_is_told_that_somet
 }
 
 #[test]
-fn a_start_with_files_that_cannot_be_used_ends_with_a_sentence_and_others_who_can_read_the_key_are_told() {
+fn unusable_tls_files_end_the_start_with_an_explanation() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new("tls-start");
     let authority = Authority::new();
@@ -156,7 +156,7 @@ fn a_start_with_files_that_cannot_be_used_ends_with_a_sentence_and_others_who_ca
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn swfs_wire_and_the_command_line_speak_to_it() {
+async fn swf_and_the_command_line_work_over_tls() {
     let scratch = Scratch::new("tls-wires");
     let authority = Authority::new();
     authority.issue(&["localhost"]).write(&scratch.0);
@@ -183,7 +183,7 @@ fn list(url: &str, scratch: &Path, authority: &Authority) -> String {
 }
 
 #[test]
-fn the_command_line_shows_a_certificate_and_is_whoever_the_configuration_says() {
+fn the_command_line_authenticates_with_a_client_certificate() {
     let scratch = Scratch::new("tls-callers");
     let (own, callers) = (Authority::new(), Authority::new());
     own.issue(&["localhost"]).write(&scratch.0);
@@ -209,12 +209,12 @@ fn the_command_line_shows_a_certificate_and_is_whoever_the_configuration_says() 
     let listed = baton(&["credential", "list", "--config", &config]);
     let said = String::from_utf8(listed.stdout).unwrap();
     assert!(said.contains("CN=of a test") && said.contains("as the certificate says"), "{said}");
-    // Of an authority that the service does not take.
+    // A certificate of an authority that the service does not trust.
     own.issue(&[]).write(&shown);
     let (code, said) = run(&shows);
     assert!(code == 3 && said.contains("does not take the certificate") && said.contains("--client-cert"), "{said}");
 
-    // Where nobody is asked for one, one that is named would never be shown.
+    // Without client certificates, a credential that names one could never be used.
     let (certificate, key) = (path("tls.crt"), path("tls.key"));
     let refused = |more: &[&str]| {
         let output = baton(&[&["serve", "--listen", "127.0.0.1:0"], more].concat());

@@ -7,7 +7,7 @@ use crate::credentials::{status, text, until, write};
 use crate::issuer::{Key, claims, jwks};
 use crate::support::{Scratch, Service};
 
-/// A token until an hour from now.
+/// A token that is valid for an hour.
 fn token(key: &Key) -> String {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     key.sign(&claims("ops", now + 3_600))
@@ -20,7 +20,7 @@ fn stanza(jwks_file: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_in_a_file_are_in_force_soon_after_they_change_and_bad_ones_never() {
+async fn changed_keys_in_a_file_are_reloaded_and_invalid_ones_never() {
     let (first, second) = (Key::ed("first"), Key::ed("second"));
     let scratch = Scratch::new("issuers");
     let (config, keys) = (scratch.0.join("baton.toml"), scratch.0.join("keys.json"));
@@ -30,7 +30,7 @@ async fn keys_in_a_file_are_in_force_soon_after_they_change_and_bad_ones_never()
     let (old, new) = (token(&first), token(&second));
     assert_eq!((status(&service, &old).await, status(&service, &new).await), (200, 401));
 
-    // The command line sends a token as it sends a secret.
+    // The command line sends a token like a secret.
     let file = scratch.0.join("token");
     std::fs::write(&file, format!("{old}\n")).unwrap();
     let listed = Command::new(env!("CARGO_BIN_EXE_baton"))
@@ -57,13 +57,13 @@ async fn keys_in_a_file_are_in_force_soon_after_they_change_and_bad_ones_never()
     assert_eq!((status(&service, &old).await, status(&service, &new).await), (401, 200));
     let log = std::fs::read_to_string(scratch.0.join("log")).unwrap();
     assert!(log.contains("issuer `corp`") && log.contains("no JSON Web Key Set"), "{log}");
-    assert!(log.contains("its key is not one of this issuer's"), "why is in the log: {log}");
-    assert!(!log.contains(&old) && !log.contains(&new), "and no token is: {log}");
-    // A file that is named from now on is looked at from now on.
+    assert!(log.contains("its key is not one of this issuer's"), "the log has the reason: {log}");
+    assert!(!log.contains(&old) && !log.contains(&new), "the log has no token: {log}");
+    // A key file that is added to the configuration is watched, too.
     let others = scratch.0.join("others.json");
     write(&others, &jwks(&[&second]));
     write(&config, &stanza(&others));
-    until("it is mended", async || !is_refused().await).await;
+    until("the file is valid again", async || !is_refused().await).await;
     write(&others, &jwks(&[&first]));
-    until("the other file is looked at", async || status(&service, &old).await == 200).await;
+    until("the other file is reloaded", async || status(&service, &old).await == 200).await;
 }

@@ -1,4 +1,4 @@
-//! What docs/upgrading.md says: its numbers, its commands, and that credentials of earlier versions stay good.
+//! Promises of docs/upgrading.md: its format numbers, its commands, and credentials of earlier versions.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::support::{Scratch, Service, baton};
 const PAGE: &str = include_str!("../../../docs/upgrading.md");
 
 #[test]
-fn the_version_command_shows_the_numbers_that_the_documentation_has() {
+fn the_version_command_shows_the_documented_format_numbers() {
     let output = baton(&["version", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -22,7 +22,7 @@ fn the_version_command_shows_the_numbers_that_the_documentation_has() {
     let forms = said["forms"].as_array().unwrap();
     let documented =
         PAGE.split_once("## Format numbers").unwrap().1.lines().filter(|line| line.starts_with("| ")).count();
-    // Its head is one more, and the table on DynamoDB is shown where it is built.
+    // The documentation also has a header row and the table on DynamoDB, which is only shown if built with it.
     assert_eq!(forms.len() + if cfg!(feature = "dynamodb") { 1 } else { 2 }, documented);
     for row in forms {
         let (form, number) = (row["form"].as_str().unwrap(), row["number"].as_str().unwrap());
@@ -32,7 +32,7 @@ fn the_version_command_shows_the_numbers_that_the_documentation_has() {
 }
 
 #[test]
-fn the_paths_of_the_api_begin_with_its_version() {
+fn api_paths_start_with_the_version() {
     let document = service::api::document();
     let paths: Vec<&str> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
     let beside = ["/", "/healthz", "/metrics", "/openapi.json", "/readyz"];
@@ -42,10 +42,10 @@ fn the_paths_of_the_api_begin_with_its_version() {
 }
 
 #[test]
-fn the_commands_of_the_page_work_as_they_are_written() {
+fn the_commands_of_the_upgrade_page_work() {
     let scratch = Scratch::new("upgrading");
     let service = Service::start(&scratch.0, &[]);
-    // Where the page has it.
+    // The path that the page uses.
     std::os::unix::fs::symlink(scratch.0.join("data"), scratch.0.join("baton-data")).unwrap();
     let bin = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
@@ -61,7 +61,7 @@ fn the_commands_of_the_page_work_as_they_are_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_of_an_earlier_version_lets_in_whom_it_let_in() {
+async fn a_configuration_of_an_earlier_version_stays_valid() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/upgrade/recorded");
     for of in std::fs::read_dir(recorded).unwrap() {
         let of = of.unwrap().path();

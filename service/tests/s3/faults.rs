@@ -1,4 +1,4 @@
-//! A store that hangs, and answers that are lost: the service goes on.
+//! A bucket that hangs and responses that are lost: the service continues.
 
 use crate::lost::{is_there, path};
 use crate::proxy::{Fate, Proxy};
@@ -6,7 +6,7 @@ use crate::support::Scratch;
 use crate::{bucket, log, serve, serve_at, start, told, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_hangs_holds_nothing_up_and_is_brought_up_to_date_later() {
+async fn a_hanging_bucket_delays_only_shipping() {
     let scratch = Scratch::new("s3-hang");
     let archive = format!("s3://{}/hang", bucket("hang").await);
     let proxy = Proxy::start().await;
@@ -32,7 +32,7 @@ async fn a_store_that_hangs_holds_nothing_up_and_is_brought_up_to_date_later() {
     .await;
     service.kill();
     let restored = path(&scratch, "restored/data");
-    told(&["restore", &archive, "--data-dir", &restored]);
+    output_of(&["restore", &archive, "--data-dir", &restored]);
     let service = serve(&scratch.0.join("restored"), &[]);
     let client = service.client();
     assert!(is_there(&client, "w199").await && is_there(&client, "meanwhile").await);
@@ -40,7 +40,7 @@ async fn a_store_that_hangs_holds_nothing_up_and_is_brought_up_to_date_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_lost_on_the_wire_are_no_failures() {
+async fn lost_responses_of_the_bucket_are_retried() {
     let scratch = Scratch::new("s3-lossy");
     let archive = format!("s3://{}/lossy", bucket("lossy").await);
     let proxy = Proxy::start().await;
@@ -55,7 +55,7 @@ async fn answers_that_are_lost_on_the_wire_are_no_failures() {
     until("it is shipped", || async { client.metrics().await.unwrap().contains("baton_ship_lag_seconds 0.0\n") }).await;
     service.kill();
     let restored = path(&scratch, "restored/data");
-    told(&["restore", &archive, "--data-dir", &restored]);
+    output_of(&["restore", &archive, "--data-dir", &restored]);
     let service = serve(&scratch.0.join("restored"), &[]);
     assert!(is_there(&service.client(), "w9").await);
     let log = log(&scratch.0);

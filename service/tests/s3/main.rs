@@ -1,4 +1,4 @@
-//! Archives in a bucket, by the true program over the wire: `.ci/s3` starts a server that speaks as S3 does.
+//! Archives in a bucket, with the real program over HTTP: `.ci/s3` starts a server with the S3 API.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
@@ -26,16 +26,16 @@ use client::body::StartWorkflow;
 use crate::lost::{is_there, now, path};
 use crate::support::{Scratch, Service};
 
-/// What must stand in no output.
+/// Values that no output may contain.
 const SECRET: &str = "s3cret-of-the-tests";
 const TOKEN: &str = "t0ken-of-the-tests";
 
-/// Where the server is.
+/// Address of the server.
 fn server() -> String {
     std::env::var("BATON_TEST_S3").expect("BATON_TEST_S3 says where a server of S3 is: `.ci/s3` starts one")
 }
 
-/// A bucket of this test's own.
+/// Creates a separate bucket for a test.
 async fn bucket(name: &str) -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let bucket = format!("{name}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::SeqCst));
@@ -44,11 +44,11 @@ async fn bucket(name: &str) -> String {
     bucket
 }
 
-/// What the server takes for a signature: it looks whether there is one.
+/// A signature for the server, which only checks that there is one.
 const SIGNED: &str =
     "AWS4-HMAC-SHA256 Credential=a/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
-/// An object, whole.
+/// Content of an object.
 async fn get(bucket: &str, name: &str) -> Vec<u8> {
     let url = format!("{}/{bucket}/{name}", server());
     let got = reqwest::Client::new().get(url).header("authorization", SIGNED).send().await.unwrap();
@@ -56,7 +56,7 @@ async fn get(bucket: &str, name: &str) -> Vec<u8> {
     got.bytes().await.unwrap().to_vec()
 }
 
-/// Puts an object past the program.
+/// Writes an object directly.
 async fn put(bucket: &str, name: &str, bytes: impl Into<Vec<u8>>) {
     let url = format!("{}/{bucket}/{name}", server());
     let bytes: Vec<u8> = bytes.into();
@@ -65,7 +65,7 @@ async fn put(bucket: &str, name: &str, bytes: impl Into<Vec<u8>>) {
     assert_eq!(get(bucket, name).await, bytes);
 }
 
-/// The names of what is in a bucket.
+/// Names of the objects in a bucket.
 async fn objects(bucket: &str) -> Vec<String> {
     let listed = reqwest::get(format!("{}/{bucket}?list-type=2", server())).await.unwrap().text().await.unwrap();
     assert!(listed.contains("<IsTruncated>false"), "{listed}");
@@ -73,7 +73,7 @@ async fn objects(bucket: &str) -> Vec<String> {
     named.map(|rest| rest.split_once("</Key>").unwrap().0.to_owned()).collect()
 }
 
-/// `baton`, with what it needs to reach the server at `endpoint`.
+/// A `baton` command with the variables that it needs to reach the server at `endpoint`.
 fn baton_at(endpoint: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command
@@ -86,7 +86,7 @@ fn baton_at(endpoint: &str) -> Command {
     command
 }
 
-/// What a command has said, which must hold no secret.
+/// Output of a command, which must not contain a secret.
 fn texts(output: &Output) -> (String, String) {
     let texts =
         (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned());
@@ -96,7 +96,7 @@ fn texts(output: &Output) -> (String, String) {
     texts
 }
 
-fn told(args: &[&str]) -> String {
+fn output_of(args: &[&str]) -> String {
     let output = baton_at(&server()).args(args).output().unwrap();
     let (said, failed) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {said}{failed}");
@@ -110,7 +110,7 @@ fn refused_at(endpoint: &str, args: &[&str]) -> String {
     failed
 }
 
-/// A service on `DIRECTORY/data`; what it says goes to the file `log` there.
+/// A service on `DIRECTORY/data` that logs to `DIRECTORY/log`.
 fn serve_at(endpoint: &str, directory: &Path, args: &[&str]) -> Service {
     std::fs::create_dir_all(directory).unwrap();
     let port_file = directory.join("address");
@@ -131,7 +131,7 @@ fn serve(directory: &Path, args: &[&str]) -> Service {
     serve_at(&server(), directory, args)
 }
 
-/// What a service has said, which must hold no secret.
+/// Log of a service, which must not contain a secret.
 fn log(directory: &Path) -> String {
     let log = std::fs::read_to_string(directory.join("log")).unwrap();
     assert!(!log.contains(SECRET) && !log.contains(TOKEN), "{log}");
@@ -157,7 +157,7 @@ async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_is_backed_up_to_a_bucket_and_restored_from_it_to_any_instant() {
+async fn a_service_is_backed_up_to_a_bucket_and_restored_to_any_time() {
     let scratch = Scratch::new("s3-backup");
     let bucket = bucket("backup").await;
     let (archive, data) = (format!("s3://{bucket}/a/prefix"), path(&scratch, "data"));
@@ -166,31 +166,31 @@ async fn a_service_is_backed_up_to_a_bucket_and_restored_from_it_to_any_instant(
     for number in 0..200 {
         client.start(&start(&format!("w{number}")), None).await.unwrap();
     }
-    let said = told(&["backup", &archive, "--data-dir", &data]);
+    let said = output_of(&["backup", &archive, "--data-dir", &data]);
     assert!(said.contains("has everything that was acknowledged before") && said.contains("a new base of"), "{said}");
     let first = objects(&bucket).await.len();
     client.start(&start("later"), None).await.unwrap();
-    let said = told(&["backup", &archive, "--data-dir", &data]);
+    let said = output_of(&["backup", &archive, "--data-dir", &data]);
     assert!(said.contains("no new base was needed"), "{said}");
-    // Only what is new: a piece of the log.
+    // Only the new part of the log.
     assert!(objects(&bucket).await.len() <= first + 1, "{:?}", objects(&bucket).await);
     let instant = client.start(&start("last"), None).await.map(|_| now()).unwrap();
     client.start(&start("too late"), None).await.unwrap();
-    told(&["backup", &archive, "--data-dir", &data]);
-    let said = told(&["backup", "verify", &archive]);
+    output_of(&["backup", &archive, "--data-dir", &data]);
+    let said = output_of(&["backup", "verify", &archive]);
     let row: Vec<_> = said.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!((row[0], row[3]), ("1", "203"), "{said}");
     service.kill();
-    // The directory that nobody has open, too.
-    told(&["backup", &archive, "--data-dir", &data]);
+    // Also from a data directory that is not in use.
+    output_of(&["backup", &archive, "--data-dir", &data]);
     for (name, to, there, missing) in
         [("whole", None, "too late", "never"), ("instant", Some(instant.as_str()), "last", "too late")]
     {
         let restored = path(&scratch, &format!("{name}/data"));
         let to: Vec<&str> = to.into_iter().flat_map(|to| ["--to", to]).collect();
-        let said = told(&[&["restore", &archive, "--data-dir", &restored][..], &to].concat());
+        let said = output_of(&[&["restore", &archive, "--data-dir", &restored][..], &to].concat());
         assert!(said.contains("is the store as it was at"), "{said}");
-        assert!(told(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+        assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
         let service = serve(&scratch.0.join(name), &[]);
         let client = service.client();
         assert!(is_there(&client, there).await && !is_there(&client, missing).await, "{name}");
@@ -199,7 +199,7 @@ async fn a_service_is_backed_up_to_a_bucket_and_restored_from_it_to_any_instant(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_of_the_documentation_work_as_they_are_written() {
+async fn the_commands_of_the_documentation_work() {
     let scratch = Scratch::new("s3-documented");
     let bucket = bucket("documented").await;
     let _service = serve(&scratch.0, &[]);

@@ -1,4 +1,4 @@
-//! Stands between the program and the server, and has requests fail.
+//! A proxy between the program and the bucket's server, which makes requests fail.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +14,17 @@ use tokio::net::TcpListener;
 
 use crate::server;
 
-/// What becomes of requests.
+/// Handling of requests.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
     Answered,
-    /// No answer comes, and the server is not asked.
+    /// The proxy neither forwards nor responds.
     Hang,
-    /// Every second put is done, and the connection closed before the answer.
+    /// The proxy forwards every put, but closes the connection of every second one before the response.
     AnswersLost,
-    /// All are turned away, with this status and body.
+    /// The proxy refuses all requests with this status and body.
     Refused(u16, String),
-    /// Conditions are left out of what is asked.
+    /// The proxy removes conditions from requests.
     ConditionsIgnored,
 }
 
@@ -68,7 +68,7 @@ impl Proxy {
                         let answered = forward(&client, request, matches!(fate, Fate::ConditionsIgnored)).await;
                         if is_put && matches!(fate, Fate::AnswersLost) && puts.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
                             lost.fetch_add(1, Ordering::SeqCst);
-                            return Err(std::io::Error::other("the answer is lost"));
+                            return Err(std::io::Error::other("the response is lost"));
                         }
                         answered.map_err(|never| match never {})
                     }
@@ -85,12 +85,12 @@ impl Proxy {
         *self.fate.lock().unwrap() = fate;
     }
 
-    /// How many requests hang, or hung.
+    /// Number of requests that the proxy left hanging.
     pub(crate) fn hanging(&self) -> u64 {
         self.hanging.load(Ordering::SeqCst)
     }
 
-    /// How many answers were lost.
+    /// Number of lost responses.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::SeqCst)
     }

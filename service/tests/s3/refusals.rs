@@ -1,11 +1,11 @@
-//! What cannot be: each is said as what it is, and no secret with it.
+//! Refused operations on buckets: each with its reason, and without secrets.
 
 use crate::lost::path;
 use crate::proxy::{Fate, Proxy};
 use crate::support::{Scratch, Service};
 use crate::{SECRET, TOKEN, bucket, get, objects, put, refused_at, serve, server, told};
 
-/// A body as S3 has it, which repeats what was asked: with the token.
+/// A body in S3's form, which repeats the request with its token.
 fn body(code: &str, message: &str) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message>\
@@ -18,10 +18,10 @@ fn served(scratch: &Scratch) -> (Service, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_store_turns_away_is_said_without_a_secret() {
+async fn refusals_of_a_bucket_are_explained_without_secrets() {
     let scratch = Scratch::new("s3-refused");
     let data = path(&scratch, "data");
-    // Of a directory that no service has open, so that the command says it itself.
+    // No service has the directory open, so the command itself reports the error.
     drop(serve(&scratch.0, &[]));
     let nowhere = "s3://no-such-bucket-anywhere/p";
     for args in [
@@ -50,7 +50,7 @@ async fn what_a_store_turns_away_is_said_without_a_secret() {
             assert!(said.contains(&archive), "{said}");
         }
     }
-    // A store that does not keep conditions would let two services write.
+    // A store that ignores conditions would let two services write.
     proxy.set(Fate::ConditionsIgnored);
     let said = refused_at(&proxy.endpoint, &["backup", &archive, "--data-dir", &data]);
     assert!(said.contains("ignores the conditions of a put"), "{said}");
@@ -59,7 +59,7 @@ async fn what_a_store_turns_away_is_said_without_a_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bucket_that_holds_something_else_or_half_an_archive_is_said_so() {
+async fn a_foreign_or_damaged_archive_is_reported() {
     let scratch = Scratch::new("s3-damaged");
     let name = bucket("damaged").await;
     let (service, data) = served(&scratch);
@@ -72,9 +72,9 @@ async fn a_bucket_that_holds_something_else_or_half_an_archive_is_said_so() {
 
     let archive = format!("s3://{name}/a");
     service.client().start(&crate::start("w"), None).await.unwrap();
-    told(&["backup", &archive, "--data-dir", &data]);
-    told(&["backup", "verify", &archive]);
-    // Another store's.
+    output_of(&["backup", &archive, "--data-dir", &data]);
+    output_of(&["backup", "verify", &archive]);
+    // An archive of another store.
     let other = Scratch::new("s3-other");
     drop(serve(&other.0, &[]));
     let said = refused_at(&server(), &["backup", &archive, "--data-dir", &path(&other, "data")]);
@@ -87,7 +87,7 @@ async fn a_bucket_that_holds_something_else_or_half_an_archive_is_said_so() {
         assert!(said.contains(&format!("s3://{name}/{key}")) && said.contains("is truncated"), "{said}");
         put(&name, &key, whole).await;
     }
-    told(&["backup", "verify", &archive]);
+    output_of(&["backup", "verify", &archive]);
     let newest = objects(&name).await.into_iter().find(|key| key.ends_with("/NEWEST")).unwrap();
     let whole = String::from_utf8(get(&name, &newest).await).unwrap();
     put(&name, &newest, whole.replacen("format 1", "format 9", 1)).await;

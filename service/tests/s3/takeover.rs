@@ -1,4 +1,4 @@
-//! Machines that are lost, and standbys that take over.
+//! Lost machines, and standbys that take over.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::Scratch;
 use crate::{baton_at, bucket, log, objects, refused_at, serve, server, start, told, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the_last_second() {
+async fn a_service_lost_under_load_is_restored_up_to_its_last_second() {
     let scratch = Scratch::new("s3-lost");
     let bucket = bucket("lost").await;
     let archive = format!("s3://{bucket}/lost");
@@ -27,8 +27,8 @@ async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the
     service.kill();
     std::fs::remove_dir_all(scratch.0.join("data")).unwrap();
     let restored = path(&scratch, "restored/data");
-    told(&["restore", &archive, "--data-dir", &restored]);
-    assert!(told(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+    output_of(&["restore", &archive, "--data-dir", &restored]);
+    assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
     let service = serve(&scratch.0.join("restored"), &[]);
     let (client, mut checked, mut lost) = (service.client(), 0, Duration::ZERO);
     for starter in starters {
@@ -47,7 +47,7 @@ async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_takes_the_place_of_a_service_that_runs_and_nothing_is_lost() {
+async fn a_standby_takes_over_a_running_service_without_loss() {
     let scratch = Scratch::new("s3-standby");
     let bucket = bucket("standby").await;
     let (archive, copy) = (format!("s3://{bucket}"), path(&scratch, "copy/data"));
@@ -58,12 +58,12 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_nothing_is_lost() 
     until("followed", || async { std::path::Path::new(&copy).join("COPY").exists() }).await;
     let starter = load(&service, 0);
     until("it is under load", || async { is_there(&client, "0-20").await }).await;
-    let said = told(&["standby", "promote", "--data-dir", &copy]);
+    let said = output_of(&["standby", "promote", "--data-dir", &copy]);
     assert!(said.contains("the standby has taken over"), "{said}");
     let (code, said) = follower.said();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains(r#""promoted":true"#) && said.contains(r#""isAll":true"#), "{said}");
-    // The old service has ended by itself, and does not come back.
+    // The old service has ended by itself and cannot be started again.
     let acknowledged = starter.await.unwrap();
     assert_eq!(service.child.wait().unwrap().code(), Some(1));
     let data = path(&scratch, "data");
@@ -80,6 +80,6 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_nothing_is_lost() 
     })
     .await;
     drop(service);
-    assert!(told(&["fsck", "--data-dir", &copy]).starts_with("every run is in order: "));
+    assert!(output_of(&["fsck", "--data-dir", &copy]).starts_with("every run is in order: "));
     log(&scratch.0);
 }

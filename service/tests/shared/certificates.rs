@@ -1,11 +1,11 @@
-//! Certificates of an authority of the tests' own, and files with them.
+//! Certificates of a test authority, and files with them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 
-/// An authority that nobody knows.
+/// A certificate authority that no system trusts.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
@@ -25,7 +25,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Its own certificate, for those who trust it.
+    /// The authority's certificate.
     pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
@@ -35,7 +35,7 @@ impl Authority {
         self.issue_with(names, |_| {})
     }
 
-    /// A certificate for these names that is otherwise, too.
+    /// A certificate for these names, with changed parameters.
     pub(crate) fn issue_with(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Issued {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -47,18 +47,18 @@ impl Authority {
     }
 }
 
-/// Has it be over since long ago.
+/// Sets an end in the past.
 pub(crate) fn expired(params: &mut CertificateParams) {
     params.not_after = date_time_ymd(2001, 1, 1);
 }
 
-/// Has it begin in a time that no test sees.
+/// Sets a beginning in the far future.
 pub(crate) fn not_yet(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2999, 1, 1);
 }
 
 impl Issued {
-    /// Writes both in a directory; answers where.
+    /// Writes certificate and key to a directory and returns their paths.
     pub(crate) fn write(&self, directory: &Path) -> (PathBuf, PathBuf) {
         let (certificate, key) = (directory.join("tls.crt"), directory.join("tls.key"));
         std::fs::write(&certificate, &self.certificate).unwrap();

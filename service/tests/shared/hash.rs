@@ -1,4 +1,4 @@
-//! Hashes as operators write them down.
+//! Hashes in the form of the configuration.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,15 +1,15 @@
-//! Credentials whose secrets are their names.
+//! Credentials whose secret is their name.
 
 use service::access::Credential;
 
 use crate::hash::sha256_hex;
 
-/// One that may do nothing yet.
+/// A credential without permissions.
 pub(crate) fn credential(name: &str) -> Credential {
     Credential { name: name.to_owned(), secret_sha256: sha256_hex(name), ..Credential::default() }
 }
 
-/// The only entry of a list.
+/// A list with one entry.
 pub(crate) fn one(entry: &str) -> Vec<String> {
     vec![entry.to_owned()]
 }

@@ -1,4 +1,4 @@
-//! An issuer of tokens of the tests' own: keys, tokens, and what an operator writes of it.
+//! A test issuer of tokens: keys, tokens and its configuration.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, PublicKeyData as _};
 use serde_json::{Value, json};
 
-/// What stands before the private key of RSA in PKCS #8, for one of 2,048 bits.
+/// Length of the header before a private RSA key of 2,048 bits in PKCS #8.
 const PKCS8_HEAD: usize = 26;
 
 /// A key of an issuer.
@@ -41,7 +41,7 @@ impl Key {
         Self { id, algorithm, private, jwk }
     }
 
-    /// The quickest.
+    /// A key of the fastest algorithm.
     pub(crate) fn ed(id: &'static str) -> Self {
         Self::new(id, Algorithm::EdDSA)
     }
@@ -59,13 +59,13 @@ impl Key {
     }
 }
 
-/// The keys, as an issuer publishes them, and one that nobody here can use.
+/// The keys as an issuer publishes them, plus one of an unknown type.
 pub(crate) fn jwks(keys: &[&Key]) -> String {
     let strange = json!({ "kty": "XYZ", "kid": "strange" });
     json!({ "keys": keys.iter().map(|key| key.jwk.clone()).chain([strange]).collect::<Vec<_>>() }).to_string()
 }
 
-/// What a token says that is believed until `exp`, for one of a group.
+/// Claims of a token that is valid until `exp`, with this group.
 pub(crate) fn claims(group: &str, exp: u64) -> Value {
     json!({ "iss": "https://id.example", "aud": "baton", "sub": "alice", "exp": exp, "groups": ["staff", group] })
 }

@@ -1,5 +1,5 @@
-//! Services under load whose machine is lost, standbys that follow them, and what is there afterwards: for tests of archives in
-//! directories and in buckets.
+//! Load on a service whose machine is lost, and standbys that follow it. For tests of archives in directories and in
+//! buckets.
 
 use std::process::{Child, Command, Stdio};
 
@@ -18,7 +18,7 @@ pub(crate) async fn is_there(client: &Client, id: &str) -> bool {
     client.describe(id, None).await.is_ok()
 }
 
-/// What a clock says, as `--to` takes it, when nothing more happens within that millisecond.
+/// The current time in the form of `--to`, at the end of its millisecond.
 pub(crate) fn now() -> String {
     #[expect(clippy::disallowed_methods, reason = "what a person at a clock would say")]
     let millis = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
@@ -29,7 +29,7 @@ pub(crate) fn now() -> String {
     history::Timestamp::from_millis(u64::try_from(said).unwrap()).to_string()
 }
 
-/// Starts runs `LANE-0`, `LANE-1`, … until the service is gone; when each was acknowledged.
+/// Starts runs `LANE-0`, `LANE-1`, … until the service ends, and returns them with the times of their responses.
 pub(crate) fn load(service: &Service, lane: u64) -> JoinHandle<Vec<(Instant, String)>> {
     let client = service.client();
     tokio::spawn(async move {
@@ -45,17 +45,17 @@ pub(crate) fn load(service: &Service, lane: u64) -> JoinHandle<Vec<(Instant, Str
     })
 }
 
-/// A `baton standby` that dies with the test.
+/// A `baton standby` that is killed when the test ends.
 pub(crate) struct Follower(Child);
 
 impl Follower {
-    /// Has this `baton` follow an archive.
+    /// Starts this `baton` as a standby of an archive.
     pub(crate) fn start(mut baton: Command, archive: &str, data: &str, more: &[&str]) -> Self {
         baton.args(["standby", "--follow", archive, "--data-dir", data, "--json"]).args(more);
         Self(baton.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// The first line that it says.
+    /// First line of its output.
     pub(crate) fn first_line(&mut self) -> Vec<u8> {
         let mut line = Vec::new();
         let out = self.0.stdout.as_mut().unwrap();
@@ -67,7 +67,7 @@ impl Follower {
         line
     }
 
-    /// How it ends, and what else it has said.
+    /// Exit code and the rest of the output.
     pub(crate) fn said(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut said).unwrap();

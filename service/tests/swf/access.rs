@@ -1,4 +1,4 @@
-//! Who may do what over SWF's wire: every operation with every kind of credential.
+//! Permissions over the SWF protocol: every operation with every kind of credential.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use simulation::stores::fresh;
 use crate::holders::{credential, one};
 use crate::support::{Answer, SWF, Swf, kind, register, start};
 
-/// Stands in every payload, and nowhere else.
+/// Text that every payload contains, and no other part of a request.
 pub(crate) const NEEDLE: &str = "sesame-in-a-payload";
 
-/// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
+/// Every kind of credential and the levels that it has in domain `default`. The name of a credential is also its
+/// secret.
 fn kinds() -> Vec<(Credential, &'static [Level])> {
     use Level as L;
     let reads: &[L] = &[L::Known, L::Related, L::Reader];
@@ -79,7 +80,8 @@ pub(crate) async fn as_of(swf: &Swf, who: &str, operation: &str, body: &Value) -
     swf.send(&headers, body.to_string()).await
 }
 
-/// A turn of list `deciders`, whose answer schedules an activity on `runners`; its task's token, and that of the next turn.
+/// Completes a turn of list `deciders` that schedules an activity on `runners`. Returns the token of the activity and
+/// of the next turn.
 pub(crate) async fn tasks(swf: &Swf) -> (String, String) {
     let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
     let token = |task: Value| task["taskToken"].as_str().unwrap().to_owned();
@@ -97,7 +99,7 @@ pub(crate) async fn tasks(swf: &Swf) -> (String, String) {
     (token(swf.ask("PollForDecisionTask", &poll).await.json()), activity)
 }
 
-/// What every operation finds something of its own in.
+/// An input with members for every operation.
 pub(crate) fn input(call: CallAccess, run_id: &str, (turn, activity): &(String, String)) -> Value {
     let list = if call.level == Level::Decider { "deciders" } else { "runners" };
     let mut input = json!({
@@ -128,12 +130,12 @@ pub(crate) fn input(call: CallAccess, run_id: &str, (turn, activity): &(String, 
 }
 
 #[tokio::test]
-async fn every_operation_is_open_to_the_credentials_of_its_level_and_to_no_other() {
+async fn each_operation_is_allowed_to_its_levels_only() {
     let Both { engine, open, guarded } = both().await;
     register(&open).await;
     let run_id = start(&open, "w").await;
     let tasks = tasks(&open).await;
-    // Polls that are let in come back at once.
+    // Authorized polls return at once.
     engine.begin_shutdown();
     let calls: Vec<CallAccess> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
     assert_eq!(calls.len(), 39);
@@ -157,7 +159,7 @@ async fn every_operation_is_open_to_the_credentials_of_its_level_and_to_no_other
 }
 
 #[tokio::test]
-async fn the_domains_of_others_are_not_listed() {
+async fn domains_without_permission_are_not_listed() {
     let Both { open, guarded, .. } = both().await;
     let other = json!({ "name": "other", "workflowExecutionRetentionPeriodInDays": "1" });
     open.ask("RegisterDomain", &other).await.nothing();
@@ -173,7 +175,7 @@ async fn the_domains_of_others_are_not_listed() {
 }
 
 #[tokio::test]
-async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_said() {
+async fn a_reader_without_payloads_sees_events_without_payloads() {
     let Both { open, guarded, .. } = both().await;
     register(&open).await;
     let run_id = start(&open, "w").await;
@@ -189,7 +191,7 @@ async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_sa
 }
 
 #[tokio::test]
-async fn a_decision_that_its_credential_does_not_allow_is_told_as_not_permitted() {
+async fn a_decision_without_permission_is_recorded_as_not_permitted() {
     let Both { engine, open, .. } = both().await;
     register(&open).await;
     let run_id = start(&open, "w").await;
@@ -243,11 +245,11 @@ async fn a_decision_that_its_credential_does_not_allow_is_told_as_not_permitted(
         assert!(event.contains(r#""cause":"OPERATION_NOT_PERMITTED""#), "{event}");
     }
     let moved = as_of(&guarded, "limited", "PollForDecisionTask", &poll).await.json();
-    assert!(moved["taskToken"].is_string(), "its decider is told");
+    assert!(moved["taskToken"].is_string(), "its decider gets the event");
 }
 
 #[tokio::test]
-async fn every_operation_that_causes_an_event_names_its_caller_to_rest_and_not_over_the_wire() {
+async fn rest_shows_the_author_of_an_event_and_swf_does_not() {
     let Both { engine, open, guarded } = both().await;
     register(&open).await;
     let start = |id: &str| json!({ "domain": "default", "workflowId": id, "workflowType": kind() });

@@ -1,4 +1,4 @@
-//! The audit log over SWF's wire.
+//! The audit log of requests over the SWF protocol.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn calls() -> impl Iterator<Item = CallAccess> {
 }
 
 #[tokio::test]
-async fn every_operation_that_changes_something_leaves_an_entry_and_its_outcome_or_is_refused() {
+async fn changing_operations_have_an_audit_entry_or_are_refused() {
     let Both { engine, open, guarded } = both().await;
     let scratch = tempfile::tempdir().unwrap();
     let (path, elsewhere) = (scratch.path().join("audit"), scratch.path().join("elsewhere"));
@@ -75,7 +75,7 @@ async fn every_operation_that_changes_something_leaves_an_entry_and_its_outcome_
             }
         }
         if is_away {
-            assert_eq!(history().await, before, "nothing was changed");
+            assert_eq!(history().await, before, "nothing has changed");
             std::fs::rename(&elsewhere, &path).unwrap();
         }
     }

@@ -1,25 +1,25 @@
-//! Confused requests: right ones with members of other operations, query parameters, headers of other protocols and
-//! second targets, as a generator makes them from a seed. Each is answered as the right request is, or refused without
-//! an effect.
+//! Confused requests: valid ones with additional members of other operations, query parameters, headers of other
+//! protocols, and second targets, generated from a seed. Each gets the response of the valid request, or is refused
+//! without an effect.
 
 use axum::body::Body;
 use axum::http::Request;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::members::{World, calls, credentials, is_refused, strangers};
 use crate::support::{Answer, Swf};
+use crate::unknown_members::{World, calls, credentials, is_refused, strangers};
 
-/// Seed of the requests. A failure names it, with the number of the request.
+/// Seed of the requests. A failure prints it with the number of the request.
 const SEED: u64 = 20_120_125;
 
-/// Confused requests for each operation and each kind of credential.
+/// Number of confused requests for each operation and kind of credential.
 const EACH: usize = 4;
 
-/// Additions of one request at most.
+/// Maximum number of additions to one request.
 const ADDITIONS_MAX: usize = 4;
 
-/// Headers that REST, nodes, proxies and other AWS services take something from.
+/// Headers that have a meaning in REST, between nodes, for proxies or for other AWS services.
 const HEADERS: [(&str, &str); 14] = [
     ("x-amz-security-token", "there"),
     ("x-amz-user-agent", "there"),
@@ -37,7 +37,7 @@ const HEADERS: [(&str, &str); 14] = [
     ("x-original-url", "/v1/domains/there"),
 ];
 
-/// Query strings that REST and AWS's query protocol take something from.
+/// Query strings that have a meaning in REST or in AWS's query protocol.
 const QUERIES: [&str; 8] = [
     "domain=there",
     "name=there",
@@ -49,7 +49,7 @@ const QUERIES: [&str; 8] = [
     "_method=DELETE",
 ];
 
-/// A request that can be sent more than once.
+/// A request that can be sent repeatedly.
 #[derive(Debug, Clone)]
 struct Sent {
     target: String,
@@ -85,7 +85,7 @@ fn any<'a, T>(random: &mut Rng, among: &'a [T]) -> &'a T {
 }
 
 #[tokio::test]
-async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
+async fn a_confused_request_acts_like_the_valid_one_or_is_refused() {
     let (one, two) = (World::new().await, World::new().await);
     let mut random = Rng::with_seed(SEED);
     let (mut answered, mut refused) = (0, 0);
@@ -124,7 +124,7 @@ async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
                 if is_doubled {
                     assert!(found.status == 400 && found.text.contains("UnknownOperation"), "{what}: {found:?}");
                     let after = plain.to(&two.guarded).await;
-                    assert_eq!(summary(&after), summary(&expected), "the refusal left something behind: {what}");
+                    assert_eq!(summary(&after), summary(&expected), "the refusal changed something: {what}");
                     refused += 1;
                 } else {
                     assert_eq!(summary(&found), summary(&expected), "{what}");
@@ -147,7 +147,7 @@ async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
 }
 
 #[tokio::test]
-async fn a_second_target_is_refused_for_every_operation() {
+async fn every_operation_refuses_a_second_target() {
     let world = World::new().await;
     for call in calls() {
         for other in [call.name, "ListDomains"] {

@@ -1,4 +1,4 @@
-//! Long polls of SWF's wire that end while a task is on its way to them: it arrives, at whatever instant that is.
+//! Long polls over the SWF protocol that end while a task is being dispatched: the task arrives, whatever the instant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::support::{Swf, kind, register};
 
-/// A commit takes twice as long.
+/// Latency of the store. A commit takes twice as long.
 const LATENCY: Duration = Duration::from_millis(3);
 
-/// How long SWF's polls wait. Source: AWS, Amazon SWF API Reference, `PollForDecisionTask`.
+/// Duration of SWF's polls. Source: AWS, Amazon SWF API Reference, `PollForDecisionTask`.
 const POLL: Duration = Duration::from_secs(60);
 
-/// When polls end, in milliseconds after the call that makes their task: before its commit, at each step of it, and after it.
+/// Ends of polls, in milliseconds after the call that creates their task: before its commit, during it, and after it.
 const INSTANTS: std::ops::RangeInclusive<u64> = 0..=10;
 
 struct Slow {
@@ -35,7 +35,7 @@ async fn slow() -> Slow {
 }
 
 impl Slow {
-    /// A poll's answer; without a `taskToken` where nothing came.
+    /// Response of a poll; without a `taskToken` if there is no task.
     async fn poll(&self, operation: &str, list: &str) -> Value {
         self.swf.ask(operation, &json!({ "domain": "default", "taskList": { "name": list } })).await.json()
     }
@@ -56,7 +56,7 @@ impl Slow {
         self.swf.ask("RespondDecisionTaskCompleted", &answer).await.nothing();
     }
 
-    /// Deliveries that failed, by reason.
+    /// Counts of failed deliveries, by reason.
     fn failed(&self) -> Vec<String> {
         let metrics = self.engine.render_metrics();
         let counts = metrics.lines().filter(|line| line.starts_with("baton_deliveries_failed_total"));
@@ -64,7 +64,8 @@ impl Slow {
     }
 }
 
-/// Makes a task while the poll for it ends, at this instant. It comes to that poll, or to the next one.
+/// Creates a task while its poll ends at this instant, and returns the poll's response. The task is in it or waits for
+/// the next poll.
 async fn ends(slow: &Arc<Slow>, operation: &'static str, list: &str, instant: u64, stops: bool) -> Value {
     let is_activity = operation == "PollForActivityTask";
     let turn = if is_activity {
@@ -73,7 +74,7 @@ async fn ends(slow: &Arc<Slow>, operation: &'static str, list: &str, instant: u6
     } else {
         Value::Null
     };
-    // A node stops while the poll has half of its time left.
+    // A node shuts down when half of the poll's time is left.
     let ends_at = Instant::now() + if stops { POLL / 2 } else { POLL };
     let (poller, polled) = (Arc::clone(slow), list.to_owned());
     let poll = tokio::spawn(async move { poller.poll(operation, &polled).await });
@@ -88,13 +89,13 @@ async fn ends(slow: &Arc<Slow>, operation: &'static str, list: &str, instant: u6
     }
     let first = poll.await.unwrap();
     makes.await.unwrap();
-    // What would be given back is given back by then.
+    // By then an undelivered task has been returned to its list.
     sleep(Duration::from_secs(1)).await;
     first
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_arrives_at_whatever_instant_its_long_poll_ends() {
+async fn a_task_arrives_at_whatever_instant_its_poll_ends() {
     let slow = Arc::new(slow().await);
     let mut came_at_once = 0;
     for operation in ["PollForDecisionTask", "PollForActivityTask"] {
@@ -110,11 +111,11 @@ async fn a_task_arrives_at_whatever_instant_its_long_poll_ends() {
             assert_eq!(slow.failed(), Vec::<String>::new(), "{list}");
         }
     }
-    assert!(came_at_once > 0, "no poll ended after its task was on the way");
+    assert!(came_at_once > 0, "no poll ended while its task was being dispatched");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_arrives_or_stays_at_whatever_instant_its_node_stops() {
+async fn a_task_arrives_or_waits_at_whatever_instant_its_node_stops() {
     for operation in ["PollForDecisionTask", "PollForActivityTask"] {
         for instant in INSTANTS {
             let slow = Arc::new(slow().await);

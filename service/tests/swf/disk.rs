@@ -1,4 +1,4 @@
-//! A disk with little room, over this wire.
+//! Low disk space, over the SWF protocol.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::support::{Swf, kind, register};
 const RESERVE: u64 = 512 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_without_room_on_the_disk_is_for_programs_a_service_that_is_away_for_a_while() {
+async fn a_start_below_the_disk_reserve_returns_503() {
     let directory = tempfile::TempDir::new().unwrap();
     let options = Options::new(directory.path());
     let faults = Arc::clone(&options.faults);
@@ -20,7 +20,7 @@ async fn a_start_without_room_on_the_disk_is_for_programs_a_service_that_is_away
     let engine = Engine::open(store, Arc::new(SystemClock), settings).await.unwrap();
     let swf = Swf { router: service::api::router(engine) };
     faults.set_disk_free(RESERVE - 1);
-    // Types are registered all the same.
+    // Types can still be registered.
     register(&swf).await;
     let start = json!({ "domain": "default", "workflowId": "w", "workflowType": kind() });
     let refused = swf.ask("StartWorkflowExecution", &start).await;

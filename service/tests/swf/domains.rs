@@ -1,4 +1,4 @@
-//! Domains: registered, listed, tagged, deprecated.
+//! Domains: registration, lists, tags, deprecation.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn a_domain_is_registered_once_and_described() {
     });
     assert_eq!(described, expected);
     swf.ask("RegisterDomain", &shop).await.fault(&format!("{SWF}DomainAlreadyExistsFault"), "shop");
-    // The region is that of the caller's signature.
+    // The ARN has the region of the caller's signature.
     let headers = [
         ("x-amz-target", "SimpleWorkflowService.DescribeDomain"),
         ("authorization", "AWS4-HMAC-SHA256 Credential=AKID/20260101/eu-west-1/swf/aws4_request, SignedHeaders=host"),
@@ -60,7 +60,7 @@ async fn retention_is_a_number_of_days_or_none() {
 }
 
 #[tokio::test]
-async fn a_name_that_would_not_do_in_an_arn_is_refused() {
+async fn a_name_that_is_invalid_in_an_arn_is_refused() {
     let swf = Swf::open().await;
     for name in ["a:b", "a/b", "a|b", "a\u{1}b", "a\u{9f}b", "arn", " a", "a "] {
         let answer = swf.ask("RegisterDomain", &register(name)).await;
@@ -100,7 +100,7 @@ async fn domains_are_listed_by_name_and_in_pages() {
 }
 
 #[tokio::test]
-async fn a_domain_is_deprecated_and_brought_back() {
+async fn a_domain_is_deprecated_and_restored() {
     let swf = Swf::open().await;
     let shop = json!({ "name": "shop" });
     swf.ask("DeprecateDomain", &shop).await.fault(&format!("{SWF}UnknownResourceFault"), "Unknown domain: shop");

@@ -1,4 +1,4 @@
-//! Inputs at the edges of what SWF takes, and what programs hear of them.
+//! Inputs at the limits of the SWF protocol, and the faults beyond them.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::{Swf, execution, ready, start};
 
 const TARGET: &str = "deciders";
 
-/// A turn of the list that all types have as their default.
+/// A turn of the default task list.
 async fn turn(swf: &Swf) -> Value {
     let poll = json!({ "domain": "default", "taskList": { "name": TARGET } });
     swf.ask("PollForDecisionTask", &poll).await.json()
@@ -29,7 +29,7 @@ async fn events(swf: &Swf, id: &str, run_id: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_run_that_continues_as_new_is_asked_to_cancel_again() {
+async fn a_cancel_request_passes_to_the_run_that_continues_as_new() {
     let swf = ready().await;
     start(&swf, "w").await;
     swf.ask("RequestCancelWorkflowExecution", &json!({ "domain": "default", "workflowId": "w" })).await.nothing();
@@ -48,7 +48,7 @@ async fn a_run_that_continues_as_new_is_asked_to_cancel_again() {
     assert_eq!(events(&swf, "w", run_id).await.len(), 4);
 }
 
-/// What a request hears of this timeout at this place.
+/// Fault message for this timeout in this member.
 fn no_time(given: &str, at: &str, has_none: bool) -> String {
     let or_none = if has_none { " or 'NONE'" } else { "" };
     format!(
@@ -60,7 +60,7 @@ fn no_time(given: &str, at: &str, has_none: bool) -> String {
 const VALIDATION: &str = "com.amazon.coral.validate#ValidationException";
 
 #[tokio::test]
-async fn a_timeout_of_zero_for_runs_and_decision_tasks_is_refused_at_every_door() {
+async fn a_timeout_of_zero_is_refused_in_every_operation() {
     let swf = ready().await;
     start(&swf, "w").await;
     let held = turn(&swf).await;
@@ -90,17 +90,17 @@ async fn a_timeout_of_zero_for_runs_and_decision_tasks_is_refused_at_every_door(
             }
         }
     }
-    // Nothing of it was applied: the token is good, and a second is enough.
+    // The refused answers changed nothing: the token is valid, and one second is accepted.
     let least = json!({ "taskStartToCloseTimeout": "1", "executionStartToCloseTimeout": "1" });
     respond(&swf, &held, &json!([decision("ContinueAsNewWorkflowExecution", &least)])).await;
 }
 
 #[tokio::test]
-async fn a_whole_number_is_taken_as_one_alone() {
+async fn an_integer_member_takes_only_integers() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     let mut seen = 0;
-    for (operation, mut request) in crate::right::requests(&run_id) {
+    for (operation, mut request) in crate::valid_requests::requests(&run_id) {
         let has_pages = operation.starts_with("List") && operation != "ListTagsForResource"
             || ["GetWorkflowExecutionHistory", "PollForDecisionTask"].contains(&operation);
         if !has_pages {
@@ -139,14 +139,14 @@ async fn a_whole_number_is_taken_as_one_alone() {
     for good in ["0", "1", "1000", "null"] {
         list(good).await.json();
     }
-    // As they are written: JSON has one kind of number, and the protocol tells them apart.
+    // The protocol distinguishes the spelling of numbers, which JSON does not.
     for bad in ["1.0", "1e0", "1E2", "10.50"] {
         let message = "NUMBER_VALUE can not be converted to a Integer";
         list(bad).await.fault("com.amazon.coral.service#SerializationException", message);
     }
 }
 
-/// A decision of every type with a control character in each of its texts that a program chooses.
+/// A decision of every type, with a control character in each text that a program chooses.
 fn decisions_with_control_characters() -> Vec<(&'static str, &'static str, Value)> {
     let bad = "a\u{1}";
     let kind = json!({ "name": "order", "version": "1" });
@@ -191,7 +191,7 @@ fn decisions_with_control_characters() -> Vec<(&'static str, &'static str, Value
 }
 
 #[tokio::test]
-async fn a_fault_names_the_fields_of_the_wire() {
+async fn a_fault_names_the_members_of_the_protocol() {
     let swf = ready().await;
     start(&swf, "w").await;
     let held = turn(&swf).await;
@@ -237,7 +237,7 @@ async fn a_fault_names_the_fields_of_the_wire() {
         assert!(refused.status == 400 && refused.text.contains(&at), "{operation} {at}: {}", refused.text);
         assert!(refused.text.contains("ValidationException"), "{}", refused.text);
     }
-    // A type that cannot be is unknown, and named as it was given.
+    // An impossible type is unknown, and named as given.
     let unknown = swf.ask("StartWorkflowExecution", &with(&begin, "workflowType", &kind)).await;
     assert!(unknown.text.contains("UnknownResourceFault"), "{}", unknown.text);
 }

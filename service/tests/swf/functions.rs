@@ -1,4 +1,4 @@
-//! Functions of Lambda tasks, and who may have them called.
+//! Functions of Lambda tasks, and the runs that may call them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn function(what: Value) -> Function {
 }
 
 #[tokio::test]
-async fn a_function_is_called_for_the_domains_and_workflow_types_that_it_names_and_for_no_others() {
+async fn a_function_is_called_only_for_its_domains_and_types() {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
     let swf = Swf { router: service::api::router(Arc::clone(&engine)) };

@@ -1,17 +1,17 @@
-//! Requests that are almost right: whatever stands in the place of whatever member, the answer is a success or a fault, never a
-//! failure of the service.
+//! Requests with one wrong member: whatever its value, the response is a success or a fault, never a failure of the
+//! service.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::right::requests;
 use crate::support::{Swf, ready, start};
+use crate::valid_requests::requests;
 
-/// A poll that has not answered by then waits for a task.
+/// Time after which a poll is assumed to wait.
 const PATIENCE: Duration = Duration::from_millis(3);
 
-/// What stands in the place of a member.
+/// Values for a member.
 fn nasty() -> Vec<Value> {
     let mut deep = json!(1);
     for _ in 0..100 {
@@ -54,7 +54,7 @@ fn nasty() -> Vec<Value> {
     nasty
 }
 
-/// The places of a value's members, and of the members of these.
+/// Paths of all members of a value, including nested ones.
 fn places(value: &Value, here: &str, found: &mut Vec<String>) {
     let inner: Vec<(String, &Value)> = match value {
         Value::Object(members) => members.iter().map(|(name, value)| (format!("{here}/{name}"), value)).collect(),
@@ -69,14 +69,14 @@ fn places(value: &Value, here: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A success, or a fault of the caller's with its type and its message.
+/// Whether this is a success or a client fault with type and message.
 fn is_answer(status: u16, text: &str) -> bool {
     let fault =
         || serde_json::from_str::<Value>(text).is_ok_and(|it| it["__type"].is_string() && it["message"].is_string());
     status == 200 || (status == 400 && fault())
 }
 
-/// The token of a turn of a new run.
+/// Token of a turn of a new run.
 async fn turn(swf: &Swf, id: &str) -> Value {
     start(swf, id).await;
     let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
@@ -84,7 +84,7 @@ async fn turn(swf: &Swf, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn whatever_stands_in_the_place_of_whatever_member_is_answered() {
+async fn a_wrong_value_in_any_member_causes_no_failure() {
     let nasty = nasty();
     for at in 0..requests("").len() {
         let swf = ready().await;
@@ -118,7 +118,7 @@ async fn whatever_stands_in_the_place_of_whatever_member_is_answered() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_and_texts_that_are_no_json_are_faults() {
+async fn invalid_utf_8_and_invalid_json_are_faults() {
     let swf = ready().await;
     let bodies: [&[u8]; 9] = [
         b"\xff\xfe",

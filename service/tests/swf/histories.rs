@@ -1,4 +1,4 @@
-//! Whole histories, event by event, and what programs hear on the way.
+//! Whole histories, event by event, and responses on the way.
 
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn schedule(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn no_activity() {
+async fn a_run_without_activities() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     let turn = decide(&swf, json!([complete("")])).await;
@@ -73,19 +73,19 @@ async fn no_activity() {
     assert_eq!(told[2]["decisionTaskStartedEventAttributes"], json!({ "identity": "d", "scheduledEventId": 2 }));
     assert_eq!(told[3]["decisionTaskCompletedEventAttributes"], json!({ "scheduledEventId": 2, "startedEventId": 3 }));
     let completed = json!({ "decisionTaskCompletedEventId": 4, "result": "" });
-    assert_eq!(told[4]["workflowExecutionCompletedEventAttributes"], completed, "empty is not absent");
+    assert_eq!(told[4]["workflowExecutionCompletedEventAttributes"], completed, "an empty result is not absent");
     assert_eq!(told[3]["eventTimestamp"], told[4]["eventTimestamp"]);
     let described = swf.ask("DescribeWorkflowExecution", &execution("w", &run_id)).await.json();
     assert_eq!(described["executionInfo"]["closeStatus"], "COMPLETED");
     assert_eq!(described["openCounts"]["openActivityTasks"], 0);
-    // The token of a turn that closed its run.
+    // The token of a turn that has closed its run.
     let late = json!({ "taskToken": turn["taskToken"] });
     let unknown = format!("Unknown execution: WorkflowExecution=[workflowId=w, runId={run_id}]");
     swf.ask("RespondDecisionTaskCompleted", &late).await.fault(&format!("{SWF}UnknownResourceFault"), &unknown);
 }
 
 #[tokio::test]
-async fn one_activity() {
+async fn a_run_with_one_activity() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     decide(&swf, json!([schedule("a")])).await;
@@ -115,7 +115,7 @@ async fn one_activity() {
 }
 
 #[tokio::test]
-async fn an_activity_that_is_canceled_unasked_is_canceled_by_no_request() {
+async fn an_unrequested_cancellation_names_no_request() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     decide(&swf, json!([schedule("a")])).await;
@@ -126,12 +126,12 @@ async fn an_activity_that_is_canceled_unasked_is_canceled_by_no_request() {
     assert_eq!(told["eventType"], "ActivityTaskCanceled");
     let expected = json!({ "scheduledEventId": 5, "startedEventId": 6, "details": "left" });
     assert_eq!(told["activityTaskCanceledEventAttributes"], expected);
-    // The decider hears of it, and goes on.
+    // The decider gets the event and continues.
     decide(&swf, json!([complete("")])).await;
 }
 
 #[tokio::test]
-async fn a_result_that_comes_while_a_decision_runs() {
+async fn a_result_during_a_decision_task_schedules_another() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     decide(&swf, json!([schedule("a")])).await;
@@ -155,7 +155,7 @@ async fn a_result_that_comes_while_a_decision_runs() {
 }
 
 #[tokio::test]
-async fn a_child() {
+async fn a_child_is_started_and_completes() {
     let swf = ready().await;
     let run_id = start(&swf, "parent").await;
     let child = json!({ "decisionType": "StartChildWorkflowExecution", "startChildWorkflowExecutionDecisionAttributes": {
@@ -186,7 +186,7 @@ async fn a_child() {
 }
 
 #[tokio::test]
-async fn continue_as_new() {
+async fn a_run_continues_as_new() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     let go_on = json!({ "decisionType": "ContinueAsNewWorkflowExecution",
@@ -203,7 +203,7 @@ async fn continue_as_new() {
 }
 
 #[tokio::test]
-async fn a_token_of_the_other_kind_of_task_is_told_in_the_words_of_swf() {
+async fn a_token_of_the_other_kind_of_task_is_a_fault() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     decide(&swf, json!([schedule("a")])).await;
@@ -225,8 +225,8 @@ async fn a_token_of_the_other_kind_of_task_is_told_in_the_words_of_swf() {
                        RespondActivityTaskFailed or RespondActivityTaskCanceled";
     let token = json!({ "taskToken": task["taskToken"] });
     swf.ask("RespondDecisionTaskCompleted", &token).await.invalid(of_activity);
-    // Nothing was recorded, and both are good where they belong. The wire has no names of activities beside their
-    // events.
+    // Nothing was recorded, and both tokens are valid for their own operations. The protocol has no activity ids in
+    // ends of activities.
     swf.ask("RespondActivityTaskCompleted", &token).await.nothing();
     respond(&swf, &turn, json!([])).await;
     let told = events(&swf, "w", &run_id).await;
@@ -238,7 +238,7 @@ async fn a_token_of_the_other_kind_of_task_is_told_in_the_words_of_swf() {
 }
 
 #[tokio::test]
-async fn a_bad_batch_applies_nothing_and_its_token_stays_good() {
+async fn an_invalid_batch_applies_nothing_and_keeps_its_token() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     let turn = turn(&swf).await;
@@ -260,7 +260,7 @@ async fn a_bad_batch_applies_nothing_and_its_token_stays_good() {
 }
 
 #[tokio::test]
-async fn a_turn_comes_in_pages_forward_backward_and_from_the_turn_before() {
+async fn a_turn_comes_in_pages_in_both_directions() {
     let swf = ready().await;
     start(&swf, "w").await;
     let marker = |n: u32| json!({ "decisionType": "RecordMarker", "recordMarkerDecisionAttributes": { "markerName": n.to_string() } });
@@ -290,7 +290,7 @@ async fn a_turn_comes_in_pages_forward_backward_and_from_the_turn_before() {
             page = swf.ask("PollForDecisionTask", &poll).await.json();
         }
         assert_eq!(found, expected, "{more}");
-        // The same events as REST's, at the same times.
+        // The same events and times as over REST.
         let request = axum::http::Request::get("/v1/domains/default/workflows/w/history");
         let answer = swf.router.clone().oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();
         let rest = answer.into_body().collect().await.unwrap().to_bytes();
@@ -303,7 +303,7 @@ async fn a_turn_comes_in_pages_forward_backward_and_from_the_turn_before() {
         assert_eq!(told, expected, "{more}");
         let start = json!({ "domain": "default", "workflowId": "other", "workflowType": kind() });
         let again = swf.ask("StartWorkflowExecution", &start).await;
-        // The turn is given up for the next case: a run of its own with the same history.
+        // The next case needs a separate run with the same history.
         drop(again);
         let terminate = json!({ "domain": "default", "workflowId": "other", "childPolicy": "ABANDON" });
         swf.ask("TerminateWorkflowExecution", &terminate).await;
@@ -329,7 +329,7 @@ async fn start_again(swf: &Swf, marker: &impl Fn(u32) -> Value) {
 }
 
 #[tokio::test]
-async fn runs_are_found_by_what_they_are() {
+async fn runs_are_found_by_id_type_tag_and_status() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     let unknown = format!("{SWF}UnknownResourceFault");
@@ -373,7 +373,7 @@ async fn runs_are_found_by_what_they_are() {
 }
 
 #[tokio::test]
-async fn answers_to_tasks_of_a_deleted_run_name_what_is_gone() {
+async fn tasks_of_a_deleted_run_are_unknown() {
     let swf = ready().await;
     let unknown = format!("{SWF}UnknownResourceFault");
     let delete = async |id: &str| {
@@ -401,10 +401,10 @@ async fn answers_to_tasks_of_a_deleted_run_name_what_is_gone() {
 }
 
 #[tokio::test]
-async fn pages_have_at_most_four_mib_as_they_are_sent_and_lose_nothing() {
+async fn pages_have_at_most_4_mib_and_lose_no_event() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
-    // As a text of the wire each quote takes one more byte.
+    // In the protocol's text each quote takes one more byte.
     let input = vec![""; 80_000];
     for number in 0..24 {
         let path = format!("/v1/domains/default/workflows/w/signals/s{number}");
@@ -432,7 +432,7 @@ async fn pages_have_at_most_four_mib_as_they_are_sent_and_lose_nothing() {
         }
         assert_eq!(ids, (1..=26).collect::<Vec<_>>());
     }
-    // A turn with its pages, too.
+    // Pages of a turn, too.
     let mut poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
     let (mut count, mut pages) = (0, 0);
     loop {

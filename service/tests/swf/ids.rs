@@ -1,9 +1,9 @@
-//! Ids that programs choose: a workflow id may be nearly any text, and a run that is named is named as it was written.
+//! Ids that programs choose: a workflow id may be nearly any text, and run ids are recorded as written.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::both::rest;
+use crate::both_protocols::rest;
 use crate::support::{Swf, execution, kind, ready, start};
 
 /// A decision of this type with these attributes.
@@ -48,12 +48,12 @@ async fn events(swf: &Swf, id: &str, run_id: &str) -> Vec<Value> {
     history["events"].as_array().unwrap().clone()
 }
 
-/// How many events of this type there are.
+/// Number of events of this type.
 fn count(events: &[Value], kind: &str) -> usize {
     events.iter().filter(|event| event["eventType"] == kind).count()
 }
 
-/// Every call that names a workflow id, but for its start.
+/// Every operation that names a workflow id, except its start.
 fn calls(id: &str, run_id: &str) -> Vec<(&'static str, Value)> {
     let told = |run_id: &str| json!({ "domain": "default", "workflowId": id, "runId": run_id, "signalName": "go" });
     let listed = json!({ "domain": "default", "startTimeFilter": { "oldestDate": 0 },
@@ -73,7 +73,7 @@ fn calls(id: &str, run_id: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn a_workflow_id_is_any_text_without_control_characters_in_every_call() {
+async fn a_workflow_id_is_any_text_without_control_characters() {
     let swf = ready().await;
     let default_of_flow = "0192f1c2-0000-7000-8000-000000000001:3";
     let longest = ":".repeat(256);
@@ -98,7 +98,7 @@ async fn a_workflow_id_is_any_text_without_control_characters_in_every_call() {
         assert_eq!(count(&told, "WorkflowExecutionSignaled"), 2, "{id:?}");
         assert_eq!(count(&told, "WorkflowExecutionCancelRequested"), 1, "{id:?}");
         assert_eq!(count(&told, "WorkflowExecutionTerminated"), 1, "{id:?}");
-        // The same run, by its path.
+        // The same run over REST.
         let path = format!("/v1/domains/default/workflows/{}", utf8_percent_encode(id, NON_ALPHANUMERIC));
         let described = rest(&swf, "GET", &path, None).await;
         assert_eq!((&described["workflowId"], &described["runId"]), (&json!(id), &json!(run_id)), "{path}");
@@ -109,7 +109,7 @@ async fn a_workflow_id_is_any_text_without_control_characters_in_every_call() {
 }
 
 #[tokio::test]
-async fn nothing_is_named_by_dots_over_this_wire_either() {
+async fn dot_names_are_refused_over_swf() {
     let swf = ready().await;
     start(&swf, "w").await;
     let turn = turn(&swf, "deciders").await;
@@ -151,10 +151,10 @@ async fn nothing_is_named_by_dots_over_this_wire_either() {
 }
 
 #[tokio::test]
-async fn a_child_has_any_id_and_is_signaled_and_asked_to_cancel_by_it() {
+async fn a_child_with_any_id_is_signaled_and_canceled() {
     let swf = ready().await;
     let run_id = start(&swf, "parent").await;
-    // As the Flow Framework for Java and botoflow name them where the program does not.
+    // The default id of children in the Flow Framework for Java and in botoflow.
     let id = format!("{run_id}:1");
     respond(&swf, &turn(&swf, "deciders").await, json!([start_child(&id)])).await;
     let of_child = turn(&swf, "children").await;
@@ -163,7 +163,7 @@ async fn a_child_has_any_id_and_is_signaled_and_asked_to_cancel_by_it() {
     let child = of_child["workflowExecution"]["runId"].as_str().unwrap();
     let decisions = json!([signal_external(&id, Some(child)), cancel_external(&id, None)]);
     respond(&swf, &turn(&swf, "deciders").await, decisions).await;
-    // What has arrived is told in the parent's next turn.
+    // Delivered effects are in the parent's next turn.
     let mut told = Vec::new();
     while count(&told, "ExternalWorkflowExecutionCancelRequested") == 0
         || count(&told, "ExternalWorkflowExecutionSignaled") == 0
@@ -186,7 +186,7 @@ async fn a_child_has_any_id_and_is_signaled_and_asked_to_cancel_by_it() {
 }
 
 #[tokio::test]
-async fn a_workflow_id_of_another_length_or_with_a_control_character_is_refused_in_every_call() {
+async fn an_invalid_workflow_id_is_refused_in_every_operation() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     let held = turn(&swf, "deciders").await;
@@ -213,12 +213,12 @@ async fn a_workflow_id_of_another_length_or_with_a_control_character_is_refused_
             assert!(is_said && answer.text.contains("orkflowId'"), "{operation} {id:?}: {}", answer.text);
         }
     }
-    // Nothing came of all that: the turn is still held.
+    // The refused requests changed nothing: the turn is still started.
     respond(&swf, &held, json!([decision("CompleteWorkflowExecution", &json!({}))])).await;
 }
 
 #[tokio::test]
-async fn a_run_is_named_in_events_as_its_decider_wrote_it() {
+async fn events_have_run_ids_as_the_decider_wrote_them() {
     let swf = ready().await;
     let closed = start(&swf, "closed").await;
     let complete = decision("CompleteWorkflowExecution", &json!({}));
@@ -260,7 +260,7 @@ async fn a_run_is_named_in_events_as_its_decider_wrote_it() {
             failed.iter().all(|it| it["cause"] == "UNKNOWN_EXTERNAL_WORKFLOW_EXECUTION" && it["control"] == "note")
         );
     }
-    // Over REST as well.
+    // Over REST, too.
     let native = rest(&swf, "GET", "/v1/domains/default/workflows/w/history", None).await;
     let native = native["events"].as_array().unwrap();
     let first = native.iter().find(|event| event["type"] == "ExternalCancelScheduled").unwrap();

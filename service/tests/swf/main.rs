@@ -1,4 +1,4 @@
-//! SWF's wire by raw requests, in process: what an SDK would hide.
+//! The SWF protocol with raw requests in process, including what an SDK would hide.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -9,13 +9,13 @@ extern crate baton_service as service;
 
 mod access;
 mod audit;
-mod both;
+mod both_protocols;
 mod confused;
 mod delivery;
 mod disk;
 mod domains;
 mod edges;
-mod empties;
+mod empty_texts;
 mod functions;
 mod garbage;
 #[path = "../shared/hash.rs"]
@@ -24,12 +24,12 @@ mod histories;
 #[path = "../shared/holders.rs"]
 mod holders;
 mod ids;
-mod members;
 mod pages;
-mod right;
-mod shares;
+mod quotas;
 mod signatures;
 mod support;
 mod traces;
 mod types;
+mod unknown_members;
+mod valid_requests;
 mod wire;

@@ -1,4 +1,4 @@
-//! Tokens of pages: no credential reads with one what its own levels do not allow, and nobody makes one up.
+//! Page tokens: with one, no credential reads more than its levels allow, and none can be forged.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::support::{Answer, Swf};
 const DOMAINS: [&str; 2] = ["d1", "d2"];
 const LISTS: [&str; 2] = ["A", "B"];
 
-/// Every domain with every list in it.
+/// Every domain with each of its lists.
 fn places() -> impl Iterator<Item = (&'static str, &'static str)> {
     DOMAINS.into_iter().flat_map(|domain| LISTS.map(|list| (domain, list)))
 }
 
-/// A list as it is named: nothing else has its name in it.
+/// Name of a list, which no other name contains.
 fn list(domain: &str, list: &str) -> String {
     format!("of-{domain}-{list}")
 }
@@ -29,9 +29,9 @@ fn list(domain: &str, list: &str) -> String {
 struct World {
     open: Swf,
     guarded: Swf,
-    /// Tokens of pages, each with the operation that gave it.
+    /// Page tokens, each with the operation that returned it.
     tokens: Vec<(&'static str, String)>,
-    /// Tokens of turns that are out.
+    /// Tokens of started turns.
     turns: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ async fn rest(swf: &Swf, who: &str, method: &str, path: &str, body: Option<Value
     swf.request(request.unwrap()).await
 }
 
-/// Two runs on each of two lists of two domains, and the token of every page that any of them has.
+/// Two runs on each of two lists in two domains, and the token of every page of each.
 async fn world() -> World {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Everything that the token could be taken for, asked for by this holder in this place.
+    /// Sends the token as this caller to every operation that could accept it.
     async fn try_everything(&self, who: &str, (domain, of): (&str, &str), token: &str) -> Vec<(String, Answer)> {
         let mut answers = Vec::new();
         for operation in [
@@ -175,7 +175,7 @@ fn input(domain: &str, of: &str, token: Option<&str>) -> Value {
     input
 }
 
-/// Whether an answer may name this list.
+/// Whether this caller may see this list.
 fn may_read(who: &str, domain: &str, of: &str) -> bool {
     match who.split(' ').collect::<Vec<_>>()[..] {
         ["operator"] => true,
@@ -186,7 +186,7 @@ fn may_read(who: &str, domain: &str, of: &str) -> bool {
 }
 
 #[tokio::test]
-async fn no_credential_reads_with_any_token_what_its_own_levels_do_not_allow() {
+async fn no_page_token_extends_a_credentials_permissions() {
     let world = world().await;
     let mut whos = vec!["operator".to_owned()];
     whos.extend(DOMAINS.map(|domain| format!("application {domain}")));
@@ -203,7 +203,7 @@ async fn no_credential_reads_with_any_token_what_its_own_levels_do_not_allow() {
                     if what == of {
                         led_on.insert(what.clone());
                     }
-                    // Types are of a domain, and shown to all that have to do with it.
+                    // Types belong to a domain, and are shown to every credential with permissions in it.
                     let shows_types = what == "ListWorkflowTypes";
                     for (domain, of) in places() {
                         let may = may_read(who, domain, of) || shows_types && who.contains(domain);
@@ -214,17 +214,17 @@ async fn no_credential_reads_with_any_token_what_its_own_levels_do_not_allow() {
             }
         }
     }
-    // The tokens are good for something: for where they came from.
+    // The tokens are valid for their own operations.
     for operation in ["PollForDecisionTask", "ListWorkflowTypes", "ListOpenWorkflowExecutions", "ListDomains"] {
         assert!(led_on.contains(operation), "{operation}: {led_on:?}");
     }
 }
 
 #[tokio::test]
-async fn a_page_of_a_turn_is_read_by_those_who_may_have_the_turn_and_in_its_own_list() {
+async fn a_turns_page_token_is_valid_only_for_its_list_and_decider() {
     let world = world().await;
     let (_, token) = world.tokens.iter().find(|(of, _)| *of == "PollForDecisionTask").unwrap();
-    // It was taken from the first list of the first domain.
+    // The token belongs to a turn of the first list of the first domain.
     let ask = async |who: &str, domain: &str, of: &str| {
         world.ask_as(who, "PollForDecisionTask", &input(domain, of, Some(token))).await
     };
@@ -238,7 +238,7 @@ async fn a_page_of_a_turn_is_read_by_those_who_may_have_the_turn_and_in_its_own_
 }
 
 #[tokio::test]
-async fn a_token_that_was_changed_or_made_up_leads_nowhere() {
+async fn a_changed_or_forged_page_token_is_refused() {
     let world = world().await;
     for (of, token) in &world.tokens {
         for at in 0..token.len() {
@@ -255,7 +255,7 @@ async fn a_token_that_was_changed_or_made_up_leads_nowhere() {
             assert_eq!(answer.status, 400, "{of} changed at {at}: {}", answer.text);
         }
     }
-    // The turn's own token is known to its decider, and all else of a page's token was easily told.
+    // A decider knows its turn's token, and the rest of an unsigned page token would be easy to guess.
     let turn = world.turns.first().unwrap();
     for made_up in [format!("t.{:x}.{turn}.1.0.0.1", 1_u64 << 42), format!("h.{:x}.1", 1_u64 << 42)] {
         for operation in ["PollForDecisionTask", "GetWorkflowExecutionHistory"] {
@@ -266,7 +266,7 @@ async fn a_token_that_was_changed_or_made_up_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_turn_read_nothing_any_more_once_it_is_answered() {
+async fn tokens_of_a_completed_turn_read_nothing() {
     let world = world().await;
     let turn = world.turns.first().unwrap();
     let (_, page) = world.tokens.iter().find(|(of, _)| *of == "PollForDecisionTask").unwrap();

@@ -1,4 +1,4 @@
-//! Signatures, header by header: what botocore signs is taken, and nothing that differs from it.
+//! Signatures, header by header: requests signed by botocore are accepted, and any change is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use store::memory::Memory;
 
 use crate::support::{Answer, Swf};
 
-/// Stands still but for who sets it.
+/// A clock that only the test advances.
 struct Still(AtomicU64);
 
 #[async_trait]
@@ -28,7 +28,7 @@ impl Clock for Still {
     }
 }
 
-/// What botocore 1.44.5 sends for `describe_domain(name="défaut")`, but for headers that it does not sign.
+/// botocore 1.44.5's request for `describe_domain(name="défaut")`, without unsigned headers.
 const BOTOCORE: [(&str, &str); 5] = [
     ("host", "127.0.0.1:7420"),
     ("x-amz-target", "SimpleWorkflowService.DescribeDomain"),
@@ -44,7 +44,7 @@ const BOTOCORE: [(&str, &str); 5] = [
 
 const BODY: &str = r#"{"name": "d\u00e9faut"}"#;
 
-/// When it was signed.
+/// Time of the signature.
 const SIGNED: u64 = 1_700_000_000_000;
 
 const MINUTE: u64 = 60_000;
@@ -69,7 +69,7 @@ impl Guarded {
         Self { swf: Swf { router: router_for(engine, Credentials::new(vec![key]).unwrap()) }, clock }
     }
 
-    /// Sends what botocore sends with some headers changed, or with an empty value left out.
+    /// Sends botocore's request with some headers changed, or left out if the new value is empty.
     async fn send(&self, changed: &[(&str, &str)], body: &str) -> Answer {
         let headers = BOTOCORE.iter().map(|(name, value)| {
             let other = changed.iter().find(|(changed, _)| changed == name).map(|(_, value)| *value);
@@ -80,9 +80,9 @@ impl Guarded {
     }
 }
 
-/// It is past the signature: there is no such domain.
+/// Checks that the signature was accepted: the domain does not exist.
 #[track_caller]
-fn is_let_in(answer: &Answer) {
+fn check_accepted(answer: &Answer) {
     answer.fault("com.amazonaws.swf.base.model#UnknownResourceFault", "Unknown domain: défaut");
 }
 
@@ -93,15 +93,15 @@ const MISMATCH: &str = "The request signature we calculated does not match the s
                         Access Key and signing method. Consult the service documentation for details.";
 
 #[tokio::test]
-async fn what_botocore_signs_is_taken() {
+async fn a_request_signed_by_botocore_is_accepted() {
     let guarded = Guarded::open().await;
-    is_let_in(&guarded.send(&[], BODY).await);
+    check_accepted(&guarded.send(&[], BODY).await);
     let spaced = BOTOCORE[4].1.replace(", ", ",");
-    is_let_in(&guarded.send(&[("authorization", &spaced)], BODY).await);
+    check_accepted(&guarded.send(&[("authorization", &spaced)], BODY).await);
 }
 
 #[tokio::test]
-async fn what_differs_from_what_was_signed_is_refused() {
+async fn a_request_that_differs_from_its_signature_is_refused() {
     let guarded = Guarded::open().await;
     guarded.send(&[], &BODY.replace("faut", "fiut")).await.fault(INVALID, MISMATCH);
     guarded.send(&[], "").await.fault(INVALID, MISMATCH);
@@ -129,14 +129,14 @@ async fn what_differs_from_what_was_signed_is_refused() {
 }
 
 #[tokio::test]
-async fn a_clock_may_be_off_by_five_minutes() {
+async fn a_clock_may_differ_by_five_minutes() {
     let guarded = Guarded::open().await;
     let at = async |millis: u64| {
         guarded.clock.0.store(millis, Ordering::SeqCst);
         guarded.send(&[], BODY).await
     };
-    is_let_in(&at(SIGNED + 5 * MINUTE).await);
-    is_let_in(&at(SIGNED - 5 * MINUTE).await);
+    check_accepted(&at(SIGNED + 5 * MINUTE).await);
+    check_accepted(&at(SIGNED - 5 * MINUTE).await);
     let expected =
         "Signature expired: 20231114T221320Z is now earlier than 20231114T221321Z (20231114T221821Z - 5 min.)";
     at(SIGNED + 5 * MINUTE + 1_000).await.fault(INVALID, expected);
@@ -149,7 +149,7 @@ async fn a_clock_may_be_off_by_five_minutes() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_not_signed_or_by_halves_is_refused() {
+async fn an_unsigned_or_incomplete_request_is_refused() {
     let guarded = Guarded::open().await;
     let missing = "com.amazon.coral.service#MissingAuthenticationTokenException";
     guarded.send(&[("authorization", "")], BODY).await.fault(missing, "Missing Authentication Token");
@@ -178,14 +178,14 @@ async fn a_request_that_is_not_signed_or_by_halves_is_refused() {
 }
 
 #[tokio::test]
-async fn garbage_hears_first_that_it_is_not_signed() {
+async fn an_unsigned_invalid_body_is_refused_as_unsigned() {
     let guarded = Guarded::open().await;
     let headers = [("x-amz-target", "SimpleWorkflowService.DescribeDomain")];
     let answer = guarded.swf.send(&headers, "!").await;
     assert!(answer.text.contains("MissingAuthenticationTokenException"), "{}", answer.text);
 }
 
-/// What signs a request with these headers among the signed ones, as of [`BOTOCORE`]'s key and day.
+/// Signs a request with these headers, with the key and day of [`BOTOCORE`].
 fn signed(headers: &[(&str, &str)]) -> String {
     let keyed = |key: &[u8], text: &[u8]| {
         let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
@@ -206,11 +206,11 @@ fn signed(headers: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn a_signature_that_leaves_the_operation_out_is_good_for_none() {
+async fn a_signature_without_the_operation_is_refused() {
     let guarded = Guarded::open().await;
     let [host, target, kind, date, _] = BOTOCORE;
     let all = signed(&[kind, host, date, target]);
-    assert_eq!(all, BOTOCORE[4].1, "signed as botocore does");
+    assert_eq!(all, BOTOCORE[4].1, "the same signature as botocore's");
     let without = signed(&[kind, host, date]);
     let expected = "'x-amz-target' must be a 'SignedHeader' in the AWS Authorization.";
     for operation in ["DescribeDomain", "DeprecateDomain"] {
@@ -218,19 +218,19 @@ async fn a_signature_that_leaves_the_operation_out_is_good_for_none() {
         let changed = [("authorization", without.as_str()), ("x-amz-target", target.as_str())];
         guarded.send(&changed, BODY).await.fault(INVALID, expected);
     }
-    // As AWS's SDK for JavaScript, version 2, has it.
+    // AWS's SDK for JavaScript, version 2, leaves this header out.
     let without_kind = signed(&[host, date, target]);
-    is_let_in(&guarded.send(&[("authorization", &without_kind)], BODY).await);
-    // What begins otherwise is added on the way.
+    check_accepted(&guarded.send(&[("authorization", &without_kind)], BODY).await);
+    // Proxies add headers with other prefixes.
     let headers = [&BOTOCORE[..], &[("x-amzn-trace-id", "Root=1")]].concat();
-    is_let_in(&guarded.swf.send(&headers, BODY.to_owned()).await);
+    check_accepted(&guarded.swf.send(&headers, BODY.to_owned()).await);
     let headers = [&BOTOCORE[..], &[("x-amz-security-token", "other")]].concat();
     let expected = "'x-amz-security-token' must be a 'SignedHeader' in the AWS Authorization.";
     guarded.swf.send(&headers, BODY.to_owned()).await.fault(INVALID, expected);
 }
 
 #[tokio::test]
-async fn a_key_that_has_expired_is_told_to_whom_its_signature_is_right_and_another_goes_on() {
+async fn an_expired_key_is_reported_only_to_a_valid_signature() {
     let clock = Arc::new(Still(AtomicU64::new(SIGNED)));
     let engine = Engine::open(Arc::new(Memory::new()), Arc::clone(&clock) as _, Settings::default()).await.unwrap();
     let at = |millis| Some(Moment(Timestamp::from_millis(millis)));
@@ -267,7 +267,7 @@ async fn a_key_that_has_expired_is_told_to_whom_its_signature_is_right_and_anoth
         let guarded = Guarded { swf: Swf { router }, clock: Arc::clone(&clock) };
         let answer = guarded.send(&[], BODY).await;
         match kind {
-            None => is_let_in(&answer),
+            None => check_accepted(&answer),
             Some(kind) => answer.fault(kind, message),
         }
     }

@@ -1,4 +1,4 @@
-//! The service in process, and raw requests to its SWF wire.
+//! The service in process, and raw requests over the SWF protocol.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Swf {
     pub(crate) router: Router,
 }
 
-/// An answer, read to its end.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body of a success.
+    /// Returns the body of a success.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text);
@@ -38,13 +38,13 @@ impl Answer {
         assert_eq!(self.status, status, "{}", self.text);
     }
 
-    /// Success without a body.
+    /// Checks for a success without a body.
     #[track_caller]
     pub(crate) fn nothing(&self) {
         assert_eq!((self.status, self.text.as_str()), (200, ""));
     }
 
-    /// A fault with exactly this type and message.
+    /// Checks for a fault with exactly this type and message.
     #[track_caller]
     pub(crate) fn fault(&self, kind: &str, message: &str) {
         assert_eq!(self.status, 400, "{}", self.text);
@@ -52,7 +52,7 @@ impl Answer {
         assert_eq!(fault, json!({ "__type": kind, "message": message }));
     }
 
-    /// A validation fault with exactly this message.
+    /// Checks for a validation fault with exactly this message.
     #[track_caller]
     pub(crate) fn invalid(&self, message: &str) {
         self.fault("com.amazon.coral.validate#ValidationException", message);
@@ -66,7 +66,7 @@ impl Swf {
         Self { router: service::api::router(engine) }
     }
 
-    /// Any request to the one path.
+    /// Sends a request to the protocol's only path.
     pub(crate) async fn send(&self, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
         let mut request = Request::post("/");
         for (name, value) in headers {
@@ -75,7 +75,7 @@ impl Swf {
         self.request(request.body(body.into()).unwrap()).await
     }
 
-    /// Any request at all.
+    /// Sends any request.
     pub(crate) async fn request(&self, request: Request<Body>) -> Answer {
         let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
@@ -83,7 +83,7 @@ impl Swf {
         Answer { status: parts.status.as_u16(), headers: parts.headers, text }
     }
 
-    /// An operation, as SDKs ask for it.
+    /// Sends an operation like an SDK.
     pub(crate) async fn ask(&self, operation: &str, body: &Value) -> Answer {
         let target = format!("SimpleWorkflowService.{operation}");
         let headers = [("x-amz-target", target.as_str()), ("content-type", "application/x-amz-json-1.0")];
@@ -91,7 +91,7 @@ impl Swf {
     }
 }
 
-/// A domain's types, registered; and what a start says of its own.
+/// A service with registered types in domain `default`.
 pub(crate) async fn ready() -> Swf {
     let swf = Swf::open().await;
     register(&swf).await;

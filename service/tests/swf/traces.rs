@@ -1,4 +1,4 @@
-//! Traces over SWF's wire: taken from headers, handed on over REST, and nothing of them in SWF's answers.
+//! Traces over the SWF protocol: taken from headers, shown over REST, and absent from SWF responses.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -15,7 +15,7 @@ async fn ask(swf: &Swf, operation: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_start_and_a_signal_are_in_the_trace_of_whoever_asks_and_no_answer_says_so() {
+async fn starts_and_signals_join_the_callers_trace() {
     let swf = ready().await;
     let start = json!({ "domain": "default", "workflowId": "w", "workflowType": kind() });
     let run_id = ask(&swf, "StartWorkflowExecution", &start).await.json()["runId"].as_str().unwrap().to_owned();

@@ -1,10 +1,10 @@
-//! Types: registered once, with their defaults; listed, deprecated, deleted.
+//! Types: registration with defaults, lists, deprecation, deletion.
 
 use serde_json::{Value, json};
 
 use crate::support::{SWF, Swf};
 
-/// The two kinds of types, and what the messages call them.
+/// Both kinds of types, with their names in messages.
 const KINDS: [(&str, &str, &str); 2] =
     [("Workflow", "workflowType", "WorkflowType"), ("Activity", "activityType", "ActivityType")];
 
@@ -50,7 +50,7 @@ async fn a_type_is_registered_once_with_its_defaults() {
 }
 
 #[tokio::test]
-async fn of_several_who_register_the_same_type_exactly_one_wins() {
+async fn of_concurrent_registrations_of_a_type_one_succeeds() {
     let swf = Swf::open().await;
     let registers = (0..8).map(|_| async { swf.ask("RegisterWorkflowType", &register("order", "1")).await.status });
     let mut statuses = futures_util::future::join_all(registers).await;
@@ -59,7 +59,7 @@ async fn of_several_who_register_the_same_type_exactly_one_wins() {
 }
 
 #[tokio::test]
-async fn a_type_is_deprecated_brought_back_and_deleted() {
+async fn a_type_is_deprecated_restored_and_deleted() {
     for (kind, member, word) in KINDS {
         let swf = Swf::open().await;
         let (it, bare) = (named(member, "order", "1"), format!("{word}=[name=order, version=1]"));
@@ -87,7 +87,7 @@ async fn a_type_is_deprecated_brought_back_and_deleted() {
 }
 
 #[tokio::test]
-async fn types_are_listed_by_name_and_version_and_in_pages() {
+async fn types_are_listed_by_name_and_version_in_pages() {
     let swf = Swf::open().await;
     for (name, version) in [("b", "1"), ("a b", "1"), ("a", "2"), ("a", "1"), ("c", "1")] {
         swf.ask("RegisterActivityType", &register(name, version)).await.nothing();

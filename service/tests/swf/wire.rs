@@ -1,4 +1,4 @@
-//! Targets, content types, bodies, faults.
+//! Targets, content types, bodies and faults.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ const JSON: (&str, &str) = ("content-type", "application/x-amz-json-1.0");
 const DEFAULT: &str = r#"{"name":"default"}"#;
 
 #[tokio::test]
-async fn an_operation_is_found_by_what_stands_behind_the_last_dot_of_its_target() {
+async fn an_operation_is_the_part_after_the_last_dot_of_the_target() {
     let swf = Swf::open().await;
     let old = ("x-amz-target", "com.amazonaws.swf.service.model.SimpleWorkflowService.DescribeDomain");
     let answers = [
         swf.send(&[TARGET, JSON], DEFAULT).await,
-        // What boto's second version sends, AWS served in 2023 still.
+        // boto 2 sends these headers, and AWS still accepted them in 2023.
         swf.send(&[old, ("content-type", "application/json; charset=UTF-8"), ("content-encoding", "amz-1.0")], DEFAULT)
             .await,
     ];
@@ -25,7 +25,7 @@ async fn an_operation_is_found_by_what_stands_behind_the_last_dot_of_its_target(
 }
 
 #[tokio::test]
-async fn an_encoded_body_is_a_415_that_names_its_encoding() {
+async fn an_encoded_body_returns_415_with_its_encoding() {
     let swf = Swf::open().await;
     for encoding in ["gzip", "GZip", "identity, br", "aws-chunked", "amz-1.0, deflate"] {
         let answer = swf.send(&[TARGET, JSON, ("content-encoding", encoding)], vec![0x1f, 0x8b]).await;
@@ -43,7 +43,7 @@ async fn an_encoded_body_is_a_415_that_names_its_encoding() {
 }
 
 #[tokio::test]
-async fn every_answer_has_a_request_id_of_its_own() {
+async fn every_response_has_a_separate_request_id() {
     let swf = Swf::open().await;
     let answers = [swf.send(&[TARGET, JSON], DEFAULT).await, swf.send(&[TARGET, JSON], "!").await];
     let ids: Vec<_> = answers.iter().map(|answer| answer.headers["x-amzn-requestid"].to_str().unwrap()).collect();
@@ -52,7 +52,7 @@ async fn every_answer_has_a_request_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_target_that_names_no_operation_is_a_fault() {
+async fn an_unknown_target_is_a_fault() {
     let swf = Swf::open().await;
     let unknown = "com.amazon.coral.service#UnknownOperationException";
     swf.send(&[JSON], DEFAULT).await.fault(unknown, "");
@@ -68,7 +68,7 @@ async fn a_target_that_names_no_operation_is_a_fault() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_object_is_a_serialization_fault() {
+async fn a_body_that_is_not_a_json_object_is_a_fault() {
     let swf = Swf::open().await;
     let kind = "com.amazon.coral.service#SerializationException";
     let deep = "[".repeat(100_000);
@@ -88,7 +88,7 @@ async fn a_body_that_is_no_json_object_is_a_serialization_fault() {
 }
 
 #[tokio::test]
-async fn a_request_of_more_than_a_mebibyte_is_a_fault() {
+async fn a_request_over_1_mib_is_a_fault() {
     let swf = Swf::open().await;
     let fitting = format!(r#"{{"name":"default","more":"{}"}}"#, "x".repeat(1024 * 1024 - 28));
     assert_eq!(fitting.len(), 1024 * 1024);
@@ -100,7 +100,7 @@ async fn a_request_of_more_than_a_mebibyte_is_a_fault() {
 }
 
 #[tokio::test]
-async fn a_request_is_held_against_its_fields_as_a_whole() {
+async fn all_members_of_a_request_are_validated_together() {
     let swf = Swf::open().await;
     let null = |path: &str| format!("Value null at '{path}' failed to satisfy constraint: Member must not be null");
     swf.send(&[TARGET, JSON], "").await.invalid(&format!("1 validation error detected: {}", null("name")));
@@ -141,7 +141,7 @@ async fn a_request_is_held_against_its_fields_as_a_whole() {
 }
 
 #[tokio::test]
-async fn lengths_are_counted_in_characters_and_members_of_lists_from_one() {
+async fn lengths_count_characters_and_list_members_start_at_one() {
     let swf = Swf::open().await;
     let unknown = format!("{SWF}UnknownResourceFault");
     let edge = "漢".repeat(256);

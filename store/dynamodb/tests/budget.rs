@@ -107,16 +107,16 @@ impl Service {
     }
 
     async fn turn(&self) -> Turn {
-        self.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().expect("there is a turn")
+        self.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().expect("a turn")
     }
 
     async fn task(&self) -> Task {
-        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("there is a task")
+        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("a task")
     }
 
     /// Waits for a delayed task, which is handed out once the run has been processed.
     async fn task_to_come(&self) -> Task {
-        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
+        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task")
     }
 
     async fn complete(&self, turn: Turn, decisions: Vec<Decision>) {
@@ -140,7 +140,7 @@ impl Service {
         let engine = Arc::clone(&self.engine);
         let waits = self.pollers();
         let poller = tokio::spawn(async move {
-            engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().expect("a turn comes")
+            engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().expect("a turn")
         });
         self.until_pollers(waits + 1).await;
         poller
@@ -150,7 +150,7 @@ impl Service {
         let engine = Arc::clone(&self.engine);
         let waits = self.pollers();
         let poller = tokio::spawn(async move {
-            engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
+            engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task")
         });
         self.until_pollers(waits + 1).await;
         poller
@@ -447,7 +447,7 @@ async fn an_overflowed_list_is_refilled_without_reading_all_runs() {
     }
     let reads = service.store.stats().read_units - before.read_units;
     println!("{reads} read units for {WAITING} tasks beside {OTHERS} open runs");
-    // Each row and its run are read again whenever the list has space, here for half of eight.
+    // Each row and its run are read again whenever half of the list's eight places are free.
     assert!(reads <= 8 * WAITING, "{reads} read units for {WAITING} tasks");
 }
 

@@ -95,7 +95,7 @@ fn deadlines_follow_the_corrected_clock_after_it_was_ahead() {
 }
 
 #[test]
-fn successor_follows_the_corrected_clock() {
+fn a_successor_follows_the_corrected_clock() {
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
     let start = Start { retry: Some(retry), run_timeout: Some(seconds(60)), ..plain() };
     let given = touched(Scene::of(&start)).decide([failure()]);

@@ -8,7 +8,7 @@ use crate::scene::{
 use crate::{Command, CommandOutcome, Fault, KnownRequest, Links, RequestKey, Run, Timestamp, Transition};
 
 #[test]
-fn news_from_outside_schedules_one_turn() {
+fn an_external_event_schedules_one_turn() {
     let (new, busy) = (scene(), scene().take());
     let idle = scene().decide([]);
     check(&idle, &signal("go"), "Signal(go) DeciderScheduled");
@@ -82,7 +82,7 @@ fn a_refused_key_is_not_remembered() {
 }
 
 #[test]
-fn a_repetition_names_the_recording_run_unless_another_is_named() {
+fn a_repetition_names_the_run_that_recorded_the_request() {
     let closed = scene().then(&keyed_signal("go", 1)).then(&terminate());
     let (old, new) = (Uuid::nil(), Uuid::from_u128(2));
     let mut next = Transition::start(&plain(), new, closed.now).unwrap();
@@ -100,7 +100,7 @@ fn a_repetition_names_the_recording_run_unless_another_is_named() {
 }
 
 #[test]
-fn the_version_is_the_newest_news() {
+fn the_version_is_the_id_of_the_newest_external_event() {
     let mut given = scene();
     let at = |given: &crate::scene::Scene, version| {
         assert_eq!(given.run.version, version, "{}", summary(&given.events));

@@ -43,7 +43,7 @@ fn table_of_a_child_that_is_not_open() {
     for given in [scene().take(), closed.clone().take()] {
         check(&given, &given.complete([child("c")]), "DeciderCompleted ChildScheduled(c)");
     }
-    assert!(closed.links.is_empty(), "it need not be started any more");
+    assert!(closed.links.is_empty(), "there is no start left to deliver");
     check(&closed, &settle(5, EffectKind::StartChild, done()), "");
     check(&closed, &child_closes(5, succeeded()), "repeats 8");
 }
@@ -169,7 +169,7 @@ fn an_open_run_with_the_childs_id_decides_the_start() {
         ..outbound.clone()
     };
     assert_eq!(closed.apply_effect(&once, wanted.now), EffectResult::ReuseRefused);
-    assert_eq!(closed.apply_effect(&outbound, wanted.now), EffectResult::Closed, "nothing stands in its way");
+    assert_eq!(closed.apply_effect(&outbound, wanted.now), EffectResult::Closed, "no open run prevents the start");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_closing_child_reports_to_its_parent() {
     assert_eq!(owed(&closed), [(5, EffectKind::TellParent)]);
     let [outbound] = &outbound_effects(&closed)[..] else { panic!("one outbound") };
     assert_eq!((outbound.workflow_id.as_str(), outbound.run_id), ("p", Some(parent.run_id)));
-    // Not the parent: another run, then one without this child. Then the parent itself.
+    // Runs that are not the parent: another run, and one without this child. Then the parent itself.
     let wanted = with_child();
     let mut transition = Transition::of(wanted.run.clone());
     assert_eq!(transition.apply_effect(outbound, wanted.now), EffectResult::Unknown, "another run");
@@ -307,6 +307,6 @@ fn a_closed_child_is_not_started_or_ended_again() {
         assert_ne!(transition.apply_effect(&close(parent), scene.now), EffectResult::Done { run_id: parent });
         assert!(transition.is_changed() && transition.events().is_empty());
         let left: Vec<u64> = transition.links().outbox.iter().map(|effect| effect.event_id).collect();
-        assert_eq!(left, [6, 6], "that of the other child stays");
+        assert_eq!(left, [6, 6], "the effect of the other child stays");
     }
 }

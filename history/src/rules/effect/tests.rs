@@ -49,7 +49,7 @@ fn a_repeated_effect_is_applied_once() {
     let asked = taken.then(&cancel_of(1, 7));
     check(&asked, &cancel_of(1, 7), "repeats 6");
     assert!(asked.run.cancel_requested);
-    // It was accepted before the run closed, so it must not be reported as failed.
+    // The effect was accepted before the run closed, so it must not be reported as failed.
     let closed = asked.then(&terminate());
     check(&closed, &signal_of(1, 5), "repeats 4");
     check(&closed, &signal_of(1, 9), "fault run-closed");
@@ -75,7 +75,7 @@ fn refusals_of_earlier_rounds_do_not_count() {
     };
     for refused in [EffectResult::Closed, EffectResult::Unknown] {
         check(&again, &settles(0, refused), "");
-        assert!(!again.clone().then(&settles(0, refused)).links.is_empty(), "it is still owed");
+        assert!(!again.clone().then(&settles(0, refused)).links.is_empty(), "it is still pending");
     }
     check(&again, &settles(1, EffectResult::Closed), "ExternalSignalFailed(o, WorkflowClosed) DeciderScheduled");
     check(&again, &settles(0, done()), "ExternalSignalDelivered DeciderScheduled");
@@ -199,7 +199,7 @@ fn a_successor_settles_inherited_effects_without_an_event() {
     };
     check(&next, &of_before, "");
     assert!(next.clone().then(&of_before).links.is_empty());
-    // The run after that takes it over unchanged.
+    // The next successor inherits the effect unchanged.
     assert_eq!(followed(&next).links.outbox.ready().next(), Some(effect));
 }
 

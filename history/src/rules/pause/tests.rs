@@ -37,7 +37,7 @@ fn tasks_of_a_paused_run_wait_for_the_resume() {
         check(&paused, &turn, "fault turn-not-waiting");
         check(&paused, &activity, "fault activity-not-waiting");
         check(&paused, &command, "fault already-paused");
-        // New events are recorded, and their turns wait.
+        // New events are recorded, and the turns that they schedule wait.
         check(&paused, &signal("t"), "Signal(t)");
         check(&paused, &request_cancel(), "WorkflowCancelRequested");
         let resumed = paused.then(&signal("t")).then(&resume());
@@ -46,7 +46,7 @@ fn tasks_of_a_paused_run_wait_for_the_resume() {
         check(&resumed, &activity, "ActivityStarted");
         check(&resumed, &resume(), "fault not-paused");
     }
-    // News still schedules a turn, which waits.
+    // An external event still schedules a turn, which waits.
     check(&scene().decide([]).then(&pause()), &signal("s"), "Signal(s) DeciderScheduled");
     let EventKind::WorkflowPaused(paused) = &scene().then(&stop()).events[2].kind else { panic!() };
     assert_eq!((paused.stop_clocks, paused.identity.as_deref()), (true, Some("ann")));
@@ -66,7 +66,7 @@ fn held_tasks_of_a_paused_run_can_be_completed() {
     let start = decided.start_activity("c");
     check(&decided, &start, "fault activity-not-waiting");
     check(&decided.then(&resume()), &start, "ActivityStarted");
-    // It is not retried either.
+    // A failed attempt is not retried either.
     let tried =
         scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     let tried = tried.then(&pause());

@@ -213,7 +213,7 @@ fn effects_pending_since_ahead_are_delivered_soon() {
 fn the_repair_of_a_paused_run_keeps_it_paused() {
     for (pause, left) in [(pause(), 8), (stop(), 9)] {
         let given = ahead(scene().then(&pause), |given| given.then(&signal("s")));
-        assert_eq!(late(&given), [], "nothing of it is late");
+        assert_eq!(late(&given), [], "no deadline is late");
         let armed = ahead(scene(), |given| given.decide([timer("t", 9)])).then(&pause);
         check(&armed, &command(&armed), "WorkflowResumed WorkflowPaused");
         let by = armed.run.paused.clone().unwrap().by_hand;
@@ -234,7 +234,7 @@ fn a_timer_stopped_ahead_keeps_its_remaining_time() {
     let given = given.then(&resume());
     check(&given.clone().after(3), &given.fire(), "");
     check(&given.clone().after(4), &given.fire(), "TimerExpired(t) DeciderScheduled");
-    // Set while the run's clock was stopped, since before the wrong time.
+    // Set while the run's clock was stopped, before the service's clock was wrong.
     let held = scene().take().then(&stop());
     let given = ahead(held, |given| given.decide([timer("t", 900)]));
     assert_eq!(late(&given), [], "it counts from the stop");

@@ -82,14 +82,14 @@ fn reset_points_have_no_held_turn_and_end_a_commit() {
     let held = given.take();
     assert_eq!(points(&held), [2, 6, 9, 10]);
     assert_eq!(points(&held.then(&terminate())), [2, 6, 9, 10]);
-    // A failed decision is news, so DeciderScheduled follows in the same commit.
+    // A failed decision schedules a turn, so DeciderScheduled follows in the same commit.
     let failed = scene().decide([timer("t", 60), timer("t", 60)]);
     assert_eq!(
         summary(&failed.events[4..]),
         "TimerScheduled(t) TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled"
     );
     assert_eq!(points(&failed), [2, 7]);
-    // A turn without news was recorded at once, together with its update.
+    // A speculative turn is recorded at once, together with its update.
     let asked = [update("u")];
     let given = scene().decide([]);
     let update = given.speculate(&asked, &[("u", updated())], []);
@@ -116,7 +116,7 @@ fn old_and_new_run_of_a_reset_refer_to_each_other() {
         let own = Some(KnownRequest { run_id: new_run_id, event_id: 6 });
         let (first, before) = (KnownRequest { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
         assert_eq!(new.run.request(RequestKey(7)), own);
-        assert_eq!(new.run.known.len(), 1, "what was copied is known as the old run's");
+        assert_eq!(new.run.known.len(), 1, "copied requests are known as those of the old run");
         let mut transition = Transition::of(new.run.clone());
         transition.take_over(&before, Links::default(), given.now, given.now);
         assert_eq!(transition.admit(&keyed_signal("s", 3), given.now), Ok(CommandOutcome::Repeated(first)));
@@ -145,7 +145,7 @@ fn deadlines_keep_their_remaining_time_after_a_reset() {
     check(&new.clone().after(30), &new.fire(), "TimerExpired(t)");
     check(&new.clone().after(69), &new.fire(), "TimerExpired(t)");
     let summary = new.clone().after(70).then(&new.fire());
-    assert!(summary.run.activity("a").is_none(), "it was to close within a hundred seconds, of which thirty had gone");
+    assert!(summary.run.activity("a").is_none(), "thirty of its hundred seconds had passed when it was copied");
     let ends = new.run.deadlines(&[]).last().unwrap().at;
     assert_eq!(ends, new.run.started.at.plus(limits::EXECUTION_TIMEOUT_DEFAULT).plus(seconds(1_000)));
 }
@@ -161,7 +161,7 @@ fn a_reset_to_a_pause_keeps_the_run_paused() {
     let resumed = new.after(500).then(&resume);
     check(&resumed.clone().after(39), &resumed.fire(), "");
     check(&resumed.clone().after(40), &resumed.fire(), "TimerExpired(t)");
-    // It was not paused yet.
+    // The run was not paused yet.
     assert!(reset(&given, 5).run.paused.is_none());
 }
 

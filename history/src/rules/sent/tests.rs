@@ -107,7 +107,7 @@ fn the_poll_of_a_task_is_forgotten_when_it_ends() {
         assert_eq!(ended.links, Links::default(), "{end:?}");
         check(&ended, &again(2, FIRST, SECOND), if ended.run.is_open() { NO_TASK } else { "fault run-closed" });
     }
-    // Unrelated news changes nothing.
+    // Unrelated events change nothing.
     assert_eq!(sent(&given.clone().then(&signal("go"))), [(2, FIRST)]);
 
     let given = activities();

@@ -106,7 +106,7 @@ fn turns_wait_on_the_list_of_a_move() {
     let taken = moved.then(&signal("s")).take();
     assert_eq!(taken.run.list_of_held_turn(), "others");
     let late = taken.after(10_000).then(&Command::FireDeadlines { heartbeats: Vec::new() });
-    assert_eq!(list_of_next(&late.take().decide([])), "others", "a timeout changes nothing");
+    assert_eq!(list_of_next(&late.take().decide([])), "others", "a timeout does not change the list");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn the_limits_of_swf_are_25_000_events_and_a_year() {
 fn exceeding_the_event_limit_terminates_the_run() {
     // WorkflowStarted, DeciderScheduled, and two signals.
     let full = Scene::of(&limited(4, Duration::from_days(1))).then(&signal("a")).then(&signal("b"));
-    assert_eq!((full.run.last_event_id, full.run.is_open()), (4, true), "as many as may be");
+    assert_eq!((full.run.last_event_id, full.run.is_open()), (4, true), "at the limit");
     check(&full, &signal("c"), "Signal(c) WorkflowTerminated");
     let ended = full.clone().then(&signal("c"));
     let EventKind::WorkflowTerminated(it) = &ended.events.last().unwrap().kind else { panic!("not terminated") };

@@ -198,7 +198,7 @@ fn an_undelivered_turn_is_available_again_at_once() {
     check(&busy, &Command::FailTurn { turn: LOST, reason: None, details: None }, "fault turn-lost");
     let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn(), poll: None });
     check(&next, &next.start_turn(), "DeciderStarted");
-    assert_eq!(next.run.turn_task.as_ref().unwrap().attempt, 1, "it says nothing about the decider");
+    assert_eq!(next.run.turn_task.as_ref().unwrap().attempt, 1, "it is not the decider's failure");
 }
 
 #[test]

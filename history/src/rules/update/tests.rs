@@ -147,7 +147,7 @@ fn update_decisions_and_answer_are_one_commit() {
 }
 
 #[test]
-fn a_rejected_update_leaves_the_run_as_it_was() {
+fn a_rejected_update_leaves_the_run_unchanged() {
     let asked = [update("u"), update("v")];
     let scene = idle();
     let (before, events) = (scene.run.clone(), scene.events.clone());
@@ -218,7 +218,7 @@ fn a_later_turn_can_answer_an_accepted_update() {
         UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
     );
     assert_eq!(done.run.version, done.run.last_event_id, "watchers of the run are notified");
-    // A turn for another update can also answer it. An answer without news records nothing.
+    // A turn for another update can also answer it. An answer that changes nothing records nothing.
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     check(&still, &still.speculate(&[], &[("u", updated())], []), &format!("{one_turn} UpdateCompleted(u)"));
     check(&still, &still.speculate(&[update("v")], &[("u", Verdict::Later), ("v", rejected())], []), "");
@@ -232,7 +232,7 @@ fn a_run_with_an_unanswered_update_can_be_stuck() {
     let alive = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], [schedule("a")]));
     assert!(!alive.run.is_stuck());
     let closed = alive.then(&terminate());
-    assert!(closed.run.updates.open().is_empty(), "a run that has closed answers nothing");
+    assert!(closed.run.updates.open().is_empty(), "a closed run answers no update");
 }
 
 #[test]
@@ -295,7 +295,11 @@ fn known_updates_are_answered_without_a_decider() {
     // A repeated request, whose condition held when it was accepted.
     assert_eq!(may_update(&done.run, &update_at("u", version)), ended);
     let closed = done.then(&terminate());
-    assert_eq!(may_update(&closed.run, &update("u")), ended, "a lost answer is fetched when the run has closed, too");
+    assert_eq!(
+        may_update(&closed.run, &update("u")),
+        ended,
+        "a repeated request returns the answer also after the close"
+    );
     assert_eq!(may_update(&closed.run, &update("v")).unwrap_err().code(), "run-closed");
     let later = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
     assert_eq!(may_update(&later.run, &update("u")), Ok(UpdateStatus::Accepted { event_id: 8 }));
@@ -377,7 +381,7 @@ fn the_history_has_input_and_answer_of_an_update() {
     rest.awaiting = vec!["match".to_owned()];
     let scene = scene.then(&command);
     let [.., scheduled, started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
-    assert_eq!(shown, [scheduled.clone(), started.clone()], "the decider was shown what was recorded later");
+    assert_eq!(shown, [scheduled.clone(), started.clone()], "the decider got the events that were recorded later");
     assert_eq!(started.timestamp, started_at, "the decider's clock");
     assert_eq!(completed.timestamp, scene.now);
     let EventKind::DeciderStarted(started) = &started.kind else { panic!() };

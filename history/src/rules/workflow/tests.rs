@@ -38,7 +38,7 @@ fn table_of_an_open_run() {
 }
 
 #[test]
-fn table_of_an_open_run_with_unseen_news() {
+fn table_of_an_open_run_with_unseen_events() {
     let given = scene().take().then(&signal("go"));
     for close in CLOSES {
         let failed = given.clone().admit(&given.complete([close()])).unwrap().1;
@@ -214,7 +214,7 @@ fn a_delayed_start_delays_turn_and_execution_timeout() {
     let given = Scene::of(&start);
     assert_eq!(summary(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
     assert!(!given.run.is_stuck());
-    // News is recorded, and its turn is delayed as well.
+    // Events are recorded, and the turn that they schedule is delayed as well.
     let given = given.then(&signal("go")).after(59);
     check(&given, &given.start_turn(), "fault turn-not-waiting");
     check(&given, &given.fire(), "");
@@ -241,14 +241,14 @@ fn a_delayed_start_delays_turn_and_execution_timeout() {
 }
 
 #[test]
-fn a_close_with_unseen_news_fails_unless_forced() {
+fn a_close_with_unseen_events_fails_unless_forced() {
     let busy = scene().take().then(&signal("late"));
     let forced: [Decision; 3] = [
         success_by_force(),
         FailWorkflow { reason: "r".to_owned(), force: true, ..FailWorkflow::default() }.into(),
         CancelWorkflow { details: None, force: true }.into(),
     ];
-    // The turn scheduled by the news is already waiting, so no further one is scheduled.
+    // The event's turn is already waiting, so no further one is scheduled.
     check(&busy, &busy.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     check(&busy, &busy.complete([failure()]), "DeciderCompleted WorkflowCloseFailed(FailWorkflow)");
     check(&busy, &busy.complete([cancellation()]), "DeciderCompleted WorkflowCloseFailed(CancelWorkflow)");
@@ -260,7 +260,7 @@ fn a_close_with_unseen_news_fails_unless_forced() {
 }
 
 #[test]
-fn every_kind_of_news_makes_a_close_fail() {
+fn every_external_event_makes_a_close_fail() {
     let given = scene().decide([schedule("a"), schedule("b"), timer("t", 9)]).takes("a").then(&signal("go")).take();
     let (on_time, due) = (given.clone(), given.after(9));
     for (given, news) in [
@@ -273,7 +273,7 @@ fn every_kind_of_news_makes_a_close_fail() {
         let given = given.clone().then(&news);
         check(&given, &given.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     }
-    // The start of an activity is not news.
+    // The start of an activity does not need a decision.
     let given = on_time.takes("b");
     check(&given, &given.complete([success()]), "DeciderCompleted WorkflowSuccess");
 }

@@ -33,7 +33,7 @@ fn a_run_with_few_requests_keeps_them_all_and_has_no_marks() {
     let mut given = signaled(scene(), 0..limits::REQUESTS_IN_STATE_MAX);
     assert_eq!(spill(&mut given), Spilled::default());
     assert!((0..limits::REQUESTS_IN_STATE_MAX).all(|number| given.run.request(key(number)).is_some()));
-    assert!(!given.run.must_recall(key(9_999), given.now), "there is nothing to look for");
+    assert!(!given.run.must_recall(key(9_999), given.now), "there is no mark to read");
 }
 
 #[test]
@@ -70,7 +70,11 @@ fn uncommitted_requests_stay_in_the_state() {
         many - 4 - (limits::REQUESTS_IN_STATE_MAX - limits::REQUESTS_SPILLED_MIN)
     );
     let mut crowded = signaled(scene(), 0..limits::REQUESTS_SPILLED_MAX * 2);
-    assert_eq!(spill(&mut crowded).marks.len(), limits::REQUESTS_SPILLED_MAX, "a commit writes only so many");
+    assert_eq!(
+        spill(&mut crowded).marks.len(),
+        limits::REQUESTS_SPILLED_MAX,
+        "a commit writes a limited number of marks"
+    );
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn requests_above_the_limit_are_forgotten_oldest_first() {
     given.run.recall(key(0), first);
     assert!(given.run.request(key(0)).is_none());
     given.run.recall(key(0), RequestMark { event_id: 1, ..first });
-    assert!(given.run.request(key(0)).is_some(), "a start is known for as long as its run is kept");
+    assert!(given.run.request(key(0)).is_some(), "a start is known as long as its run is kept");
     given.run.forget_recalled();
     // Marks older than a day would be forgotten anyway.
     let mut later = given.after(25 * 3_600);
@@ -142,7 +146,7 @@ fn a_run_knows_the_requests_of_earlier_runs() {
     let fourth = |days: u64| replaced(&third.clone().after(days * 86_400), &plain(), Uuid::from_u128(4), kept_until);
     assert!(fourth(0).run.request(key(2)).is_some() && fourth(2).run.request(key(2)).is_none());
     assert!(fourth(29).run.request(key(501)).is_some() && fourth(31).run.request(key(501)).is_none());
-    assert!(fourth(31).run.known.is_empty(), "nothing is left of them");
+    assert!(fourth(31).run.known.is_empty(), "no known request is left");
     // A successor was started by the same request, which now returns the successor.
     let going_on = replaced(&first, &of(501), RUNS[1], kept_until);
     assert_eq!(going_on.run.request(key(501)), Some(KnownRequest { run_id: RUNS[1], event_id: 1 }));
@@ -193,7 +197,7 @@ fn an_update_is_known_by_its_answer_or_its_runs_close() {
         let ended = UpdateStatus::Ended { run_id: RUNS[0], event_id };
         assert_eq!(closed.run.update_status(update_id), ended);
         assert_eq!(next.run.status_of_update(update_id, None), ended);
-        assert_eq!(next.run.update_status(update_id), UpdateStatus::New, "the run itself has not judged it");
+        assert_eq!(next.run.update_status(update_id), UpdateStatus::New, "the run itself has not judged the update");
     }
-    assert_eq!(key_of_update("a"), RequestKey(0x8900_353E_4746_1D7F), "stored: must never change");
+    assert_eq!(key_of_update("a"), RequestKey(0x8900_353E_4746_1D7F), "stored, so it must never change");
 }

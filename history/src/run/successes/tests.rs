@@ -1,4 +1,4 @@
-//! Which repetitions are noticed, and which are not.
+//! Repetitions of successful activities that cause a warning, and those that do not.
 
 use super::*;
 use crate::RunCondition;
@@ -29,7 +29,7 @@ fn warned<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<(Strin
     let mut transition = Transition::linked(given.run.clone(), given.links.clone());
     transition.admit(&given.complete(decisions), given.now).unwrap();
     let warnings = transition.take_warnings();
-    assert!(transition.take_warnings().is_empty(), "they are taken once");
+    assert!(transition.take_warnings().is_empty(), "warnings are taken once");
     let summary = warnings.into_iter().map(|Warning::ActivityRepeated { activity_id, scheduled_event_id }| {
         let kind = &transition.events().iter().find(|event| event.id == scheduled_event_id).unwrap().kind;
         assert_eq!(kind.name(), "ActivityScheduled");
@@ -50,7 +50,7 @@ fn scheduling_a_successful_activity_again_warns() {
     assert_eq!(names(&charged, [schedule("charge")]), ["charge"]);
     assert_eq!(names(&charged, [schedule("ship")]), [""; 0], "the next step");
     let shipped = done(charged.clone(), schedule("ship"), "ship");
-    assert_eq!(names(&shipped, [schedule("charge")]), ["charge"], "a turn later, too");
+    assert_eq!(names(&shipped, [schedule("charge")]), ["charge"], "also a turn later");
     assert_eq!(names(&shipped, [schedule("ship"), schedule("new"), schedule("charge")]), ["ship", "charge"]);
     // Timeouts are not part of the fingerprint.
     let timeouts = ActivityTimeouts { start_to_close: Some(Duration::from_secs(9)), ..ActivityTimeouts::default() };
@@ -94,8 +94,8 @@ fn repeated_timer_and_child_ids_do_not_warn() {
 fn remembered_successes_are_limited() {
     let most = limits::SUCCESSES_REMEMBERED_MAX;
     let given = (0..=most).fold(scene(), |given, n| done(given, schedule(&format!("a{n}")), &format!("a{n}")));
-    assert_eq!(names(&given, [schedule("a0")]), [""; 0], "one too many has succeeded since");
-    assert_eq!(names(&given, [schedule("a1")]), ["a1"], "the oldest that is remembered");
+    assert_eq!(names(&given, [schedule("a0")]), [""; 0], "another success has replaced it");
+    assert_eq!(names(&given, [schedule("a1")]), ["a1"], "the oldest success in memory");
     // A repeated success counts as the newest.
     let again = done(given, schedule("a1"), "a1");
     assert_eq!(names(&again, [schedule("a1"), schedule("a3")]), ["a1", "a3"]);

@@ -112,7 +112,7 @@ fn the_overlap_policy_applies_to_open_runs() {
 fn a_run_is_asked_to_end_once_or_then_terminated() {
     let mut canceled = scene(Overlap::CancelOther).evaluate(1, &[]).start().evaluate(2, &[ObservedRun::Open]);
     assert_eq!(canceled.state.undelivered_ends().count(), 1);
-    assert_eq!(canceled.due(), Some(150), "in case who tells it is gone");
+    assert_eq!(canceled.due(), Some(150), "the cancel request may have to be repeated");
     canceled.state.mark_end_delivered(1, OverlapEnd::Canceled);
     assert_eq!(canceled.clone().evaluate(3, &[ObservedRun::Open]).state.undelivered_ends().count(), 0);
     canceled.rules.overlap = Overlap::TerminateOther;
@@ -122,7 +122,7 @@ fn a_run_is_asked_to_end_once_or_then_terminated() {
         [Some(OverlapEnd::Terminated)]
     );
     terminated.state.mark_end_delivered(1, OverlapEnd::Canceled);
-    assert_eq!(terminated.state.undelivered_ends().count(), 1, "that was about something else");
+    assert_eq!(terminated.state.undelivered_ends().count(), 1, "the earlier delivery was of another request");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_run_being_started_is_ended_once_started() {
 #[test]
 fn missed_times_are_caught_up_oldest_first() {
     let back = scene(Overlap::AllowAll).evaluate(30, &[]);
-    assert_eq!(back.starting(), (20..=30).collect::<Vec<_>>(), "the edge counts");
+    assert_eq!(back.starting(), (20..=30).collect::<Vec<_>>(), "both ends of the window count");
     assert_eq!(back.state.counts.missed, 19);
     let queue = scene(Overlap::BufferAll).evaluate(30, &[]);
     assert_eq!((queue.starting(), queue.waiting()), (vec![20], (21..=30).collect()));
@@ -175,7 +175,7 @@ fn a_paused_schedule_still_runs_manual_actions() {
     asked.state.ask(at(5), ActionCause::Trigger, None);
     assert_eq!(asked.evaluate(5, &[]).starting(), [5]);
     paused.state.resume(at(7));
-    assert_eq!(paused.clone().evaluate(7, &[]).starting(), Vec::<u64>::new(), "what was named meanwhile is over");
+    assert_eq!(paused.clone().evaluate(7, &[]).starting(), Vec::<u64>::new(), "actions during the pause are skipped");
     assert_eq!(paused.evaluate(8, &[]).starting(), [8]);
 }
 
@@ -206,10 +206,10 @@ fn pause_on_failure_pauses_the_schedule() {
         let mut it = scene(Overlap::BufferOne);
         it.rules.pause_on_failure = true;
         let it = it.evaluate(1, &[]).start().evaluate(2, &[ObservedRun::Open]);
-        assert_eq!(it.due(), Some(150), "it matters how the run closes");
+        assert_eq!(it.due(), Some(150), "the schedule waits for the close of the run");
         let over = it.evaluate(3, &[ObservedRun::Closed(status, at(2))]);
         assert_eq!(over.state.paused.is_some(), pauses, "{status}");
-        assert_eq!(over.waiting().is_empty(), !pauses, "{status}: what waits is kept for later");
+        assert_eq!(over.waiting().is_empty(), !pauses, "{status}: buffered actions are kept");
     }
 }
 
@@ -218,7 +218,7 @@ fn refused_and_expired_runs_do_not_block_a_schedule() {
     let mut it = scene(Overlap::Skip).evaluate(1, &[]);
     it.state.started(1, Err("workflow-already-open".to_owned()));
     it.state.started(1, Ok(("late".to_owned(), ID)));
-    assert_eq!((it.state.counts.refused, it.state.counts.started), (1, 0), "the first news counts");
+    assert_eq!((it.state.counts.refused, it.state.counts.started), (1, 0), "only the first result counts");
     let it = it.evaluate(2, &[]).start().evaluate(3, &[ObservedRun::Gone]);
     assert_eq!(it.starting(), [3]);
     let outcomes: Vec<_> = it.state.recent.iter().map(|recent| recent.outcome.clone()).collect();
@@ -254,7 +254,7 @@ fn older_requests_of_a_schedule_become_marks() {
     let (left, until) = state.remember(RequestKey(99), at(2)).unwrap();
     assert!(left == RequestKey(0) && until >= at(2).plus(limits::REQUESTS_KEPT));
     assert_eq!(state.is_repeated(RequestKey(1), at(2)), Some(true));
-    assert_eq!(state.is_repeated(RequestKey(0), at(2)), None, "the store can tell");
+    assert_eq!(state.is_repeated(RequestKey(0), at(2)), None, "only the store can tell");
     assert_eq!(state.is_repeated(RequestKey(0), until.plus(Duration::from_secs(1))), Some(false));
 }
 
@@ -275,7 +275,7 @@ fn a_schedule_recovers_from_a_clock_that_was_ahead() {
     let ahead = scene(Overlap::AllowAll).evaluate(60, &[]).start();
     assert_eq!(ahead.state.cursor, at(60));
     let right = ahead.evaluate(1, &[]);
-    assert_eq!(right.state.cursor, at(1), "it continues from now");
+    assert_eq!(right.state.cursor, at(1), "it continues from the present");
     assert_eq!(right.due(), Some(120));
     assert_eq!(right.start().evaluate(2, &[]).starting(), [2]);
     // Two nodes whose clocks differ by at most a minute decide nothing twice.

@@ -218,7 +218,7 @@ fn evaluations_of_searches_and_lists_are_limited() {
     }
     let evaluations = listing.search.evaluations();
     assert!((EVALUATIONS_MAX..EVALUATIONS_MAX + 2 * step).contains(&evaluations), "{evaluations}");
-    assert!(steps >= EVALUATIONS_MAX / (LISTED_AT_ONCE + 2 * step) - 1, "others have their turn: {steps}");
+    assert!(steps >= EVALUATIONS_MAX / (LISTED_AT_ONCE + 2 * step) - 1, "other tasks can run in between: {steps}");
     let Upcoming { times: found, cut_at } = listing.found();
     assert!(found.is_empty() && cut_at.is_some_and(|at| at > next.at), "{cut_at:?}");
 }

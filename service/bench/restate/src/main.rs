@@ -65,7 +65,7 @@ enum Peer {
 
 #[derive(Subcommand)]
 enum Load {
-    /// Start workflows, each when the one before has ended, and say how many a second that are
+    /// Start workflows, each after the one before has closed, and report their number per second
     Drive {
         ingress: String,
         what: What,

@@ -170,8 +170,8 @@ impl Report {
         let after_kills: Vec<_> = after_kills.collect();
         // Without a death of a node there is nothing to check.
         if count(What::Killed) > 0 {
-            checks.push(always("a run goes on within 8 s of a node's death", &after_kills));
-            checks.push(mostly("and within 6 s, but for one time in a thousand", &after_kills));
+            checks.push(always("a run continues within 8 s of a node's death", &after_kills));
+            checks.push(mostly("and within 6 s, except for one in a thousand", &after_kills));
         }
         Ok(Self {
             seed,
@@ -195,7 +195,7 @@ impl Report {
     }
 
     pub(super) fn print_checks(&self) {
-        println!("{:<52}{:>10}{:>10}", "check", "looked at", "failed");
+        println!("{:<52}{:>10}{:>10}", "check", "checked", "failed");
         for check in &self.checks {
             println!("{:<52}{:>10}{:>10}", check.what, check.looked_at, check.failed);
             for example in &check.examples {
@@ -220,15 +220,15 @@ impl Report {
         row("nodes paused", self.pauses.to_string());
         row("requests to the table", self.troubles.requests.to_string());
         row("  throttled", self.troubles.throttled.to_string());
-        row("  answered with a server's error", self.troubles.broken.to_string());
-        row("  that came late", self.troubles.stalled.to_string());
-        row("  whose answer came late", self.troubles.answers_stalled.to_string());
-        row("  done, and the answer lost", self.troubles.answers_lost.to_string());
+        row("  failed with a server error", self.troubles.broken.to_string());
+        row("  delayed on the way", self.troubles.stalled.to_string());
+        row("  with a delayed response", self.troubles.answers_stalled.to_string());
+        row("  carried out, with a lost response", self.troubles.answers_lost.to_string());
         row("runs", self.runs.to_string());
         row("events", self.events.to_string());
         row("commits counted", self.commits.to_string());
         let percent = self.conflicts as f64 / self.commits.max(1) as f64 * 100.0;
-        row("  that lost a race and were tried again", format!("{percent:.2} %"));
+        row("  retried after a conflict", format!("{percent:.2} %"));
         let Percentiles { p50, p90, p99, p999 } = self.standstills_after_kill_ms;
         for (percent, millis) in [("50 %", p50), ("90 %", p90), ("99 %", p99), ("99.9 %", p999)] {
             row(&format!("standstill across a node's death, {percent}"), seconds(millis));
@@ -364,17 +364,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_counts_from_a_death_to_the_next_one_or_to_its_end() {
+    fn a_gap_counts_from_a_death_to_the_next_or_to_its_end() {
         let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
         let gap = Gap { what: String::new(), from: at(10), to: at(30) };
         let killed = |seconds| Standstill { what: What::Killed, at: at(seconds) };
         let paused = |seconds| Standstill { what: What::Paused, at: at(seconds) };
         let stood = |what, all: &[Standstill]| gap.since(what, all).map(|stood| stood.as_millis() / 1_000);
         assert_eq!(stood(None, &[]), Some(20));
-        assert_eq!(stood(Some(What::Killed), &[killed(5), killed(31)]), None, "not while it stood still");
+        assert_eq!(
+            stood(Some(What::Killed), &[killed(5), killed(31)]),
+            None,
+            "the node did not die during the standstill"
+        );
         assert_eq!(stood(Some(What::Killed), &[killed(12)]), Some(18));
         assert_eq!(stood(Some(What::Killed), &[killed(12), killed(15), paused(25)]), Some(10));
-        // A much later failure hides nothing.
+        // A much later failure does not hide the standstill.
         assert_eq!(stood(Some(What::Killed), &[killed(11), killed(29)]), Some(18));
         assert_eq!(stood(Some(What::Paused), &[killed(12), paused(25)]), Some(5));
     }
@@ -388,7 +392,7 @@ mod tests {
                 (0..long).map(|_| stood(7)).chain((0..short).map(|_| stood(6))).chain([stood(8)]).collect();
             (failed(always("", &all)), failed(mostly("", &all)))
         };
-        assert_eq!(of(0, 20), ((21, 0), (21, 0)), "the one of 8 s");
+        assert_eq!(of(0, 20), ((21, 0), (21, 0)), "including the one of 8 s");
         assert_eq!(of(1, 20), ((22, 0), (22, 1)));
         assert_eq!(of(1, 1_998), ((2_000, 0), (2_000, 0)));
         assert_eq!(of(2, 1_998), ((2_001, 0), (2_001, 1)));
@@ -396,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_those_that_were_seen() {
+    fn percentiles_are_of_recorded_values() {
         let all = (1..=1_000).rev().map(history::Duration::from_millis).collect();
         let Percentiles { p50, p90, p99, p999 } = Percentiles::of(all);
         assert_eq!([p50, p90, p99, p999], [500, 900, 990, 999]);

@@ -24,10 +24,10 @@ const TURN: Duration = Duration::from_secs(3);
 /// Maximum time for the last workflows.
 const REST_WAIT: Duration = Duration::from_secs(60);
 
-/// Upgrade: an older program and this one over the same data under load; then every acknowledged thing is looked for
+/// Upgrade: an older program and this one over the same data under load; then checks every acknowledged change
 ///
-/// Goes forward to the `baton` beside this program, and back where both have the same numbers in `baton version`.
-/// Exit code 1 when a check fails.
+/// Upgrades to the `baton` beside this program, and downgrades if both have the same format numbers in `baton version`.
+/// The exit code is 1 if a check fails.
 #[derive(Debug, Args)]
 pub(crate) struct Upgrade {
     #[command(subcommand)]
@@ -35,19 +35,19 @@ pub(crate) struct Upgrade {
     /// The older `baton`
     #[arg(long, value_name = "FILE")]
     old: PathBuf,
-    /// Workflows at the same time
+    /// Maximum number of concurrent workflows
     #[arg(long, default_value_t = 8)]
     concurrency: usize,
-    /// What the services log, as for `baton serve`
+    /// Log level of the services, as for `baton serve`
     #[arg(long, default_value = "error")]
     log: String,
 }
 
 #[derive(Debug, Subcommand)]
 enum Over {
-    /// One after the other over one data directory: stopped, and killed
+    /// One data directory, with one program after the other, each shut down or killed
     Embedded,
-    /// Three nodes over one table, replaced one by one
+    /// One table, with three nodes that are replaced one by one
     Table(Place),
 }
 
@@ -89,7 +89,7 @@ impl Upgrade {
         };
         let differ = differences(&self.old, &new, not_there)?;
         for what in &differ {
-            println!("{what}: there is no way back");
+            println!("{what}: a downgrade is not possible");
         }
         let scratch = tempfile::tempdir().map_err(|error| other(error.to_string()))?;
         let (mut arguments, count, (forward, back)) = match &self.over {
@@ -120,7 +120,7 @@ impl Upgrade {
             let program = if which == Which::Old { &self.old } else { &new };
             lives += 1;
             if !nodes.wait_for_work(node).await {
-                idle.push(format!("what was replaced by {which:?} at node {node} had recorded nothing"));
+                idle.push(format!("at node {node}, the program that {which:?} replaced had recorded nothing"));
             }
             nodes.replace(node, program, ending).await?;
             nodes.watch(TURN).await;
@@ -129,7 +129,7 @@ impl Upgrade {
         let ledger = load.finish(REST_WAIT).await;
         let report = Report::make(&client, &ledger, &[], &Counts::default(), nodes.counters().await, 0).await?;
         report.print_checks();
-        println!("{:<52}{lives:>10}{:>10}", "each program had work while it was there", idle.len());
+        println!("{:<52}{lives:>10}{:>10}", "each program had work while it ran", idle.len());
         for what in &idle {
             println!("    {what}");
         }
@@ -152,10 +152,12 @@ fn forms(program: &Path) -> Result<Option<Vec<Value>>, Failed> {
 
 /// Returns the formats whose numbers differ, except the given formats, whose data is absent.
 fn differences(old: &Path, new: &Path, not_there: &[&str]) -> Result<Vec<String>, Failed> {
-    let Some(before) = forms(old)? else { return Ok(vec!["the older program does not say its numbers".to_owned()]) };
-    let after = forms(new)?.ok_or_else(|| other("this `baton` knows no `version`".to_owned()))?;
+    let Some(before) = forms(old)? else {
+        return Ok(vec!["the older program does not print its format numbers".to_owned()]);
+    };
+    let after = forms(new)?.ok_or_else(|| other("this `baton` has no command `version`".to_owned()))?;
     let is_there =
         |form: &&Value| form.get("form").and_then(Value::as_str).is_none_or(|form| !not_there.contains(&form));
     let differ = before.iter().filter(is_there).filter(|form| !after.contains(form));
-    Ok(differ.map(|form| format!("{form} is another one now")).collect())
+    Ok(differ.map(|form| format!("{form} differs")).collect())
 }

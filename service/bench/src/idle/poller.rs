@@ -20,8 +20,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Maximum size of a response in bytes. Empty responses of polls have a few hundred.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
-/// Connections from one address. By default a system has 28,000 ports for them, and searches the second half one by
-/// one.
+/// Maximum number of connections from one address. By default a system has 28,000 ports for them, and searches the
+/// second half one by one.
 const OF_ADDRESS: u64 = 14_000;
 
 /// First port of such an address. All of them are below those that systems assign automatically.
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_whole_when_what_its_head_promises_is_there() {
+    fn an_answer_is_complete_when_it_has_its_content_length() {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
         for (bytes, is) in [
             ("", Some(false)),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_as_many_connections_as_it_has_ports_for() {
+    fn an_address_has_a_limited_number_of_connections() {
         assert_eq!([0, OF_ADDRESS - 1].map(source), [None, None]);
         let sources = [OF_ADDRESS, 2 * OF_ADDRESS - 1, 99_999, 255 * OF_ADDRESS];
         let shown = sources.map(|number| source(number).unwrap().to_string());

@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use crate::members::{clock, open, pass};
 use crate::{DOMAIN, Service, at};
 
-/// Maximum time of handing a task from one node to a poller at another. Ours: 50 ms, so that several nodes are no
-/// slower than one.
+/// Maximum time for a task to reach a poller at another node. Ours: 50 ms, so that several nodes are no slower than
+/// one.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 /// Nodes that call each other directly while they are connected.
@@ -27,18 +27,18 @@ const HANDOVER_MAX: Duration = Duration::from_millis(50);
 pub(crate) struct Line {
     pub(crate) nodes: Mutex<HashMap<String, Arc<Engine>>>,
     offers: Mutex<Vec<String>>,
-    /// Nodes that were asked to give up a rejected update.
+    /// Nodes that were asked to drop a rejected update.
     pub(crate) asked: Mutex<Vec<String>>,
-    /// If set, the reply to an offer is held back: the first is notified when there is one, and the second releases
-    /// it.
+    /// If set, the reply to an offer is held back: the first `Notify` fires when an offer has arrived, and the second
+    /// releases the reply.
     hold: Mutex<Option<(Arc<Notify>, Arc<Notify>)>>,
-    /// Notified when a node has received that a poller waits elsewhere.
+    /// Notified when a node learns that a poller waits at another node.
     waits: Notify,
 }
 
 impl Line {
     fn node(&self, address: &str) -> Result<Arc<Engine>, String> {
-        self.nodes.lock().unwrap().get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
+        self.nodes.lock().unwrap().get(address).cloned().ok_or_else(|| "connection refused".to_owned())
     }
 }
 
@@ -142,7 +142,7 @@ async fn a_task_reaches_a_poller_at_another_node_at_once() {
     until_waiting(&two, 1).await;
     let began = Instant::now();
     one.start("w").await;
-    let turn = polling.await.unwrap().expect("it comes");
+    let turn = polling.await.unwrap().expect("a turn");
     assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
     two.complete(turn, vec![crate::succeed()]).await.unwrap();
     assert_eq!(one.names("w").await.last(), Some(&"WorkflowSuccess"));
@@ -153,7 +153,7 @@ async fn a_poller_gets_a_task_that_waits_at_another_node_at_once() {
     let ([one, two], _) = nodes().await;
     one.start("w").await;
     let began = Instant::now();
-    let turn = poll(&two).await.unwrap().expect("it comes");
+    let turn = poll(&two).await.unwrap().expect("a turn");
     assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
     turn.delivered();
 }
@@ -178,7 +178,7 @@ async fn tasks_go_once_to_any_node_with_a_waiting_poller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_without_pollers_is_asked_once_and_the_task_stays() {
+async fn a_node_without_pollers_gets_one_offer_and_the_task_stays() {
     let ([one, two], line) = nodes().await;
     let polling = poll(&two);
     until_waiting(&two, 1).await;
@@ -187,7 +187,7 @@ async fn a_node_without_pollers_is_asked_once_and_the_task_stays() {
     one.start("a").await;
     one.start("b").await;
     tokio::time::sleep(HANDOVER_MAX).await;
-    assert_eq!(*line.offers.lock().unwrap(), ["http://node1"], "it says no, and is not asked again");
+    assert_eq!(*line.offers.lock().unwrap(), ["http://node1"], "it refuses, and gets no further offer");
     for _ in 0..2 {
         one.turn().await.delivered();
     }
@@ -195,7 +195,7 @@ async fn a_node_without_pollers_is_asked_once_and_the_task_stays() {
     let polling = poll(&two);
     until_waiting(&two, 1).await;
     one.start("c").await;
-    polling.await.unwrap().expect("it comes").delivered();
+    polling.await.unwrap().expect("a turn").delivered();
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,23 +220,23 @@ async fn a_node_that_waits_again_during_its_refusal_gets_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_for_a_node_that_does_not_answer_goes_to_the_next() {
+async fn a_task_for_an_unreachable_node_goes_to_the_next() {
     let ([one, two, three], line) = nodes().await;
     let (at_two, at_three) = (poll(&two), poll(&three));
     until_waiting(&two, 1).await;
     until_waiting(&three, 1).await;
     line.nodes.lock().unwrap().remove("http://node1");
     one.start("a").await;
-    at_three.await.unwrap().expect("it comes").delivered();
+    at_three.await.unwrap().expect("a turn").delivered();
     at_two.abort();
 }
 
-/// Time for which a node that did not reply to an offer is not asked again, and a margin. Source: `REST` in
+/// Time without offers to a node that did not reply, plus a margin. Source: `REST` in
 /// `service/engine/src/lists/elsewhere.rs`.
 const REST: Duration = Duration::from_millis(600);
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_does_not_answer_for_a_moment_is_asked_again() {
+async fn a_node_unreachable_for_a_moment_gets_offers_again() {
     let ([one, two], line) = nodes().await;
     let polling = poll(&two);
     line.waits.notified().await;
@@ -248,8 +248,8 @@ async fn a_node_that_does_not_answer_for_a_moment_is_asked_again() {
     }
     line.nodes.lock().unwrap().insert("http://node1".to_owned(), away);
     let began = Instant::now();
-    // The node does not know that its message was lost, and does not repeat it.
-    polling.await.unwrap().expect("it comes").delivered();
+    // The node does not know that its message was lost, so it does not repeat it.
+    polling.await.unwrap().expect("a turn").delivered();
     assert!(began.elapsed() < REST, "{:?}", began.elapsed());
 }
 
@@ -266,7 +266,7 @@ async fn a_node_wrongly_considered_dead_gets_tasks_again() {
     way.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
     pass(&one, 6).await;
     assert_eq!(one.engine.nodes().alive(), ["http://node0"]);
-    assert_eq!(two.engine.nodes().alive(), ["http://node0", "http://slow"], "it has seen nobody come or go");
+    assert_eq!(two.engine.nodes().alive(), ["http://node0", "http://slow"], "no node joined or left");
     way.set_on(false);
     pass(&one, 3).await;
     let began = Instant::now();
@@ -307,7 +307,7 @@ async fn a_list_counts_as_polled_until_its_node_refuses() {
     *line.hold.lock().unwrap() = Some((Arc::clone(&is_there), Arc::clone(&go)));
     one.start("w").await;
     is_there.notified().await;
-    assert_eq!(unpolled().await, [], "as far as this node knows somebody waits there");
+    assert_eq!(unpolled().await, [], "this node still knows of a waiting poller");
     go.notify_one();
     tokio::time::sleep(HANDOVER_MAX).await;
     let since = one.clock.now();

@@ -1,5 +1,5 @@
-//! Polls that end while a task is on its way to them. Once a commit has reserved a poller, the poll ends only with
-//! the result of that commit, so that no task is returned to its list because a wait is over.
+//! Polls that end while a task is being dispatched to them. Once a commit has reserved a poller, the poll ends only
+//! with the result of that commit, so no task is returned to its list because a wait has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::{DOMAIN, Service, at};
 /// Latency of the store; a commit takes twice as long.
 const LATENCY: Duration = Duration::from_millis(3);
 
-/// Time at which the task is made. The polls are waiting by then.
+/// Time at which the task is created. The polls are waiting by then.
 const MADE_AT: Duration = Duration::from_millis(2);
 
-/// Times at which waits end, in milliseconds: before the task is made, at each step of its commit, and after it.
+/// Times at which waits end, in milliseconds: before the task is created, during its commit, and after it.
 const INSTANTS: std::ops::RangeInclusive<u64> = 0..=10;
 
 /// How a wait ends.
@@ -30,17 +30,17 @@ const INSTANTS: std::ops::RangeInclusive<u64> = 0..=10;
 enum End {
     /// The deadline of a poll for one task.
     Deadline,
-    /// The deadline of a poll for several tasks that are sent one by one.
+    /// The deadline of a poll for several tasks with a response of lines.
     LinesDeadline,
-    /// The deadline of a poll for several tasks that are sent together.
+    /// The deadline of a poll for several tasks with a single response.
     AtOnceDeadline,
     /// The first task of such a poll.
     AtOnceFirst,
-    /// Slots wait while answers are recorded, which takes too long.
+    /// Slots stop waiting because recording the answers takes too long.
     StandDown,
-    /// The service stops during a poll for one task.
+    /// The service shuts down during a poll for one task.
     Stop,
-    /// The service stops during a poll for several tasks.
+    /// The service shuts down during a poll for several tasks.
     StopLines,
 }
 
@@ -83,7 +83,7 @@ fn poll(wait: Duration) -> Poll {
     Poll { wait, queries: true, updates: 8, ..Poll::default() }
 }
 
-/// The list of one case, with a run that can make a task on it.
+/// The list of one case, with a run that can create a task on it.
 struct Case<'a> {
     service: &'a Service,
     what: What,
@@ -103,7 +103,7 @@ impl Case<'_> {
         self.service.say(token, &[], decisions).await.unwrap();
     }
 
-    /// Does everything before the command that makes the task. Returns the token that the command needs.
+    /// Does everything before the command that creates the task. Returns the token that the command needs.
     async fn prepare(&self, number: u32) -> Option<String> {
         if self.what == What::Turn {
             return None;
@@ -122,7 +122,7 @@ impl Case<'_> {
         format!("{}-{number}", self.name)
     }
 
-    /// Makes a task after a delay.
+    /// Creates a task after a delay.
     fn make(&self, number: u32, token: Option<String>, after: Duration) -> JoinHandle<()> {
         let (engine, what, id, list) =
             (Arc::clone(&self.service.engine), self.what, self.id(number), self.name.clone());
@@ -181,7 +181,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns how many tasks a poll gets whose wait ends in this way at this time.
+    /// Returns the number of tasks for a poll whose wait ends in this way at this time.
     async fn polled(&self, end: End, instant: Duration) -> usize {
         let long = Duration::from_secs(60);
         match end {
@@ -226,7 +226,7 @@ fn failed(service: &Service) -> u64 {
     counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// Makes two tasks of one kind, half a commit apart, while a poll ends at this time. Both must arrive, and none is
+/// Creates two tasks of one kind, half a commit apart, while a poll ends at this time. Both must arrive, and none is
 /// returned to its list.
 async fn ends(service: &Service, what: What, end: End, instant: u64) {
     let case = Case { service, what, name: format!("{what:?}-{end:?}-{instant}") };
@@ -239,7 +239,7 @@ async fn ends(service: &Service, what: What, end: End, instant: u64) {
     let mut came = case.polled(end, Duration::from_millis(instant)).await;
     while came < 2 {
         let next = case.one(Duration::from_secs(30)).await;
-        assert_eq!(next, 1, "{}: a task is in nobody's hands", case.name);
+        assert_eq!(next, 1, "{}: a task is lost", case.name);
         came += next;
     }
     assert_eq!(failed(service), 0, "{}", case.name);
@@ -253,7 +253,7 @@ async fn ends(service: &Service, what: What, end: End, instant: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_arrives_at_whatever_instant_the_wait_for_it_ends() {
+async fn a_task_arrives_at_whatever_instant_its_wait_ends() {
     let store = fresh().await;
     let service = slow(&store).await;
     for what in WHATS {
@@ -266,7 +266,7 @@ async fn a_task_arrives_at_whatever_instant_the_wait_for_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_arrives_at_whatever_instant_its_node_stops() {
+async fn a_task_arrives_or_waits_at_whatever_instant_its_node_stops() {
     // Requests to a run are lost with their node, and the caller gets an error.
     for what in [What::Activity, What::RetriedActivity, What::Turn] {
         for end in [End::Stop, End::StopLines] {
@@ -298,7 +298,7 @@ async fn a_task_arrives_at_whatever_instant_its_node_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_cut_off_instead_of_ended_is_found_out() {
+async fn a_wait_that_is_cut_off_loses_its_delivery() {
     let store = fresh().await;
     for what in [What::Activity, What::RetriedActivity, What::Turn] {
         let service = slow(&store).await;
@@ -310,12 +310,12 @@ async fn a_wait_that_is_cut_off_instead_of_ended_is_found_out() {
             drop(timeout(Duration::from_millis(instant), case.one(Duration::from_secs(60))).await);
             made.await.unwrap();
         }
-        assert!(failed(&service) > 0, "{what:?}: no instant of its commit is met");
+        assert!(failed(&service) > 0, "{what:?}: no wait was cut off during its commit");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exchange_answered_at_once_includes_reserved_tasks() {
+async fn a_single_response_includes_reserved_tasks() {
     let store = fresh().await;
     let service = slow(&store).await;
     let case = Case { service: &service, what: What::Turn, name: "at-once".to_owned() };

@@ -121,7 +121,7 @@ fn succeed() -> Decision {
 }
 
 #[tokio::test]
-async fn an_empty_execution_has_the_five_events_of_s3_48() {
+async fn an_empty_execution_has_five_events() {
     let service = Service::open().await;
     service.start("empty").await;
     let turn = service.turn().await;
@@ -131,7 +131,7 @@ async fn an_empty_execution_has_the_five_events_of_s3_48() {
 }
 
 #[tokio::test]
-async fn a_waiting_poller_gets_the_task_in_the_commit_that_makes_it() {
+async fn a_waiting_poller_gets_its_task_in_the_commit_that_creates_it() {
     let service = Service::open().await;
     let engine = Arc::clone(&service.engine);
     let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
@@ -142,7 +142,7 @@ async fn a_waiting_poller_gets_the_task_in_the_commit_that_makes_it() {
     let before = service.store.stats().commits;
     service.start("sync").await;
     let turn = poller.await.unwrap().unwrap().unwrap();
-    assert_eq!(service.store.stats().commits, before + 1, "started and taken in one commit");
+    assert_eq!(service.store.stats().commits, before + 1, "started and dispatched in one commit");
     assert_eq!(turn.task().started_event_id, 3);
     assert_eq!(turn.task().events.len(), 3);
     turn.delivered();
@@ -186,18 +186,18 @@ async fn an_activity_goes_only_to_its_own_list() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_dropped_before_delivery_is_given_back_at_once() {
+async fn an_undelivered_task_is_returned_at_once() {
     let service = Service::open().await;
     service.start("lost").await;
     drop(service.turn().await);
     let turn = service.turn().await;
-    assert_eq!(turn.task().attempt, 1, "a delivery that fails is not the decider's failure");
+    assert_eq!(turn.task().attempt, 1, "a failed delivery is not the decider's failure");
     service.complete(turn, vec![succeed()]).await.unwrap();
     assert!(service.names("lost").await.contains(&"DeciderFailed"));
 }
 
 #[tokio::test]
-async fn a_thirty_day_timer_expires_when_its_time_has_come() {
+async fn a_thirty_day_timer_expires_on_time() {
     let service = Service::open().await;
     service.start("sleeper").await;
     let turn = service.turn().await;
@@ -222,7 +222,7 @@ async fn a_late_answer_after_the_turn_timed_out_changes_nothing() {
     assert_eq!(service.names("slow").await, before);
     let turn = service.turn().await;
     assert_eq!(turn.task().attempt, 2);
-    assert_eq!(turn.task().events.first().unwrap().id, 1, "the window of a lost turn is not lost (D2)");
+    assert_eq!(turn.task().events.first().unwrap().id, 1, "the next turn has the window of the lost one");
     service.complete(turn, vec![succeed()]).await.unwrap();
 }
 

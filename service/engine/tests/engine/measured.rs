@@ -54,10 +54,10 @@ async fn runs_and_tasks_are_measured_by_type_and_by_list() {
     service.clock.advance(Span::from_secs(4));
     service.fail_a_try().await;
     let tries = r#"baton_activity_tries_failed_total{domain="default",type="do"}"#;
-    assert!((service.number(tries) - 1.0).abs() < 1e-9, "the first, of which the history says nothing");
+    assert!((service.number(tries) - 1.0).abs() < 1e-9, "the first attempt, which is not in the history");
     service.clock.advance(Span::from_secs(4));
     service.fail_a_try().await;
-    assert!((service.number(tries) - 2.0).abs() < 1e-9, "and the last");
+    assert!((service.number(tries) - 2.0).abs() < 1e-9, "and the last attempt");
     let acts = r#"{domain="default",side="activity",list="acts"}"#;
     assert!((service.number(&format!("baton_schedule_to_start_seconds_sum{acts}")) - 5.0).abs() < 1e-9);
     assert!((service.number(&format!("baton_schedule_to_start_seconds_count{acts}")) - 2.0).abs() < 1e-9);

@@ -119,7 +119,7 @@ async fn a_task_of_a_vanished_node_is_offered_within_five_seconds() {
     let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
     let polling = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap() });
     pass(&two, 5).await;
-    assert!(polling.is_finished(), "its grace alone would be half a minute");
+    assert!(polling.is_finished(), "the due index alone would take half a minute");
     polling.await.unwrap().expect("a turn").delivered();
 }
 
@@ -158,7 +158,7 @@ async fn a_timer_known_to_all_nodes_fires_once() {
     pass(&one, 16).await;
     assert_eq!(expired(&three, &ids).await, 12, "in time");
     let conflicts = [&one, &two, &three].map(|node| conflicts(&node.engine));
-    assert_eq!(conflicts, [0, 0, 0], "nobody fires what its home fires");
+    assert_eq!(conflicts, [0, 0, 0], "only the home node of a timer fires it");
 }
 
 fn conflicts(engine: &Engine) -> u64 {

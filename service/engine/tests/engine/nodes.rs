@@ -24,14 +24,14 @@ async fn last_event_in_memory(service: &Service) -> u64 {
 }
 
 #[tokio::test]
-async fn an_answer_is_taken_by_a_node_that_has_not_heard_of_its_turn() {
+async fn a_node_accepts_an_answer_to_a_turn_it_has_not_seen() {
     let (one, other) = two().await;
     one.start("w").await;
     other.engine.views().describe(&at("w")).await.unwrap();
     let turn = one.turn().await;
     let token = one.engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();
-    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
+    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the old state");
     let command = Command::complete(token.turn, vec![succeed()]);
     other.engine.tasks().answer_turn(&token, command).await.unwrap();
     assert_eq!(other.names("w").await.last(), Some(&"WorkflowSuccess"));
@@ -48,7 +48,7 @@ async fn a_node_accepts_a_heartbeat_of_an_activity_it_has_not_seen() {
     let task = one.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it waits");
     let token = one.engine.tasks().activity_token(&task.task().token).unwrap();
     task.delivered();
-    assert_eq!(last_event_in_memory(&other).await, 5, "it still has the run as it was");
+    assert_eq!(last_event_in_memory(&other).await, 5, "it still has the old state");
     assert!(!other.engine.tasks().heartbeat(&token, None).await.unwrap());
     let again = Service::over(Arc::clone(&one.store)).await;
     assert_eq!(again.engine.views().describe(&at("w")).await.unwrap().beats.len(), 1, "it is in the store");
@@ -61,7 +61,7 @@ async fn a_run_closed_by_another_node_does_not_prevent_the_next_start() {
     other.engine.views().describe(&at("w")).await.unwrap();
     let turn = one.turn().await;
     one.complete(turn, vec![succeed()]).await.unwrap();
-    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
+    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the old state");
     let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
     let started = other.engine.commands().start(DOMAIN, again).await.unwrap();
     let newest = RunRef { run_id: Some(started.run_id), ..at("w") };
@@ -75,7 +75,7 @@ async fn a_run_closed_by_another_node_is_not_used_as_existing() {
     let closed = other.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
     let turn = one.turn().await;
     one.complete(turn, vec![succeed()]).await.unwrap();
-    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
+    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the old state");
     let (reuse_policy, conflict_policy) = (ReusePolicy::AllowDuplicate, ConflictPolicy::UseExisting);
     let start = Start { reuse_policy, conflict_policy, ..Start::new("w", "test", "deciders") };
     let started = other.engine.commands().start(DOMAIN, start).await.unwrap();
@@ -83,21 +83,21 @@ async fn a_run_closed_by_another_node_is_not_used_as_existing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_of_a_run_replaced_elsewhere_is_not_repeated() {
+async fn a_repeated_request_is_found_in_the_run_that_was_replaced() {
     let inner = Arc::new(Memory::new());
     let faults = Arc::new(FaultStore::new(Arc::clone(&inner), 11, Chances::NONE));
     let (one, other) = (Service::over(Arc::clone(&faults) as _).await, Service::over(inner).await);
     one.start("w").await;
     let first = one.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
-    // Both have the same seed here: another id is drawn so that they do not draw the same ones.
+    // Both services have the same seed; starting another run makes their later ids differ.
     other.start("v").await;
-    // The command is recorded, but its writer does not know.
+    // The command is recorded, but the node that wrote it gets no confirmation.
     faults.set_chances(Chances { unknown_after: 1_000, ..Chances::NONE });
     let name = || "s".to_owned();
     let signal = Command::Signal { name: name(), input: None, identity: None, key: None, if_version: None };
     let run = at("w");
     let (told, ()) = tokio::join!(one.engine.commands().tell(&run, signal), async {
-        assert_eq!(other.names("w").await.last(), Some(&"Signal"), "and it is not tried again yet");
+        assert_eq!(other.names("w").await.last(), Some(&"Signal"), "it is not retried yet");
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
         other.engine.commands().tell(&at("w"), terminate).await.unwrap();
@@ -105,8 +105,8 @@ async fn a_request_of_a_run_replaced_elsewhere_is_not_repeated() {
         other.engine.commands().start(DOMAIN, again).await.unwrap();
         faults.set_on(false);
     });
-    assert_eq!(told.unwrap().run_id, first, "it says where it was recorded");
-    assert_eq!(other.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "and nowhere else");
+    assert_eq!(told.unwrap().run_id, first, "the first run has recorded it");
+    assert_eq!(other.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "the second run has not");
 }
 
 /// Starts a run with a timer of ten seconds, over a store that does not respond from then on.
@@ -134,7 +134,7 @@ async fn until_on_the_agenda(service: &Service, count: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_could_not_be_looked_at_is_looked_at_again_soon() {
+async fn a_run_whose_wake_failed_is_woken_again_soon() {
     let (service, store) = timer_without_a_store(1).await;
     until_on_the_agenda(&service, 0).await;
     until_on_the_agenda(&service, 1).await;
@@ -145,7 +145,7 @@ async fn a_run_that_could_not_be_looked_at_is_looked_at_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_due_index_that_could_not_be_read_is_read_again_soon() {
+async fn a_due_index_that_failed_to_read_is_read_again_soon() {
     // The agenda is empty before the due index is read for the first time.
     let (service, store) = timer_without_a_store(0).await;
     while store.injected() < 3 {
@@ -156,7 +156,7 @@ async fn a_due_index_that_could_not_be_read_is_read_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_could_not_be_taken_is_offered_again_soon() {
+async fn a_task_whose_start_failed_is_offered_again_soon() {
     let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
     let service = Service::over(Arc::clone(&store) as _).await;
     service.start("w").await;

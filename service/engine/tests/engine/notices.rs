@@ -1,5 +1,4 @@
-//! Notices to operators about runs, lists, deliveries and the clock: their log lines at `info`, and how many there
-//! are.
+//! Log lines at `info` for operators about runs, lists, deliveries and the clock, and their rate limits.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -90,12 +89,12 @@ impl Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_becomes_failing_has_one_line_that_says_why() {
+async fn a_failing_run_has_one_log_line_with_the_reason() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.start("order-1").await;
     service.fail_turn(Some("first")).await;
-    assert_eq!(log.lines_with("failing"), [""; 0], "one lost turn is what a deployment costs");
+    assert_eq!(log.lines_with("failing"), [""; 0], "a single lost turn is normal during a deployment");
     service.fail_turn(Some("no such activity")).await;
     service.fail_turn(Some("third")).await;
     let line = log.only("a run is failing");
@@ -118,7 +117,7 @@ async fn a_run_that_becomes_failing_has_one_line_that_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_turns_time_out_says_which_timeout() {
+async fn a_run_whose_turns_time_out_names_the_timeout() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.start("slow").await;
@@ -131,7 +130,7 @@ async fn a_run_whose_turns_time_out_says_which_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_becomes_stuck_has_one_line_that_says_why() {
+async fn a_stuck_run_has_one_log_line_with_the_reason() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.start("it's stuck").await;
@@ -146,7 +145,7 @@ async fn a_run_that_becomes_stuck_has_one_line_that_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocked_run_has_one_line_with_cause_and_advice() {
+async fn a_blocked_run_has_one_log_line_with_cause_and_advice() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.start("order-1").await;
@@ -245,7 +244,7 @@ async fn an_unpolled_list_is_reported_after_a_minute_and_when_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_deliveries_have_one_line_per_list_and_minute() {
+async fn failed_deliveries_have_one_log_line_per_list_and_minute() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.start("lost").await;
@@ -269,7 +268,7 @@ async fn failed_deliveries_have_one_line_per_list_and_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubted_clock_has_one_line_an_hour() {
+async fn a_doubted_clock_has_one_log_line_per_hour() {
     let (log, _guard) = Log::begin();
     let service = Service::open().await;
     service.clock.advance(Span::from_days(2));

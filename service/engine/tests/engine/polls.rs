@@ -48,7 +48,7 @@ async fn a_repeated_poll_gets_the_same_turn_without_an_event() {
     let before = one.names("a").await;
     // At the same node, and at another.
     for (node, number) in [(&one, 2), (&two, 3), (&two, 4), (&one, 5)] {
-        assert_eq!(lost(node, "p", number).await, token, "try {number}");
+        assert_eq!(lost(node, "p", number).await, token, "attempt {number}");
     }
     assert_eq!(one.names("a").await, before);
     let other = poll(&two, "q", 1).await.expect("the other run's turn");
@@ -104,7 +104,7 @@ async fn a_task_in_flight_at_a_dead_node_returns_in_ten_seconds() {
     for polling in polls {
         assert!(polling.is_finished(), "its start-to-close timeout alone would be five minutes");
         let delivery = polling.await.unwrap().expect("the activity");
-        assert!(lost.contains(&delivery.task().token), "as it was: {}", delivery.task().activity_id);
+        assert!(lost.contains(&delivery.task().token), "unchanged: {}", delivery.task().activity_id);
         lost.retain(|token| *token != delivery.task().token);
         delivery.delivered();
     }
@@ -142,7 +142,7 @@ async fn a_restarted_node_finds_the_task_that_was_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_activity_that_was_just_taken_is_found_as_well() {
+async fn a_long_activity_in_flight_is_found_after_a_restart() {
     let ([one, two], line) = nodes().await;
     pass(&one, 4).await;
     one.start("w").await;
@@ -163,7 +163,7 @@ async fn a_long_activity_that_was_just_taken_is_found_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_task_goes_to_another_if_its_poller_has_a_new_one() {
+async fn a_lost_task_goes_to_another_poller_if_its_own_has_a_new_one() {
     let ([one, two], line) = nodes().await;
     pass(&one, 4).await;
     one.start("a").await;
@@ -219,11 +219,11 @@ async fn a_waiting_poll_gets_nothing_once_it_is_repeated() {
     // While the first attempt still waits.
     one.start("w").await;
     second.await.unwrap().expect("the turn").delivered();
-    assert!(first.await.unwrap().is_none(), "its caller has gone");
+    assert!(first.await.unwrap().is_none(), "its caller has disconnected");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_answered_is_not_sent_again() {
+async fn a_completed_turn_is_not_sent_again() {
     let ([one, two], _) = nodes().await;
     one.start("w").await;
     let turn = poll(&one, "p", 1).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_turn_that_was_answered_is_not_sent_again() {
     next.delivered();
 }
 
-/// The poll does not fail because of a run with an error whose task it found.
+/// A run with an error must not make the poll fail.
 #[tokio::test]
 async fn a_poll_passes_over_a_run_that_cannot_be_read() {
     let service = Service::open().await;
@@ -258,5 +258,5 @@ async fn a_poll_passes_over_a_run_that_cannot_be_read() {
     assert_eq!(&*turn.task().workflow_id, "whole");
     turn.delivered();
     let none = service.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap();
-    assert!(none.is_none(), "nor is the broken one found again at once");
+    assert!(none.is_none(), "the damaged run is not found again at once");
 }

@@ -1,4 +1,4 @@
-//! Queries: every state of a run in which one can be sent, and every outcome.
+//! Queries in every state of a run, with every outcome.
 //!
 //! The cells of the table in tests/README.md name these tests.
 
@@ -17,7 +17,7 @@ pub(crate) fn json(text: &str) -> Payload {
 }
 
 impl Service {
-    /// Sends a query without waiting for the answer. The query is put when this returns.
+    /// Sends a query without waiting for the answer. The query is registered when this returns.
     pub(crate) async fn ask_of(&self, at: RunRef, ask: QueryRequest, wait: Duration) -> Asking {
         let before = self.gauge("queries_waiting");
         let engine = Arc::clone(&self.engine);
@@ -50,7 +50,7 @@ impl Service {
         assert!(self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none(), "no task waits");
     }
 
-    /// Completes a task with the same answer to every query.
+    /// Completes a task with the same outcome for every query.
     pub(crate) async fn answer(
         &self,
         task: Delivery<DeciderTask>,
@@ -116,7 +116,7 @@ async fn idle_and_asked_a_query_task_is_made_without_a_write() {
         let task = service.task().await;
         assert!(task.task().only_asks);
         assert_eq!(names(&task), ["total"]);
-        assert_eq!(task.task().events.last().unwrap().id, before.last().unwrap().id, "it shows all there is");
+        assert_eq!(task.task().events.last().unwrap().id, before.last().unwrap().id, "it has all events");
         service.answer(task, Vec::new(), &said("7")).await.unwrap();
         assert_eq!(result(asking.await.unwrap()), ("7".to_owned(), 5));
     }
@@ -155,7 +155,7 @@ async fn turn_waits_and_asked_the_turn_answers_after_its_decisions() {
     service.answer(task, vec![mark.into()], &said("7")).await.unwrap();
     let (total, version) = result(asking.await.unwrap());
     let marker = service.events("w").await.iter().find(|event| event.kind.name() == "Marker").unwrap().id;
-    assert_eq!((total.as_str(), version), ("7", marker), "it reflects the turn's decisions");
+    assert_eq!((total.as_str(), version), ("7", marker), "the answer reflects the turn's decisions");
     service.no_task().await;
 }
 
@@ -180,7 +180,7 @@ async fn turn_started_and_asked_it_waits_for_the_next_task() {
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("nobody asked")).await.unwrap();
     let task = service.task().await;
-    assert!(task.task().only_asks, "the turn is over, so that a query task is made");
+    assert!(task.task().only_asks, "the turn has ended, so there is a query task");
     service.answer(task, Vec::new(), &said("1")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "1");
 }
@@ -207,9 +207,9 @@ async fn query_waits_and_an_event_comes_its_task_becomes_the_turn() {
     let asking = service.ask("w", "total").await;
     service.signal("w", "s").await;
     let one = "baton_tasks_waiting{domain=\"default\",side=\"decider\",list=\"deciders\"} 1\n";
-    assert!(service.engine.render_metrics().contains(one), "there are not two");
+    assert!(service.engine.render_metrics().contains(one), "a single task waits");
     let turn = service.task().await;
-    assert!(!turn.task().only_asks, "converted in place");
+    assert!(!turn.task().only_asks, "the query task became the turn");
     assert_eq!(names(&turn), ["total"]);
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("1")).await.unwrap();
@@ -228,12 +228,12 @@ async fn query_out_and_an_event_comes_only_the_old_query_is_answered() {
     let turn = service.task().await;
     assert!(
         !turn.task().only_asks,
-        "DeciderScheduled and DeciderStarted are written, and nothing waits for the answer"
+        "only DeciderScheduled and DeciderStarted are written, without waiting for the answer"
     );
     assert_eq!(names(&turn), ["total"], "a query sent after the acknowledged signal must reflect it");
     service.no_task().await;
     service.answer(asked, Vec::new(), &said("before")).await.unwrap();
-    assert_eq!(result(old.await.unwrap()), ("before".to_owned(), 5), "it began before the signal");
+    assert_eq!(result(old.await.unwrap()), ("before".to_owned(), 5), "it was sent before the signal");
     assert!(!new.is_finished());
     service.answer(turn, Vec::new(), &said("after")).await.unwrap();
     assert_eq!(result(new.await.unwrap()).0, "after");
@@ -247,7 +247,7 @@ async fn query_out_and_lost_it_is_put_again_without_the_late_answer() {
     let lost = service.task().await;
     let (late, id) = (lost.task().token.clone(), lost.task().queries[0].id.clone());
     lost.delivered();
-    // The decider died with the task: another poll gets the query after the timeout.
+    // The decider died with the task. After the timeout, another poll gets the query.
     let again = service.task().await;
     assert_eq!(again.task().queries[0].id, id);
     service.answer(again, Vec::new(), &said("7")).await.unwrap();
@@ -267,7 +267,7 @@ async fn query_out_and_late_its_answer_counts_while_a_caller_waits() {
     let (token, id) = (slow.task().token.clone(), slow.task().queries[0].id.clone());
     slow.delivered();
     let again = service.task().await;
-    // The first task showed everything that the caller may expect.
+    // The first task had all events that the caller may expect.
     drop(service.complete_with(&token, Vec::new(), vec![(id, said("slow"))]).await);
     assert_eq!(result(asking.await.unwrap()).0, "slow");
     assert!(service.answer(again, Vec::new(), &said("again")).await.is_err());
@@ -312,7 +312,7 @@ async fn query_rides_and_its_turn_fails_the_next_turn_takes_it() {
     service.idle("w").await;
     service.signal("w", "s").await;
     let asking = service.ask("w", "total").await;
-    // The poller is gone.
+    // The poller has disconnected.
     drop(service.task().await);
     service.until("w", "DeciderFailed").await;
     // The decider fails the turn.
@@ -382,7 +382,7 @@ async fn closed_and_asked_a_query_task_shows_the_whole_run() {
         assert_eq!(task.task().run_id, run_id);
         assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowFailed");
         assert_eq!(task.task().queries[0].input, Some(json("[1]")));
-        // Its history is readable like any other's.
+        // Its history can be read like that of any other task.
         let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
         let page = engine::EventRange::default();
         assert_eq!(
@@ -401,7 +401,7 @@ async fn closed_and_asked_a_query_task_shows_the_whole_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decider_that_does_not_answer_queries_is_given_none() {
+async fn a_decider_without_query_support_gets_no_queries() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -461,7 +461,7 @@ async fn unknown_and_second_answers_are_faults_and_change_nothing() {
     let other = service.ask("v", "total").await;
     let task = service.task().await;
     let elsewhere = task.task().queries[0].id.clone();
-    // The decider has the query, and no other decider gets it.
+    // The decider holds the query, so no other decider gets it.
     task.delivered();
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -490,7 +490,7 @@ async fn unknown_and_second_answers_are_faults_and_change_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_only_asks_takes_no_decisions() {
+async fn a_query_task_takes_no_decisions() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -561,7 +561,7 @@ async fn queries_of_a_run_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inputs_that_are_too_large_for_one_task_go_with_several() {
+async fn large_inputs_are_spread_over_several_tasks() {
     let service = Service::open().await;
     service.idle("w").await;
     let mut asking = Vec::new();
@@ -602,7 +602,7 @@ async fn an_unknown_run_cannot_be_queried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_the_latest_events_has_a_stale_version() {
+async fn an_answer_without_the_latest_events_has_an_old_version() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "first").await;
@@ -642,14 +642,14 @@ async fn paused_and_asked_a_query_task_shows_the_run() {
         let task = service.task().await;
         assert!(task.task().only_asks);
         let names: Vec<_> = task.task().events.iter().map(|event| event.kind.name()).collect();
-        assert_eq!(names.iter().filter(|name| **name == "Signal").count(), signals, "it shows what was acknowledged");
+        assert_eq!(names.iter().filter(|name| **name == "Signal").count(), signals, "it has the acknowledged signals");
         service.answer(task, Vec::new(), &said("7")).await.unwrap();
         assert_eq!(result(asking.await.unwrap()).0, "7");
         assert_eq!(service.store.stats().commits, commits);
         service.signal("w", "s").await;
         service.no_task().await;
     }
-    // A query that waits when the run is resumed is taken by the waiting turn.
+    // A query that waits when the run is resumed goes with the waiting turn.
     let asking = service.ask("w", "total").await;
     service.resume("w").await;
     let task = service.task().await;

@@ -81,13 +81,13 @@ async fn an_answer_may_be_given_to_any_node() {
         task.delivered();
         three.complete_with(&token, Vec::new(), results.clone()).await.unwrap();
         assert_eq!(result(asking.await.unwrap()).0, "7");
-        // A second answer: the other node replies that no caller waits.
+        // A second answer: the other node responds that no caller waits.
         assert!(three.complete_with(&token, Vec::new(), results).await.is_err());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_another_node_has_ended_does_not_hold_a_query_up() {
+async fn a_turn_ended_by_another_node_does_not_delay_a_query() {
     let ([one, two], _) = nodes().await;
     one.idle("w").await;
     one.signal("w", "s").await;
@@ -110,10 +110,10 @@ async fn a_query_at_a_node_that_dies_is_answered_later() {
     until_waiting(&two, 1).await;
     let asking = one.ask("w", "total").await;
     at_two.await.unwrap().delivered();
-    // A query forwarded to the stopped node gets no reply, and the queries it got earlier are lost with it.
+    // The stopped node receives no further queries, and its earlier ones are lost.
     line.nodes.lock().unwrap().remove("http://node1");
     let at_three = poll(&three);
-    let task = tokio::time::timeout(Duration::from_secs(30), at_three).await.expect("it is asked again").unwrap();
+    let task = tokio::time::timeout(Duration::from_secs(30), at_three).await.expect("the query is sent again").unwrap();
     three.answer(task, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "7", "another decider answers");
 }
@@ -135,7 +135,7 @@ async fn a_query_watcher_is_notified_of_changes_at_another_node() {
     assert!(!watching.is_finished());
     two.signal("w", "s").await;
     let turn = polling.await.unwrap();
-    assert_eq!(turn.task().queries.len(), 1, "the turn takes it along");
+    assert_eq!(turn.task().queries.len(), 1, "the turn carries the query");
     two.answer(turn, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
@@ -156,7 +156,7 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
             let is_signal = |kind: &EventKind| matches!(kind, EventKind::Signal(_));
             let count = read.events.iter().filter(|event| is_signal(&event.kind)).count();
             let results = results(&task, &said(&count.to_string()));
-            // Its work takes time.
+            // Deciding takes time.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..300))).await;
             let (turn, decisions) = (token.turn, Vec::new());
             let complete = Command::complete(turn, decisions);
@@ -177,7 +177,7 @@ async fn reads_its_writes(seed: u64) {
             // A node vanishes, with its decider and everything it holds in memory.
             deciders.remove(1).abort();
             line.nodes.lock().unwrap().remove("http://node1");
-            // Until a turn that the node may have held has timed out.
+            // Wait until a turn that the node may have held has timed out.
             crate::members::pass(&nodes[0], 35).await;
         }
         let alive: &[usize] = if round < 20 { &[0, 1, 2] } else { &[0, 2] };
@@ -245,10 +245,10 @@ async fn a_watcher_is_notified_of_events_of_another_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_always_busy_at_another_node_is_queried_there() {
+async fn a_query_of_a_run_that_is_busy_at_another_node_is_answered() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
-    // A decider also waits at the node that is asked, and gets nothing.
+    // A decider also waits at the node that receives the query, but gets nothing.
     let waits_in_vain = poll(&one);
     until_waiting(&one, 1).await;
     let polling = poll(&two);
@@ -259,7 +259,7 @@ async fn a_run_always_busy_at_another_node_is_queried_there() {
     let mut turns = 0;
     while !asking.is_finished() {
         turns += 1;
-        assert!(turns < 20, "every turn took the next one's place, and none the query");
+        assert!(turns < 20, "each turn was followed by another, and none took the query");
         // The next turn starts when this one ends.
         two.signal("w", "s").await;
         let polling = poll(&two);

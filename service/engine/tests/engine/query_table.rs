@@ -74,7 +74,7 @@ async fn query_out_and_asked_another_task_is_made() {
     assert!(task.task().only_asks && names(&task) == ["total"]);
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(second.await.unwrap()).0, "8");
-    assert!(!first.is_finished(), "its own task is out");
+    assert!(!first.is_finished(), "its own task is still out");
     service.answer(out, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(first.await.unwrap()).0, "7");
 }
@@ -88,7 +88,7 @@ async fn query_out_and_its_run_closes_its_answer_still_counts() {
     service.terminate("w").await;
     let before = service.events("w").await;
     service.answer(out, Vec::new(), &said("7")).await.unwrap();
-    assert_eq!(result(asking.await.unwrap()).0, "7", "it shows all that there was when it was asked");
+    assert_eq!(result(asking.await.unwrap()).0, "7", "it has all events from before the query");
     assert_eq!(service.events("w").await, before);
 }
 
@@ -117,7 +117,7 @@ async fn query_rides_and_asked_the_new_one_waits_for_the_next_task() {
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(first.await.unwrap()).0, "7");
-    assert!(!second.is_finished(), "it may expect more than the turn was shown");
+    assert!(!second.is_finished(), "it may expect more events than the turn has");
     let task = service.task().await;
     assert!(task.task().only_asks && names(&task) == ["total"]);
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
@@ -137,7 +137,7 @@ async fn query_rides_and_an_event_comes_its_turn_answers_stale() {
     assert_eq!(answer, "7");
     assert_ne!(version, service.engine.views().describe(&at("w")).await.unwrap().run.version);
     let next = service.task().await;
-    assert!(!next.task().only_asks && names(&next).is_empty(), "the event's turn is on its way");
+    assert!(!next.task().only_asks && names(&next).is_empty(), "the event's turn is waiting");
     next.delivered();
 }
 
@@ -224,7 +224,7 @@ fn the_table_and_the_tests_name_each_other() {
     for name in of_cells {
         assert!(named.contains(name), "`{name}` is not in the table");
     }
-    // A cell without a test is impossible.
+    // A cell without a test is marked as impossible.
     let lines: Vec<&str> = table.lines().collect();
     let is_header = |pair: &[&str]| pair.get(1).is_some_and(|below| below.starts_with("|---"));
     let rows = lines.windows(2).filter(|pair| pair[0].starts_with("| ") && !is_header(pair)).map(|pair| pair[0]);
@@ -233,5 +233,5 @@ fn the_table_and_the_tests_name_each_other() {
             assert!(cell == "–" || cell.contains('`'), "a cell names no test: {cell}");
         }
     }
-    assert!(named.len() > 20, "the table is found");
+    assert!(named.len() > 20, "the table was found");
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::updates::{done, ids, named, result};
 use crate::{DOMAIN, Service, at, succeed};
 
-/// Several times more than the state of a run can hold.
+/// Several times the number of keys that the state of a run can hold.
 pub(crate) const MANY: u64 = 5 * limits::REQUESTS_IN_STATE_MAX as u64;
 
 pub(crate) fn keyed(key: u64) -> Command {
@@ -93,17 +93,17 @@ async fn each_update_of_a_full_turn_is_known_when_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_is_known_by_its_key_as_long_as_its_run_is_kept() {
+async fn a_starts_key_is_known_as_long_as_its_run_is_kept() {
     let service = Service::open().await;
     let first = service.start_with("w", 900_001).await;
     service.tell_many("w", 0..MANY).await;
     let again = Started { repeated: true, ..first };
     for node in [&service, &service.again().await] {
-        assert_eq!(node.start_with("w", 900_001).await, again, "while it is open");
+        assert_eq!(node.start_with("w", 900_001).await, again, "while the run is open");
     }
     let turn = service.turn().await;
     service.complete(turn, vec![succeed()]).await.unwrap();
-    assert_eq!(service.start_with("w", 900_001).await, again, "when it has closed");
+    assert_eq!(service.start_with("w", 900_001).await, again, "after it has closed");
     // Other runs replace it, with more requests than fit into the state of a run.
     let mut others = Vec::new();
     for number in 1..=10 {
@@ -113,11 +113,11 @@ async fn a_start_is_known_by_its_key_as_long_as_its_run_is_kept() {
         service.complete(turn, vec![succeed()]).await.unwrap();
     }
     for node in [&service, &service.again().await] {
-        assert_eq!(node.start_with("w", 900_001).await, again, "when others have taken its place");
+        assert_eq!(node.start_with("w", 900_001).await, again, "after others have replaced it");
         assert_eq!(node.start_with("w", 900_004).await, Started { repeated: true, ..others[2] });
     }
     let newest = others.last().unwrap().run_id;
-    assert_eq!(service.current("w").await, newest, "nobody was started twice");
+    assert_eq!(service.current("w").await, newest, "no run was started twice");
     // A deleted run is forgotten: the key then starts a run like any other.
     service.engine.commands().delete(&of("w", first.run_id), &engine::Deletion::default()).await.unwrap();
     assert!(!service.start_with("w", 900_001).await.repeated);
@@ -140,8 +140,8 @@ async fn a_signal_is_known_in_every_successor_and_at_every_node() {
             service.tell_again("w", key, first).await;
         }
     }
-    // A repetition that names its run is recognized, although the run is not the newest. One that names another run
-    // is another request.
+    // A repetition that names its run is recognized, although the run is not the newest. A repetition that names
+    // another run is a new request.
     let told = service.engine.commands().tell(&of("w", first[0].run_id), keyed(3)).await.unwrap();
     assert_eq!((told.event_id, told.repeated), (first[3].event_id, true));
     assert!(!service.engine.commands().tell(&of("w", second), keyed(3)).await.unwrap().repeated);
@@ -162,17 +162,17 @@ async fn a_run_reads_marks_only_if_it_has_many_keys_and_only_once() {
     assert!(service.gauge("request_marks_written_total") >= MANY - limits::REQUESTS_IN_STATE_MAX as u64);
     let before = read();
     service.tell("many", 3).await;
-    assert_eq!(read(), before + 1, "it is not in the state");
+    assert_eq!(read(), before + 1, "the key is not in the state");
     service.tell("many", MANY).await;
-    assert_eq!(read(), before + 2, "it is new");
+    assert_eq!(read(), before + 2, "the key is new");
     service.tell("many", MANY).await;
-    assert_eq!(read(), before + 2, "it is in the state");
+    assert_eq!(read(), before + 2, "the key is in the state");
     service.signal("many", "without a key").await;
     assert_eq!(read(), before + 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_looked_for_once_although_it_is_put_and_answered() {
+async fn an_updates_marks_are_read_once() {
     let service = Service::open().await;
     service.start("w").await;
     service.tell_many("w", 0..MANY).await;
@@ -208,12 +208,12 @@ async fn an_update_is_known_in_the_successors_of_its_run() {
         assert_eq!(
             update("b").await.unwrap_err().code(),
             "run-closed",
-            "it was accepted by a run that did not answer it"
+            "a run that did not complete it has accepted it"
         );
     }
     let accepted = |kind: &EventKind| matches!(kind, EventKind::UpdateAccepted(_));
     assert!(!service.events("w").await.iter().any(|event| accepted(&event.kind)));
-    // For the run that continues, it is another request if that run is named.
+    // For the successor, named explicitly, it is a new request.
     let turn = service.turn().await;
     service.complete(turn, Vec::new()).await.unwrap();
     let current = service.current("w").await;
@@ -244,7 +244,7 @@ async fn requests_before_a_reset_and_the_reset_itself_stay_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_without_retention_is_kept_while_it_knows_requests() {
+async fn a_run_without_retention_is_kept_for_its_known_requests() {
     let service = Service::open().await;
     let (retention, reuse_policy) = (history::Duration::ZERO, ReusePolicy::AllowDuplicate);
     let start = |id: &str| Start { retention, reuse_policy, ..Start::new(id, "test", "deciders") };
@@ -259,7 +259,7 @@ async fn a_run_without_retention_is_kept_while_it_knows_requests() {
     }
     let expires_at = |head: store::Head| history::Timestamp::from_millis(head.expires_at.unwrap());
     let now = service.engine.clock().now();
-    assert_eq!(expires_at(service.stored("plain").await.unwrap()), now, "a start is known while its run is there");
+    assert_eq!(expires_at(service.stored("plain").await.unwrap()), now, "a start is known while its run exists");
     let kept = expires_at(service.stored("keyed").await.unwrap()).since(now);
     assert!(kept >= limits::REQUESTS_KEPT && kept <= history::Duration::from_secs(26 * 3_600), "{kept}");
     // The keys are still known when another run replaces this one.

@@ -1,5 +1,4 @@
-//! How long requests are known: one day, up to a hundred thousand of a workflow id, even if the store was closed in
-//! between.
+//! Lifetime of known requests: one day, at most a hundred thousand per workflow id, also across a restart of the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ fn terminate() -> Command {
 }
 
 impl Service {
-    /// Starts a run that is deleted when it has closed, unless it is kept for its known requests.
+    /// Starts a run without retention, which is deleted after its close unless it is kept for its known requests.
     async fn start_and_forget(&self, id: &str) {
         let start = Start {
             retention: history::Duration::ZERO,
@@ -49,7 +48,7 @@ impl Service {
         self.complete(turn, Vec::new()).await.unwrap();
     }
 
-    /// Advances the clock, and lets the store delete what has expired.
+    /// Advances the clock this many times, and lets the store delete expired runs.
     async fn wait(&self, times: u64, span: history::Duration) {
         for _ in 0..times {
             self.clock.advance(span);
@@ -104,13 +103,14 @@ async fn requests_are_known_for_a_day_although_the_store_expires_runs() {
     service.wait(23, HOUR).await;
     service.wait(1, history::Duration::from_millis(59 * MINUTE.as_millis())).await;
     let gone = service.engine.views().describe(&at("plain")).await.unwrap_err();
-    assert_eq!(gone.code(), "unknown-workflow", "nothing is known by it, so that it was forgotten");
+    assert_eq!(gone.code(), "unknown-workflow", "it has no known requests, so it was deleted");
     for node in [&service, &service.again().await] {
         for (id, first, updated) in &heard {
             node.repeat_all(id, first, updated).await;
         }
     }
-    // Keys expire after a day, plus up to an hour because ages are counted in hours, plus one for differing clocks.
+    // Keys are known for a day, plus up to an hour because ages are counted in hours, plus an hour for differing
+    // clocks.
     service.wait(3, HOUR).await;
     for (id, ..) in &heard {
         let refused = service.engine.commands().tell(&at(id), keyed(0)).await.unwrap_err();
@@ -181,7 +181,11 @@ async fn the_embedded_store_knows_requests_after_it_is_reopened() {
     drop(service);
 
     let service = open().await;
-    assert_eq!(service.start_with("w", 900_001).await, Started { repeated: true, ..started }, "it has closed, too");
+    assert_eq!(
+        service.start_with("w", 900_001).await,
+        Started { repeated: true, ..started },
+        "also after it has closed"
+    );
     service.repeat_all("w", &first, &updated).await;
     let refused = service.engine.commands().tell(&at("w"), keyed(999_999)).await.unwrap_err();
     assert!(matches!(refused, Refusal::Fault(history::Fault::RunClosed { .. })), "{refused}");

@@ -10,14 +10,14 @@ fn days(days: u64) -> history::Duration {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_the_overlap_of_a_rotation_and_no_longer() {
+async fn a_token_is_valid_until_the_overlap_of_a_rotation_ends() {
     let service = Service::open().await;
     service.start("a").await;
     let turn = service.turn().await;
     let (token, pass) = (turn.task().token.clone(), service.engine.node_pass());
     let rotated = service.engine.secrets().rotate(None).await.unwrap();
     assert_eq!(rotated.previous_until, rotated.from.plus(SECRET_OVERLAP));
-    assert!(service.engine.is_node_pass(&pass), "of the secret before");
+    assert!(service.engine.is_node_pass(&pass), "signed with the previous secret");
     assert_ne!(service.engine.node_pass(), pass);
     service.complete(turn, vec![succeed()]).await.unwrap();
     service.start("b").await;
@@ -26,7 +26,7 @@ async fn a_token_is_good_for_the_overlap_of_a_rotation_and_no_longer() {
     service.clock.advance(SECRET_OVERLAP);
     assert!(matches!(service.engine.tasks().decider_token(&token), Err(Refusal::BadToken)));
     assert!(!service.engine.is_node_pass(&pass));
-    assert!(service.engine.tasks().decider_token(&newer).is_ok(), "of the present one");
+    assert!(service.engine.tasks().decider_token(&newer).is_ok(), "signed with the current secret");
     drop(turn);
 }
 
@@ -72,7 +72,7 @@ async fn every_node_knows_a_secret_before_it_signs_a_token() {
     for _ in 0..40 {
         for (from, to) in [(&one, &two), (&two, &one)] {
             is_rotated |= from.engine.node_pass() != before;
-            assert!(to.engine.is_node_pass(&from.engine.node_pass()), "whoever has rotated is understood");
+            assert!(to.engine.is_node_pass(&from.engine.node_pass()), "a node that has rotated is understood");
         }
         pass(&one, 1).await;
     }
@@ -80,7 +80,7 @@ async fn every_node_knows_a_secret_before_it_signs_a_token() {
     assert_eq!(one.engine.node_pass(), two.engine.node_pass());
     assert!(two.engine.is_node_pass(&before));
     pass(&one, 40).await;
-    assert!(!two.engine.is_node_pass(&before), "the overlap is over at every node");
+    assert!(!two.engine.is_node_pass(&before), "the overlap has ended at every node");
 }
 
 #[tokio::test]

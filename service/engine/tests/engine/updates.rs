@@ -1,4 +1,4 @@
-//! Updates: every state of a run in which one can be sent, and every outcome.
+//! Updates in every state of a run, with every outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub(crate) fn result(answered: Result<UpdateProgress, Refusal>) -> (String, u64,
 }
 
 impl Service {
-    /// Sends an update without waiting for the answer. When this returns, the update is put or answered.
+    /// Sends an update without waiting for the answer. When this returns, the update is registered or answered.
     pub(crate) async fn update_of(&self, at: RunRef, update: UpdateRequest, wait: Duration) -> Asking {
         let before = self.gauge("updates_waiting");
         let engine = Arc::clone(&self.engine);
@@ -143,22 +143,22 @@ async fn an_accepted_update_is_one_turn_and_one_commit() {
     assert_eq!(ids(&task), ["u"]);
     assert_eq!(task.task().updates[0].input, json("1"));
     let shown = task.task().events.clone();
-    assert_eq!(service.store.stats().commits, commits, "handed out without a write");
+    assert_eq!(service.store.stats().commits, commits, "dispatched without a write");
     let token = task.task().token.clone();
     task.delivered();
     service.say(&token, &[("u", done("2"))], vec![marker()]).await.unwrap();
-    assert_eq!(result(asking.await.unwrap()), ("2".to_owned(), 10, 11), "the version that the whole turn left");
+    assert_eq!(result(asking.await.unwrap()), ("2".to_owned(), 10, 11), "the version after the whole turn");
     assert_eq!(service.store.stats().commits, commits + 1, "one commit");
     let names = service.names("w").await;
     assert_eq!(names[before.len()..], [&TURN[..], &UPDATE, &["Marker"]].concat());
-    // The decider was shown the same events before they were recorded.
+    // The decider got the same events before they were recorded.
     let window = &service.events("w").await[2..before.len() + 2];
     assert_eq!(shown, window);
     assert_eq!(service.gauge("updates_waiting"), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decider_that_waits_is_handed_the_update_at_once() {
+async fn a_waiting_decider_gets_the_update_at_once() {
     let service = Service::open().await;
     service.idle("w").await;
     let engine = Arc::clone(&service.engine);
@@ -211,13 +211,13 @@ async fn a_waiting_turn_takes_the_update_and_leaves_no_rejection() {
         service.say(&token, &[("u", verdict.clone())], Vec::new()).await.unwrap();
         assert_eq!(asking.await.unwrap().is_ok(), more.len() == 2);
         assert_eq!(service.names("w").await[before.len()..], [&["DeciderCompleted"], more].concat());
-        // A rejection is remembered for a while.
+        // A rejection is kept for a while.
         service.clock.advance(history::Duration::from_secs(121));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_started_does_not_take_an_update_along() {
+async fn a_started_turn_takes_no_further_update() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -232,7 +232,7 @@ async fn a_turn_that_is_started_does_not_take_an_update_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decider_that_takes_no_updates_is_given_none() {
+async fn a_decider_that_takes_no_updates_gets_none() {
     let service = Service::open().await;
     service.start("w").await;
     let asking = service.update("w", "u").await;
@@ -277,7 +277,7 @@ async fn an_event_during_judging_repeats_it_and_it_is_accepted_once() {
     let refused = service.say(&token, &[("u", done("2"))], vec![marker()]).await.unwrap_err();
     assert_eq!(refused.code(), "turn-lost");
     assert_eq!(service.events("w").await, before, "nothing of it is recorded");
-    // The turn of the news takes it again.
+    // The turn for the signal takes it again.
     let again = service.judge().await;
     assert!(!again.task().speculative && ids(&again) == ["u"]);
     let second = again.task().token.clone();
@@ -290,7 +290,7 @@ async fn an_event_during_judging_repeats_it_and_it_is_accepted_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejection_stands_whatever_came_meanwhile() {
+async fn a_rejection_is_final_despite_later_events() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -303,7 +303,7 @@ async fn a_rejection_stands_whatever_came_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_answer_gets_an_error_that_it_is_recorded() {
+async fn a_repeated_answer_fails_as_already_recorded() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -316,13 +316,13 @@ async fn a_repeated_answer_gets_an_error_that_it_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_lost_puts_its_updates_again() {
+async fn updates_of_a_lost_turn_are_dispatched_again() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    // The poller has gone.
+    // The poller has disconnected.
     drop(service.judge().await);
-    // The decider died with it.
+    // The decider has died with the task.
     let task = service.judge().await;
     let late = task.task().token.clone();
     task.delivered();
@@ -362,7 +362,7 @@ async fn a_failed_turn_is_recorded_and_the_next_takes_its_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_undelivered_turn_goes_on_to_a_poller_with_its_update() {
+async fn an_undelivered_turn_goes_to_the_next_poller_with_its_update() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -384,7 +384,7 @@ async fn an_undelivered_turn_goes_on_to_a_poller_with_its_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_lost_is_fetched_again_by_the_updates_id() {
+async fn a_lost_result_is_returned_again_by_update_id() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -399,7 +399,7 @@ async fn an_answer_that_was_lost_is_fetched_again_by_the_updates_id() {
     assert_eq!(code(service.update("w", "v").await.await.unwrap()), "update-rejected");
     service.nothing_to_judge().await;
 
-    // Another process knows recorded answers, and judges the other updates again.
+    // Another process knows recorded results, and judges the other updates again.
     let other = service.again().await;
     assert_eq!(result(other.update("w", "u").await.await.unwrap()), first);
     let asking = other.update("w", "v").await;
@@ -437,9 +437,9 @@ async fn of_fifty_updates_with_one_version_one_is_accepted() {
         let update = UpdateRequest { if_version: Some(version), ..named(&format!("u{index}")) };
         asking.push(service.update_of(at("w"), update, Duration::from_secs(60)).await);
     }
-    // The decider accepts every update it gets.
+    // The decider accepts every update.
     let task = service.judge().await;
-    assert_eq!(ids(&task), ["u0"], "one with a condition is judged alone");
+    assert_eq!(ids(&task), ["u0"], "a conditional update is judged alone");
     let token = task.task().token.clone();
     task.delivered();
     service.say(&token, &[("u0", done("2"))], Vec::new()).await.unwrap();
@@ -468,7 +468,7 @@ async fn an_update_fails_if_its_expected_version_has_changed() {
     service.signal("w", "go").await;
     assert_eq!(service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
     assert_eq!(code(asking.await.unwrap()), "version-moved");
-    // The turn with news does not take it.
+    // The turn for the signal does not take it.
     assert!(ids(&service.judge().await).is_empty());
 }
 
@@ -478,7 +478,7 @@ async fn a_decider_may_accept_now_and_answer_in_a_later_turn() {
     service.idle("w").await;
     let asking = service.update("w", "u").await;
     service.judged(&[("u", Verdict::Later)], vec![activity("a", "runners")]).await.unwrap();
-    // A caller with a shorter wait gets that it is accepted.
+    // A caller with a shorter wait learns that it is accepted.
     let accepted = service.update_of(at("w"), named("u"), Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((accepted.event_id, accepted.done), (9, None));
     let task = service.engine.tasks().poll_activity(DOMAIN, "runners", Poll::default()).await.unwrap().unwrap();
@@ -495,7 +495,7 @@ async fn a_decider_may_accept_now_and_answer_in_a_later_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_was_accepted_survives_the_death_of_its_node() {
+async fn an_accepted_update_survives_the_death_of_its_node() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
@@ -534,7 +534,7 @@ async fn a_close_ends_the_wait_and_a_successor_takes_the_update() {
     let asking = service.update("v", "u").await;
     service.judged(&[("u", Verdict::Later)], Vec::new()).await.unwrap();
     service.engine.commands().tell(&at("v"), terminate).await.unwrap();
-    assert_eq!(code(asking.await.unwrap()), "run-closed", "nothing will answer it");
+    assert_eq!(code(asking.await.unwrap()), "run-closed", "no decider will answer it");
 
     let both = [("u", done("2"))];
     service.idle("c").await;
@@ -544,7 +544,7 @@ async fn a_close_ends_the_wait_and_a_successor_takes_the_update() {
     turn.delivered();
     let asking = service.update("c", "u").await;
     service.say(&token, &[], vec![ContinueAsNew::default().into()]).await.unwrap();
-    // With the first turn or the one after it, whichever is quicker.
+    // The update is in the first turn or the next, depending on timing.
     let first = service.judge().await;
     assert_eq!(first.task().previous_started_event_id, 0);
     let is_with_it = ids(&first) == ["u"];
@@ -586,12 +586,12 @@ async fn a_caller_that_disconnects_finds_the_answer_later() {
     let token = task.task().token.clone();
     task.delivered();
     match asking.await.unwrap().unwrap_err() {
-        Refusal::UpdateNotAnswered { recorded, .. } => assert!(recorded, "it may be yet"),
+        Refusal::UpdateNotAnswered { recorded, .. } => assert!(recorded, "it may still be recorded"),
         other => panic!("{other}"),
     }
     service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap();
     assert_eq!(result(service.update("w", "u").await.await.unwrap()).0, "2");
-    // An update that no decider has is withdrawn.
+    // An update that no decider holds is withdrawn.
     let asking = service.update_of(at("w"), named("v"), Duration::from_secs(1)).await;
     match asking.await.unwrap().unwrap_err() {
         Refusal::UpdateNotAnswered { recorded, .. } => assert!(!recorded),
@@ -652,12 +652,12 @@ async fn updates_of_unknown_runs_are_refused_with_their_codes() {
     asking.await.unwrap().unwrap();
     let earlier = RunRef { run_id: Some(first), ..at("w") };
     let fetched = service.update_of(earlier.clone(), named("u"), Duration::ZERO).await.await.unwrap();
-    assert_eq!(result(fetched).0, "2", "its answer is still there");
+    assert_eq!(result(fetched).0, "2", "its result is still known");
     assert_eq!(code(service.update_of(earlier, named("v"), Duration::ZERO).await.await.unwrap()), "run-not-current");
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_updates_are_put_to_a_run_and_no_more() {
+async fn a_run_takes_at_most_1000_waiting_updates() {
     let service = Service::open().await;
     service.idle("w").await;
     let mut asking = Vec::new();
@@ -671,7 +671,7 @@ async fn so_many_updates_are_put_to_a_run_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_updates_come_a_few_at_a_time() {
+async fn large_updates_are_spread_over_several_tasks() {
     let service = Service::open().await;
     service.idle("w").await;
     let large = Payload::of(&"x".repeat(200 * 1024)).ok();
@@ -776,7 +776,7 @@ async fn a_redelivered_turn_takes_its_updates_and_queries_again() {
     };
     let lost = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(1)).await.unwrap().unwrap();
     assert_eq!((lost.task().updates.len(), lost.task().queries.len()), (1, 1));
-    // The service considers the task delivered.
+    // From the service's point of view the task was delivered.
     lost.delivered();
     let task = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(2)).await.unwrap().unwrap();
     assert_eq!((ids(&task), task.task().queries.len()), (vec!["u"], 1));

@@ -14,7 +14,7 @@ use crate::elsewhere::{nodes, until_waiting};
 use crate::updates::{Asking, code, done, ids, marker, named, rejected, result, takes_updates};
 use crate::{DOMAIN, Service, at};
 
-/// Maximum time of handing an update from one node to a decider at another. Ours: as for tasks.
+/// Maximum time for an update to reach a decider at another node. Ours: the same as for tasks.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 type Polling = tokio::task::JoinHandle<Delivery<DeciderTask>>;
@@ -75,7 +75,7 @@ async fn a_rejection_at_another_node_leaves_the_store_unchanged() {
         two.say(&token(polling.await.unwrap()), &[(id, rejected())], Vec::new()).await.unwrap();
         let Refusal::UpdateRejected { reason, details, .. } = asking.await.unwrap().unwrap_err() else { panic!() };
         assert_eq!((reason.as_str(), details.unwrap().text()), ("taken", Some("[2]")));
-        // The rejection is remembered where the update was sent.
+        // The node that received the update keeps the rejection.
         assert_eq!(code(one.update("w", id).await.await.unwrap()), "update-rejected");
     }
     assert_eq!(one.stored("w").await, stored, "a rejection stores nothing");
@@ -104,7 +104,7 @@ async fn every_outcome_of_an_update_returns_from_another_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_is_held_at_another_node_too() {
+async fn a_condition_is_checked_at_another_node() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     let version = one.engine.views().describe(&at("w")).await.unwrap().run.version;
@@ -145,7 +145,7 @@ async fn a_verdict_may_be_given_to_any_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passed_answer_keeps_its_decider_s_name_and_permissions() {
+async fn a_passed_answer_keeps_its_deciders_name_and_permissions() {
     let ([one, two, three], _) = nodes().await;
     two.idle("w").await;
     let before = one.names("w").await.len();
@@ -170,7 +170,7 @@ async fn a_passed_answer_keeps_its_decider_s_name_and_permissions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_rides_along_with_a_turn_at_another_node() {
+async fn an_update_goes_with_a_turn_at_another_node() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     two.signal("w", "go").await;
@@ -187,7 +187,7 @@ async fn an_update_rides_along_with_a_turn_at_another_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_no_decider_takes_at_another_node_comes_back() {
+async fn an_update_that_no_remote_decider_takes_returns() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     // This decider takes turns, but no updates.
@@ -197,7 +197,7 @@ async fn an_update_that_no_decider_takes_at_another_node_comes_back() {
     until_waiting(&two, 1).await;
     let asking = one.update("w", "u").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(two.gauge("updates_waiting"), 1, "it is there");
+    assert_eq!(two.gauge("updates_waiting"), 1, "the update is at the other node");
     let task = poll(&one).await.unwrap();
     assert_eq!(ids(&task), ["u"]);
     one.say(&token(task), &[("u", done("2"))], Vec::new()).await.unwrap();
@@ -237,7 +237,7 @@ async fn an_update_of_a_dead_node_is_judged_elsewhere_and_counts_once() {
     let ([one, _two, three], held, asking) = lost(named("u")).await;
     let answers = [("u", done("1"))];
     let error = three.say(&held, &answers, Vec::new()).await.unwrap_err();
-    assert_eq!(error.code(), "outcome-unknown", "as long as it may come back: {error}");
+    assert_eq!(error.code(), "outcome-unknown", "while the node may return: {error}");
     let task = poll(&three).await.unwrap();
     assert_eq!(ids(&task), ["u"]);
     three.say(&token(task), &[("u", done("2"))], Vec::new()).await.unwrap();
@@ -249,13 +249,13 @@ async fn an_update_of_a_dead_node_is_judged_elsewhere_and_counts_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_was_recorded_by_a_node_that_died_is_found() {
+async fn an_update_recorded_by_a_dead_node_is_found() {
     let ([one, two, _three], held, asking) = lost(named("u")).await;
-    // The node has recorded the answer, but could not reply.
+    // The node has recorded the answer, but its reply is lost.
     two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     let polling = poll(&one);
     assert_eq!(result(asking.await.unwrap()).0, "1");
-    assert!(!polling.is_finished(), "nobody is asked again");
+    assert!(!polling.is_finished(), "no decider judges it again");
     polling.abort();
 }
 
@@ -270,7 +270,7 @@ async fn a_rejection_is_not_final_after_the_loss_of_a_node() {
     };
     let refusal = asking.await.unwrap().unwrap_err();
     assert!(is_unknown(&refusal), "{refusal}");
-    // Repeated at once, the outcome is still unknown, also at a node that did not get it before.
+    // A repetition still has an unknown outcome, also at a node that did not receive the update before.
     for node in [&one, &three] {
         let asking = node.update("w", "u").await;
         if !asking.is_finished() {
@@ -302,7 +302,7 @@ fn unnamed() -> UpdateRequest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejection_asks_only_nodes_that_may_have_the_update() {
+async fn a_rejection_consults_only_nodes_that_may_hold_the_update() {
     let ([one, two, _three], line) = nodes().await;
     two.idle("w").await;
     for (judge, update, expected) in
@@ -323,17 +323,17 @@ async fn a_rejection_asks_only_nodes_that_may_have_the_update() {
 async fn an_update_that_may_be_accepted_is_not_rejected_elsewhere() {
     let ([one, two, three], _) = nodes().await;
     one.idle("w").await;
-    // The first attempt: a decider has it, and its caller stops waiting.
+    // In the first attempt a decider holds the update, and its caller stops waiting.
     let first = one.update_of(at("w"), named("u"), Duration::from_secs(1)).await;
     let held = token(poll(&one).await.unwrap());
     assert_eq!(code(first.await.unwrap()), "update-not-answered");
-    // The second attempt at another node, whose decider rejects it.
+    // In the second attempt another node's decider rejects it.
     let second = two.update("w", "u").await;
     let other = token(poll(&two).await.unwrap());
     two.say(&other, &[("u", rejected())], Vec::new()).await.unwrap();
     let refusal = second.await.unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::UpdateNotAnswered { recorded: true, .. }), "{refusal}");
-    // Accepted after all: that is what every caller gets.
+    // The first decider accepts it after all: every caller gets that result.
     one.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     for node in [&two, &three] {
         assert_eq!(result(node.update("w", "u").await.await.unwrap()).0, "1");
@@ -344,13 +344,13 @@ async fn an_update_that_may_be_accepted_is_not_rejected_elsewhere() {
 async fn a_rejection_returned_by_one_node_is_returned_by_all() {
     let ([one, two, three], _) = nodes().await;
     one.idle("w").await;
-    // Two callers of one update at two nodes; a decider at one of them has it.
+    // Two callers send one update to two nodes, and a decider of one node holds it.
     let asking = one.update("w", "u").await;
     let held = token(poll(&one).await.unwrap());
     let other = three.update("w", "u").await;
     one.say(&held, &[("u", rejected())], Vec::new()).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "update-rejected");
-    assert_eq!(code(other.await.unwrap()), "update-rejected", "it waited for a decider, and needs none any more");
+    assert_eq!(code(other.await.unwrap()), "update-rejected", "it was waiting for a decider and no longer needs one");
     assert_eq!(code(two.update("w", "u").await.await.unwrap()), "update-rejected");
     assert_eq!([&one, &two, &three].map(|node| node.gauge("updates_waiting")), [0, 0, 0]);
 }
@@ -368,7 +368,7 @@ async fn waiting_callers_keep_waiting_when_nodes_join_or_leave() {
         tokio::spawn(async move { engine.views().describe_unlike(&at("w"), seen, Duration::from_secs(600)).await });
     line.nodes.lock().unwrap().remove("http://node2");
     three.engine.begin_shutdown();
-    // Tokio's paused time advances only while all tasks are idle, so that this would never end.
+    // Tokio's paused time advances only while all tasks are idle; busy callers would stop it.
     crate::members::pass(&one, 10).await;
     assert_eq!(one.engine.nodes().alive().len(), 2);
     two.signal("w", "go").await;
@@ -393,7 +393,7 @@ async fn a_turn_whose_updates_were_lost_goes_to_another_decider() {
     crate::members::pass(&one, 6).await;
     let error = three.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap_err();
     assert_eq!(error.code(), "turn-lost", "{error}");
-    assert_eq!(one.names("w").await.last(), Some(&"DeciderScheduled"), "its time is not waited for");
+    assert_eq!(one.names("w").await.last(), Some(&"DeciderScheduled"), "before its timeout");
 }
 
 /// Runs a decider that accepts every update except those whose number is a multiple of three, at one node until it
@@ -406,7 +406,7 @@ fn judging(node: &Service) -> tokio::task::JoinHandle<()> {
             let Ok(Some(task)) = engine.tasks().poll_decider(DOMAIN, "deciders", poll).await else { continue };
             let (task, receipt) = task.split();
             receipt.delivered();
-            // Its work takes time.
+            // Deciding takes time.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..300))).await;
             let answers = task.updates.iter().map(|update| {
                 let number: u64 = update.update_id.parse().unwrap();
@@ -481,11 +481,7 @@ async fn counts_each_once(seed: u64) {
     }
     for (number, told) in &told {
         let expected = (number % 3 != 0).then_some(1);
-        assert_eq!(
-            accepted.get(number).copied(),
-            expected,
-            "seed {seed}: update {number}, of which it was said {told:?}"
-        );
+        assert_eq!(accepted.get(number).copied(), expected, "seed {seed}: update {number}, reported as {told:?}");
         assert_eq!(told.is_ok(), expected.is_some(), "seed {seed}: update {number}");
     }
     assert_eq!(told.len(), 40, "seed {seed}");

@@ -1,5 +1,5 @@
-//! Updates with a start: judged by the first turn of the run that is started for them, or by the next turn of the
-//! open run. They never start it twice.
+//! Updates with a start: judged by the first turn of the run that they start, or by the next turn of the open run. They
+//! never start a run twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn start() -> Start {
     Start { conflict_policy, reuse_policy, ..Start::new("w", "test", "deciders") }
 }
 
-/// Returns the update and its start as one caller sends them in every attempt.
+/// Returns the update with its start, as a caller sends them in every attempt.
 fn starting(update_id: &str, start: Start) -> UpdateRequest {
     let key = update_id.bytes().fold(0, |key, byte| key * 256 + u64::from(byte));
     UpdateRequest { start: Some(Box::new(Start { key: Some(RequestKey(key)), ..start })), ..named(update_id) }
@@ -57,7 +57,7 @@ fn after_start(answered: Result<UpdateProgress, Refusal>) -> (Uuid, &'static str
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_turn_of_the_run_that_is_started_judges_the_update() {
+async fn the_first_turn_of_a_started_run_judges_the_update() {
     let service = Service::open().await;
     let asking = service.begin("u").await;
     service.first_turn(&[("u", done("2"))], Vec::new()).await;
@@ -68,7 +68,7 @@ async fn the_first_turn_of_the_run_that_is_started_judges_the_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decider_that_waits_gets_start_and_update_in_one_commit() {
+async fn a_waiting_decider_gets_start_and_update_in_one_commit() {
     let service = Service::open().await;
     let engine = Arc::clone(&service.engine);
     let poll = takes_updates(Duration::from_secs(60), 1);
@@ -95,14 +95,14 @@ async fn a_run_stays_when_its_first_turn_rejects_the_update() {
     service.first_turn(&[("u", rejected())], Vec::new()).await;
     assert_eq!(after_start(asking.await.unwrap()), (service.run_id().await, "update-rejected"));
     assert_eq!(service.names("w").await, FIRST_TURN);
-    // Compared with a run that was started without an update.
+    // For comparison, a run that was started without an update.
     let plain = Service::open().await;
     plain.engine.commands().start(DOMAIN, Start { key: Some(RequestKey(117)), ..start() }).await.unwrap();
     plain.first_turn(&[], Vec::new()).await;
-    // All events except the first, which contains the run id.
+    // All events except the first, which has the run id.
     assert_eq!(service.events("w").await[1..], plain.events("w").await[1..]);
     assert!(service.engine.views().describe(&at("w")).await.unwrap().run.is_open());
-    // A caller that repeats the update gets the same error, and this call did not start the run.
+    // A repetition gets the same error, and did not start the run.
     assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected");
 }
 
@@ -150,11 +150,11 @@ async fn a_repetition_gets_the_answer_of_a_closed_run() {
         let again = service.begin("u").await.await.unwrap().unwrap();
         assert_eq!((again.started, &again.done, again.run_id), (false, &first.done, first.run_id));
     }
-    // Nor with a different start: the id of the update suffices.
+    // Also with a different start, because the update id identifies it.
     let other = UpdateRequest { start: Some(Box::new(start())), ..named("u") };
     let again = service.update_of(at("w"), other, Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((again.started, again.run_id), (false, first.run_id));
-    // Another update does.
+    // Another update starts a run.
     let asking = service.begin("v").await;
     service.first_turn(&[("v", done("3"))], Vec::new()).await;
     let next = asking.await.unwrap().unwrap();
@@ -169,14 +169,14 @@ async fn a_repetition_starts_nothing_after_a_rejecting_close() {
     service.first_turn(&[("u", rejected())], vec![fail]).await;
     let (run_id, then) = after_start(asking.await.unwrap());
     assert_eq!(then, "update-rejected");
-    assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected", "it is remembered for a while");
-    // If its mark has expired, the run still knows the request that started it.
+    assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected", "the rejection is kept for a while");
+    // After the rejection has expired, the run still knows the request that started it.
     assert_eq!(code(service.again().await.begin("u").await.await.unwrap()), "run-closed");
     assert_eq!(service.run_id().await, run_id);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_policies_of_the_start_hold() {
+async fn the_policies_of_the_start_apply() {
     let service = Service::open().await;
     let refused = |start: Start| service.update_of(at("w"), starting("x", start), Duration::ZERO);
     let asking = service.begin("u").await;
@@ -287,7 +287,7 @@ async fn a_node_death_at_any_point_starts_and_updates_once() {
         let other = killed(&service, asking).await;
         let asking = other.begin("u").await;
         if point == 1 {
-            // The answer of the dead node's decider counts for its turn; the update is taken again.
+            // The answer of the dead node's decider completes its turn, and the update is judged again.
             other.say(token.as_ref().unwrap(), &[], Vec::new()).await.unwrap();
             other.judged(&[("u", done("2"))], Vec::new()).await.unwrap();
         } else if point == 0 {
@@ -332,7 +332,7 @@ async fn a_failing_store_starts_and_updates_once_despite_repetitions() {
                 Ok(answered) => break answered,
                 Err(refusal) => assert!(refusal.is_retryable(), "seed {seed}: {refusal}"),
             }
-            // Long enough for a lost turn to be given to another decider.
+            // Long enough for a lost turn to go to another decider.
             service.clock.advance(history::Duration::from_secs(31));
         };
         judging.abort();

@@ -1,4 +1,4 @@
-//! Tasks that have waited long, in the memory of a node that has stopped.
+//! Tasks that have waited long, in the memory of a node and after it has stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ fn clock_now(service: &Service) -> u64 {
 }
 
 /// Advances the clock until the next wake of a run is hours away.
-async fn until_looks_are_late(service: &Service, id: &str) {
+async fn until_wakes_are_late(service: &Service, id: &str) {
     while due(service, id).await < clock_now(service) + 20 * 3_600_000 {
         wait_long(service, 10).await;
     }
 }
 
-/// Polls at a node find all waiting tasks, although no run is woken in the meantime.
-async fn finds_all(service: &Service, runs: usize) {
+/// Takes all waiting tasks, although no run is woken.
+async fn takes_all(service: &Service, runs: usize) {
     let mut found = BTreeSet::new();
     for _ in 0..runs {
         let turn = service.turn().await;
@@ -67,10 +67,10 @@ async fn wakes_of_an_unpolled_run_back_off_up_to_a_day() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         service.clock.advance(history::Duration::from_secs(15));
     }
-    until_looks_are_late(&service, "w").await;
+    until_wakes_are_late(&service, "w").await;
     instants.insert(due(&service, "w").await);
     let waits: Vec<u64> = instants.iter().map(|at| (at - began).div_ceil(60_000)).collect();
-    // Half a minute, two minutes, ten, an hour, a day; each wake is up to a quarter of a minute late here.
+    // 30 seconds, 2 minutes, 10 minutes, an hour, a day; here each wake may be up to 15 seconds late.
     assert!(matches!(waits[..], [1, 3, 13..=15, 73..=76, 1_513..=1_526]), "{waits:?}");
 }
 
@@ -79,7 +79,7 @@ async fn a_resumed_run_is_woken_soon_although_its_turn_waited_long() {
     let (store, clock) = (slow_store().await, clock());
     let service = open(&store, &clock, None).await;
     service.start("w").await;
-    until_looks_are_late(&service, "w").await;
+    until_wakes_are_late(&service, "w").await;
     let act = async |command| service.engine.commands().tell(&at("w"), command).await;
     let by_hand = ByHand { identity: None, reason: None };
     act(Command::Pause { stop_clocks: false, by_hand: by_hand.clone(), key: None }).await.unwrap();
@@ -92,11 +92,11 @@ async fn a_long_waiting_task_is_offered_at_once_after_a_restart() {
     let (store, clock) = (slow_store().await, clock());
     let before = open(&store, &clock, None).await;
     before.start("w").await;
-    until_looks_are_late(&before, "w").await;
+    until_wakes_are_late(&before, "w").await;
     before.engine.begin_shutdown();
-    // The clock stands still from here on.
+    // From here the clock does not advance.
     let after = open(&store, &clock, None).await;
-    finds_all(&after, 1).await;
+    takes_all(&after, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,16 +106,16 @@ async fn long_waiting_tasks_of_a_vanished_node_are_offered_by_others() {
         open(&store, &clock, Some("http://node0".to_owned())).await,
         open(&store, &clock, Some("http://node1".to_owned())).await,
     ];
-    // A poller has been there and found nothing.
+    // A poller at the other node has found nothing.
     let poll = Poll { wait: Duration::from_secs(2), ..Poll::default() };
     assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none());
     for number in 0..12 {
         one.start(&format!("w{number}")).await;
     }
-    until_looks_are_late(&one, "w0").await;
+    until_wakes_are_late(&one, "w0").await;
     one.engine.begin_shutdown();
     pass(&two, 15).await;
-    finds_all(&two, 12).await;
+    takes_all(&two, 12).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,8 +127,8 @@ async fn tasks_outside_memory_are_found_when_there_is_space() {
         service.start(&format!("w{number}")).await;
     }
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (4, true));
-    // The clock stands still: no task is found because it is due.
-    finds_all(&service, 30).await;
+    // The clock does not advance, so no task is found because it is due.
+    takes_all(&service, 30).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 
@@ -152,9 +152,9 @@ async fn a_poller_finds_tasks_that_did_not_fit_into_memory() {
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, &list(19), true), (0, true));
     let metrics = service.engine.render_metrics();
     assert_eq!(metrics.matches("baton_tasks_waiting{").count(), 3, "{metrics}");
-    // The clock stands still: no task is found because it is due.
+    // The clock does not advance, so no task is found because it is due.
     let mut found = BTreeSet::new();
-    // First a task of a list without space; then those in memory, which frees space; then the others.
+    // First a task of a list that is not in memory, then those in memory, which frees space, then the others.
     let in_memory = [0, 1, 2, 20, 21, 22];
     let others = (0..40).rev().filter(|number| !in_memory.contains(number) && *number != 39);
     for number in [39].into_iter().chain(in_memory).chain(others) {
@@ -197,7 +197,7 @@ async fn tasks_of_a_run_without_space_take_one_row() {
     let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 10, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
     with_activities(&service, 10, 20).await;
-    // The clock stands still: no task is found because it is due.
+    // The clock does not advance, so no task is found because it is due.
     takes_all_activities(&service, 200).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
@@ -210,7 +210,7 @@ async fn runs_without_space_for_a_row_are_woken_a_second_later() {
     with_activities(&service, 3, 8).await;
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "acts", false), (4, true));
     let mut found = 0;
-    // Each wake fills the list again: six of them, and one to spare.
+    // Each wake fills the list again: six wakes, and one to spare.
     for _ in 0..7 {
         let now = Poll { wait: Duration::from_millis(100), ..Poll::default() };
         while let Some(task) = service.engine.tasks().poll_activity(DOMAIN, "acts", now.clone()).await.unwrap() {
@@ -253,7 +253,7 @@ async fn slots_that_wait_again_after_the_row_get_the_task() {
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
         let mut slots = tasks.slots(true, (DOMAIN, &list), &poll, vec![0, 1]).await.unwrap();
         let mut found = tasks.next_turns(&mut slots).await.unwrap();
-        // No poller waits when it is recorded.
+        // Record the task while no poller waits.
         tokio::time::sleep(Duration::from_secs(1)).await;
         if found.len() == 1 {
             found.extend(tasks.next_turns(&mut slots).await.unwrap());
@@ -295,7 +295,7 @@ async fn pollers_soon_get_tasks_that_did_not_fit_into_memory() {
     let ids: Vec<String> = (0..RUNS).map(|number| format!("w{number}")).collect();
     futures_util::future::join_all(ids.iter().map(|id| service.start(id))).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    // Reads of a row and of a run, and the write of a turn: 20 ms each at most.
+    // Reading a row and a run and writing a turn take up to 20 ms each.
     let longest = longest_wait(&service, RUNS, 16).await;
     assert!(longest <= Duration::from_millis(100), "{longest:?}");
 }
@@ -346,7 +346,7 @@ async fn tasks_outside_memory_are_found_after_a_read_panicked() {
         service.start(&format!("w{number}")).await;
     }
     panicking.0.rows.store(3, SeqCst);
-    finds_all(&service, 20).await;
+    takes_all(&service, 20).await;
     assert_eq!(panicking.0.rows.load(SeqCst), 0);
 }
 
@@ -355,7 +355,7 @@ async fn a_timer_fires_in_time_after_a_read_of_due_runs_panicked() {
     let (panicking, clock) = (Panicking::over(slow_store().await), clock());
     let service = open(&(Arc::clone(&panicking) as _), &clock, None).await;
     service.start("w").await;
-    // Later than the agenda covers, which is extended each half minute.
+    // Beyond the agenda, which is extended every half minute.
     set_timer(&service, "t", 65).await;
     let shards = usize::try_from(service.store.limits().due_shards).unwrap();
     panicking.0.due.store(2 * shards, SeqCst);
@@ -367,7 +367,7 @@ async fn a_timer_fires_in_time_after_a_read_of_due_runs_panicked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_list_is_kept_out_of_memory_by_the_tasks_of_others() {
+async fn tasks_of_other_lists_never_displace_a_whole_list() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { tasks_max: 5, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
@@ -377,7 +377,7 @@ async fn no_list_is_kept_out_of_memory_by_the_tasks_of_others() {
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (100, true));
     service.engine.commands().start(DOMAIN, Start::new("other", "order/1", "others")).await.unwrap();
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "others", true), (1, false));
-    finds_all(&service, 230).await;
+    takes_all(&service, 230).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 
@@ -398,7 +398,7 @@ async fn a_starting_node_does_not_wake_runs_that_wait_only_for_time() {
     after.turn().await.delivered();
     tokio::time::sleep(Duration::from_secs(5)).await;
     if !store.limits().due_moves_are_cheap {
-        // Each run is woken again, because its first due time stays in the index until then.
+        // Every run is woken again, because its first due time stays in the index until then.
         return;
     }
     let metrics = after.engine.render_metrics();

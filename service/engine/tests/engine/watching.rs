@@ -1,4 +1,4 @@
-//! Watching a query: the response waits until the run has changed, or the result differs.
+//! Watching a query: the response waits until the run has changed, or until the result differs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use history::{Command, RecordMarker, ReusePolicy, Start};
 use crate::queries::{Asking, result, said};
 use crate::{Service, at};
 
-/// Time that watchers wait here.
+/// Wait of the watchers.
 const WAIT: Duration = Duration::from_secs(60);
 
 impl Service {
@@ -17,7 +17,7 @@ impl Service {
         self.ask_of(at("w"), ask, WAIT).await
     }
 
-    /// Returns the version that a caller sees now.
+    /// Returns the version of an answer now.
     async fn see(&self, says: &str) -> SeenVersion {
         let asking = self.ask("w", "total").await;
         let task = self.task().await;
@@ -28,7 +28,7 @@ impl Service {
         }
     }
 
-    /// Completes another turn, which a signal causes.
+    /// Completes another turn, caused by a signal. Returns the number of its queries.
     async fn news(&self, says: &str) -> usize {
         self.signal("w", "s").await;
         let task = self.task().await;
@@ -53,9 +53,9 @@ async fn a_watcher_of_a_version_waits_until_it_changes() {
     service.no_task().await;
     tokio::time::sleep(WAIT / 2).await;
     assert!(!watching.is_finished());
-    assert_eq!(service.store.stats().commits, commits, "no turn is made just for watchers");
-    assert_eq!(service.news("7").await, 1, "the turn takes the watcher along");
-    assert_eq!(result(watching.await.unwrap()).0, "7", "the run has news, though the result is the same");
+    assert_eq!(service.store.stats().commits, commits, "watchers alone cause no turn");
+    assert_eq!(service.news("7").await, 1, "the turn carries the watching query");
+    assert_eq!(result(watching.await.unwrap()).0, "7", "the run has changed, although the result is the same");
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,13 +65,13 @@ async fn a_watcher_of_an_old_version_gets_an_answer_at_once() {
     service.news("8").await;
     let watching = service.watch(seen).await;
     let task = service.task().await;
-    assert!(task.task().only_asks, "an older version is answered by a query task");
+    assert!(task.task().only_asks, "a watcher of an older version gets a query task");
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_news_the_wait_ends_with_nothing_new() {
+async fn without_changes_the_wait_ends_as_unchanged() {
     let service = open().await;
     let seen = service.see("7").await;
     let commits = service.store.stats().commits;
@@ -111,7 +111,7 @@ async fn a_watcher_of_a_result_gets_its_latest_version() {
     let QueryReply::Unchanged { version, hash, .. } = watching.await.unwrap().unwrap() else {
         panic!("it was the same")
     };
-    assert!(hash.is_some() && hash != seen.hash, "it is sealed with the version");
+    assert!(hash.is_some() && hash != seen.hash, "the hash is keyed with the version");
     assert!(version > seen.version);
     // Sending the new version again costs no evaluation.
     let watching = service.watch(SeenVersion { version, hash, ..seen }).await;
@@ -123,7 +123,7 @@ async fn a_watcher_of_a_result_gets_its_latest_version() {
     let task = service.task().await;
     service.answer(task, Vec::new(), &said("7")).await.unwrap();
     tokio::time::sleep(WAIT / 2).await;
-    assert!(!watching.is_finished(), "and then it is held");
+    assert!(!watching.is_finished(), "then it waits");
     service.news("8").await;
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
@@ -153,7 +153,7 @@ async fn a_thousand_watchers_cost_one_evaluation_per_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_learn_of_an_end_that_no_turn_has_brought() {
+async fn watchers_learn_of_a_close_without_a_turn() {
     let service = open().await;
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
@@ -166,12 +166,12 @@ async fn watchers_learn_of_an_end_that_no_turn_has_brought() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_of_a_turn_under_way_is_answered_after_it() {
+async fn a_watcher_during_a_turn_is_answered_after_it() {
     let service = open().await;
     service.see("7").await;
     service.signal("w", "s").await;
     let turn = service.task().await;
-    // As in a description: the signal is a change, but no decider has seen it yet.
+    // In a description the signal is a change, but no decider has seen it yet.
     let run = service.engine.views().describe(&at("w")).await.unwrap().run;
     let watching = service.watch(SeenVersion { run_id: run.started.run_id, version: run.version, hash: None }).await;
     service.answer(turn, Vec::new(), &said("8")).await.unwrap();
@@ -196,7 +196,7 @@ async fn a_lost_turn_keeps_its_watchers_and_the_next_answers_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_without_an_answer_is_not_passed_off_as_no_news() {
+async fn a_change_without_an_answer_is_not_reported_as_unchanged() {
     let service = open().await;
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;

@@ -1,5 +1,5 @@
-//! A delayed copy of the table. On AWS, indexes and reads that are not strongly consistent return such data, but the
-//! emulator does not distinguish them. Here each write arrives after a random delay, in order for each item.
+//! A delayed copy of the table. On AWS, indexes and reads that are not strongly consistent may return old data, but the
+//! emulator always returns current data. Here each write arrives after a random delay, in order for each item.
 
 use std::collections::HashSet;
 use std::sync::Mutex;

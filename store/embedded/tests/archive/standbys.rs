@@ -146,8 +146,8 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     work(&store, 30).await;
     let (instant, first) = (instant(), versions(&store).await);
     store.close().await.unwrap();
-    // The copy's log no longer contains the point of divergence. The restarts create one segment each, so that its log
-    // begins with just the batch after the last one of the other store.
+    // The copy's log no longer contains the point of divergence. Each restart creates a segment, so the log begins with
+    // the batch after the last one of the other store.
     for _ in 0..4 {
         let copy = Embedded::open(small(&at("copy"))).await.unwrap();
         work(&copy, 10).await;
@@ -160,7 +160,7 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let second = versions(&copy).await;
     copy.close().await.unwrap();
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2));
-    // The state in between no longer exists, so the last one before it is restored.
+    // The state in between no longer exists, so the last state before it is restored.
     let expected = [("first", Some(instant), &first), ("between", Some(between), &first), ("second", None, &second)];
     for (name, to, expected) in expected {
         restore_to(&archive, &at(name), to).unwrap();

@@ -59,7 +59,7 @@ fn plain() -> Scene {
     scene().decide([schedule("a")])
 }
 
-/// One try has failed.
+/// Lets one attempt fail.
 fn once(given: Scene) -> Scene {
     let given = given.takes("a");
     let fails = fail_with(given.task("a"), "busy", None);
@@ -225,7 +225,7 @@ fn a_manual_retry_takes_effect_at_once() {
     check(&taken, &late, "fault activity-closed");
     let taken = taken.takes("a");
     check(&taken, &late, "fault activity-closed");
-    assert_eq!(taken.run.activity("a").unwrap().1.attempt(), 1, "nothing has failed");
+    assert_eq!(taken.run.activity("a").unwrap().1.attempt(), 1, "no attempt has failed");
     // Without a policy there is only one attempt.
     check(&plain().takes("a"), &retry(), "fault activity-not-retryable");
     check(&plain(), &retry(), "fault activity-not-retryable");

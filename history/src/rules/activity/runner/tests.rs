@@ -33,12 +33,12 @@ fn quietly(given: Scene, command: &Command) -> Scene {
     let before = given.run.clone();
     let (_, events) = given.admit(command).unwrap_or_else(|fault| panic!("{command:?}: {fault}"));
     assert_eq!(summary(&events), "", "{command:?}");
-    assert_ne!(given.run, before, "{command:?} left the state as it was");
+    assert_ne!(given.run, before, "{command:?} did not change the state");
     assert_eq!(given.run.last_event_id, before.last_event_id);
     given
 }
 
-/// Taken, failed, and waiting for the next try.
+/// Starts an attempt that fails and is retried later.
 fn failed(given: Scene) -> Scene {
     let taken = given.start_activity("a");
     let given = quietly(given, &taken);

@@ -39,7 +39,7 @@ fn a_successor_copies_the_settings_of_its_run() {
     let start = Start { tags: vec!["eu".to_owned()], run_timeout, schedule: by, ..plain() };
     let given = Scene::of(&start).after(5).decide([schedule("a")]).then(&signal("go")).decide([go_on()]);
     assert_eq!(given.run.status, Status::ContinuedAsNew);
-    assert!(given.run.activities.is_empty(), "what was open is left behind");
+    assert!(given.run.activities.is_empty(), "open items are not copied");
     let next = successor(&given);
     assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled");
     let (before, after) = (&given.run.started, &next.run.started);
@@ -93,7 +93,7 @@ fn the_parent_receives_only_the_last_successors_close() {
 }
 
 #[test]
-fn continue_as_new_with_unseen_news_fails_unless_forced() {
+fn continue_as_new_with_unseen_events_fails_unless_forced() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
     let by_force = ContinueAsNew { force: true, ..ContinueAsNew::default() };
@@ -114,7 +114,7 @@ fn the_id_stays_in_use_until_the_successor_starts() {
 }
 
 #[test]
-fn a_successor_is_the_same_however_often_computed() {
+fn a_successors_run_id_is_deterministic() {
     let given = scene().decide([go_on()]);
     let id = last(&given).new_run_id;
     assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));

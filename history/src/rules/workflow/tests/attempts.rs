@@ -103,7 +103,11 @@ fn only_failures_and_run_timeouts_are_retried() {
     let short = Scene::of(&Start { execution_timeout: SECONDS(60), ..start() }).after(60);
     let short = short.clone().then(&short.fire());
     let EventKind::WorkflowTimedOut(it) = closing(&short) else { panic!("{}", summary(&short.events)) };
-    assert_eq!((it.timeout, it.new_run_id), (WorkflowTimeout::Execution, None), "of the same instant the longer one");
+    assert_eq!(
+        (it.timeout, it.new_run_id),
+        (WorkflowTimeout::Execution, None),
+        "at the same instant, the execution timeout takes precedence"
+    );
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn the_workflow_id_stays_in_use_between_attempts() {
     assert_eq!(starting(Some(&second.run), &start), Ok(Starting::Repeated { run_id }));
     let other = Start { key: None, conflict_policy: ConflictPolicy::UseExisting, ..start };
     assert_eq!(starting(Some(&second.run), &other), Ok(Starting::Existing { run_id }));
-    // In the meantime it accepts news, and can be terminated.
+    // In the meantime it accepts signals, and can be terminated.
     assert!(!second.run.is_stuck());
     let summary = second.then(&signal("go"));
     assert!(!summary.then(&terminate()).run.has_successor());

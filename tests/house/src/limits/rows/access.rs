@@ -21,7 +21,7 @@ pub(super) const CREDENTIALS: Section = Section {
             constant: "service/src/access/secret.rs SECRETS_MAX",
             beyond: "refused at the start",
             tried_in: "service/tests/http/credentials.rs",
-            test: "what_cannot_be_meant_is_refused_by_name",
+            test: "invalid_credentials_are_refused_by_name",
             ..ROW
         },
         Row {
@@ -31,7 +31,7 @@ pub(super) const CREDENTIALS: Section = Section {
             unit: Unit::Characters,
             beyond: "refused at the start",
             tried_in: "service/tests/http/credentials.rs",
-            test: "a_secret_that_can_be_guessed_is_refused_by_name",
+            test: "a_guessable_secret_is_refused_by_name",
             ..ROW
         },
         Row {
@@ -41,7 +41,7 @@ pub(super) const CREDENTIALS: Section = Section {
             unit: Unit::Time,
             beyond: "no warning",
             tried_in: "service/tests/http/credentials.rs",
-            test: "what_expires_within_a_week_is_known_before",
+            test: "secrets_that_expire_within_a_week_are_reported",
             ..ROW
         },
         Row {
@@ -50,7 +50,7 @@ pub(super) const CREDENTIALS: Section = Section {
             constant: "service/src/access/denials.rs GUESSES_PER_SECOND_MAX",
             beyond: "429 `too-many-guesses`; valid credentials are not delayed",
             tried_in: "service/tests/http/guard.rs",
-            test: "who_guesses_is_told_to_wait_and_who_knows_is_not",
+            test: "failed_attempts_are_throttled_and_valid_secrets_are_not",
             ..ROW
         },
         Row {
@@ -60,7 +60,7 @@ pub(super) const CREDENTIALS: Section = Section {
             unit: Unit::Time,
             beyond: "cut off",
             tried_in: "service/tests/http/credentials.rs",
-            test: "a_poll_whose_credential_is_revoked_ends_soon_and_takes_no_task_with_it",
+            test: "a_poll_with_a_revoked_credential_ends_without_a_task",
             ..ROW
         },
         Row {
@@ -143,7 +143,7 @@ pub(super) const TOKENS: Section = Section {
             unit: Unit::Bytes,
             beyond: "401 `token-refused`",
             tried_in: "service/tests/http/tokens.rs",
-            test: "a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why",
+            test: "every_invalid_token_is_refused_with_the_same_problem",
             partly: "no token of exactly the limit; with its header it is larger than a head may be",
             ..ROW
         },
@@ -154,7 +154,7 @@ pub(super) const TOKENS: Section = Section {
             unit: Unit::Time,
             beyond: "401 `expired-token` or `early-token`",
             tried_in: "service/tests/http/tokens.rs",
-            test: "a_token_of_yesterday_or_of_tomorrow_says_so_by_the_clock_of_the_service",
+            test: "an_expired_or_early_token_is_refused_with_its_time",
             ..ROW
         },
         Row {
@@ -183,7 +183,7 @@ pub(super) const TOKENS: Section = Section {
             unit: Unit::Time,
             beyond: "the known keys stay",
             tried_in: "service/tests/http/issuers.rs",
-            test: "keys_that_are_known_stay_while_the_issuer_answers_nothing_or_nonsense",
+            test: "known_keys_stay_while_the_issuer_fails",
             ..ROW
         },
         Row {
@@ -193,7 +193,7 @@ pub(super) const TOKENS: Section = Section {
             unit: Unit::Time,
             beyond: "not fetched earlier",
             tried_in: "service/tests/http/issuers.rs",
-            test: "keys_are_fetched_when_one_is_not_known_at_most_so_often",
+            test: "an_unknown_key_fetches_keys_at_most_once_a_minute",
             ..ROW
         },
         Row {
@@ -203,7 +203,7 @@ pub(super) const TOKENS: Section = Section {
             unit: Unit::Time,
             beyond: "fetched again",
             tried_in: "service/tests/http/issuers.rs",
-            test: "keys_are_fetched_at_the_start_and_every_so_often_so_that_one_that_is_taken_back_goes",
+            test: "keys_are_fetched_at_the_start_and_periodically",
             ..ROW
         },
     ],
@@ -220,7 +220,7 @@ pub(super) const FILES: Section = Section {
             unit: Unit::Bytes,
             beyond: "refused",
             tried_in: "service/tests/http/tls.rs",
-            test: "what_is_wrong_with_the_files_is_said_at_the_start",
+            test: "invalid_files_are_refused_at_the_start",
             partly: "no file of exactly the limit",
             ..ROW
         },

@@ -12,7 +12,7 @@ pub(super) const CONNECTIONS: Section = Section {
             option: "`--connections-max`",
             beyond: "waits to be accepted",
             tried_in: "service/tests/http/sockets.rs",
-            test: "a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it_goes",
+            test: "a_stalled_reader_blocks_no_one_and_frees_its_connection",
             ..ROW
         },
         Row {
@@ -30,7 +30,7 @@ pub(super) const CONNECTIONS: Section = Section {
             unit: Unit::Time,
             beyond: "closed",
             tried_in: "service/tests/http/tls.rs",
-            test: "connections_that_never_begin_to_encrypt_count_and_end_and_let_others_in",
+            test: "stalled_handshakes_time_out_and_make_room",
             ..ROW
         },
         Row {
@@ -40,7 +40,7 @@ pub(super) const CONNECTIONS: Section = Section {
             unit: Unit::Time,
             beyond: "closed",
             tried_in: "service/tests/http/sockets.rs",
-            test: "headers_that_come_too_slowly_end_the_connection",
+            test: "slow_headers_end_the_connection",
             ..ROW
         },
         Row {
@@ -50,7 +50,7 @@ pub(super) const CONNECTIONS: Section = Section {
             unit: Unit::Bytes,
             beyond: "431 `headers-too-large`",
             tried_in: "service/tests/http/sockets.rs",
-            test: "a_head_of_16_kib_is_taken_and_one_byte_more_is_not",
+            test: "a_head_over_16_kib_is_refused",
             ..ROW
         },
         Row {
@@ -59,7 +59,7 @@ pub(super) const CONNECTIONS: Section = Section {
             constant: "service/src/http/server.rs HEADERS_MAX",
             beyond: "431",
             tried_in: "service/tests/http/sockets.rs",
-            test: "a_request_with_64_headers_is_taken_and_one_more_is_not",
+            test: "more_than_64_headers_are_refused",
             ..ROW
         },
         Row {
@@ -90,7 +90,7 @@ pub(super) const CONNECTIONS: Section = Section {
             option: "`--shutdown-seconds`",
             beyond: "cut off when the process ends",
             tried_in: "service/tests/http/sockets.rs",
-            test: "a_stop_waits_no_longer_than_the_shutdown_wait",
+            test: "a_shutdown_takes_at_most_the_shutdown_wait",
             ..ROW
         },
     ],

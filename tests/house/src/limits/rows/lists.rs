@@ -20,7 +20,7 @@ pub(super) const TASKS: Section = Section {
             constant: "history/src/limits.rs EXCHANGE_ANSWERS_MAX",
             beyond: "400 `invalid-field`",
             tried_in: "service/tests/http/exchange.rs",
-            test: "limits_hold_at_their_edges_and_what_is_wrong_is_said",
+            test: "an_exchange_takes_256_answers_and_slots",
             ..ROW
         },
         Row {
@@ -87,7 +87,7 @@ pub(super) const TASKS: Section = Section {
             constant: "service/engine/src/lists/report.rs TASKS_LISTED_MAX",
             beyond: "counted only",
             tried_in: "service/tests/http/task_lists.rs",
-            test: "of_what_waits_a_hundred_tasks_are_told_and_those_of_higher_priority_first",
+            test: "a_list_shows_100_waiting_tasks_by_priority",
             ..ROW
         },
         Row {
@@ -96,7 +96,7 @@ pub(super) const TASKS: Section = Section {
             constant: "service/src/rest/task_lists.rs POLLERS_MAX",
             beyond: "counted only",
             tried_in: "service/tests/http/task_lists.rs",
-            test: "of_many_pollers_twenty_are_named_and_all_are_counted",
+            test: "twenty_pollers_are_named_and_all_are_counted",
             ..ROW
         },
         Row {
@@ -106,7 +106,7 @@ pub(super) const TASKS: Section = Section {
             unit: Unit::Time,
             beyond: "no longer shown",
             tried_in: "service/tests/http/task_lists.rs",
-            test: "a_poller_is_named_while_it_waits_and_remembered_for_five_minutes_when_it_has_hung_up",
+            test: "a_poller_is_listed_until_five_minutes_after_its_poll",
             ..ROW
         },
     ],

@@ -11,7 +11,7 @@ pub(super) const REGISTRY: Section = Section {
             constant: "service/engine/src/registry/domains.rs DOMAINS_MAX",
             beyond: "409 `limit-exceeded`",
             tried_in: "service/tests/http/calls.rs",
-            test: "a_thousand_domains_are_created_and_one_more_is_not",
+            test: "at_most_1000_domains_can_be_created",
             ..ROW
         },
         Row {
@@ -30,7 +30,7 @@ pub(super) const REGISTRY: Section = Section {
             constant: "history/src/limits.rs DOMAIN_TAGS_MAX",
             beyond: "409 `limit-exceeded`",
             tried_in: "service/tests/http/calls.rs",
-            test: "the_tags_of_a_domain_are_changed_together_and_are_not_too_many",
+            test: "domain_tags_are_changed_together_and_limited",
             ..ROW
         },
         Row {
@@ -40,7 +40,7 @@ pub(super) const REGISTRY: Section = Section {
             unit: Unit::Characters,
             beyond: "400 `invalid-field`",
             tried_in: "service/tests/http/calls.rs",
-            test: "the_tags_of_a_domain_are_changed_together_and_are_not_too_many",
+            test: "domain_tags_are_changed_together_and_limited",
             ..ROW
         },
         Row {
@@ -50,7 +50,7 @@ pub(super) const REGISTRY: Section = Section {
             unit: Unit::Characters,
             beyond: "400 `invalid-field`",
             tried_in: "service/tests/http/calls.rs",
-            test: "the_tags_of_a_domain_are_changed_together_and_are_not_too_many",
+            test: "domain_tags_are_changed_together_and_limited",
             ..ROW
         },
         Row {
@@ -68,7 +68,7 @@ pub(super) const REGISTRY: Section = Section {
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
             tried_in: "service/tests/http/types.rs",
-            test: "a_type_that_is_not_acceptable_is_refused",
+            test: "an_invalid_type_is_refused",
             ..ROW
         },
         Row {

@@ -12,7 +12,7 @@ pub(super) const BODIES: Section = Section {
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
             tried_in: "service/tests/http/refusals.rs",
-            test: "a_body_of_more_than_1_mib_is_refused_and_one_that_never_ends_too",
+            test: "a_body_over_1_mib_or_without_end_is_refused",
             ..ROW
         },
         Row {
@@ -22,7 +22,7 @@ pub(super) const BODIES: Section = Section {
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
             tried_in: "service/tests/http/refusals.rs",
-            test: "the_answer_of_a_turn_may_have_8_mib",
+            test: "the_answer_to_a_turn_may_have_8_mib",
             ..ROW
         },
         Row {
@@ -32,7 +32,7 @@ pub(super) const BODIES: Section = Section {
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
             tried_in: "service/tests/http/refusals.rs",
-            test: "a_poll_body_of_64_kib_is_taken_and_one_byte_more_is_not",
+            test: "a_poll_body_over_64_kib_is_refused",
             ..ROW
         },
         Row {
@@ -41,8 +41,8 @@ pub(super) const BODIES: Section = Section {
             constant: "service/src/http/body.rs IMPORT_BYTES_MAX",
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
-            tried_in: "service/tests/http/moved.rs",
-            test: "what_is_no_history_of_a_closed_run_is_refused_with_what_is_wrong",
+            tried_in: "service/tests/http/import.rs",
+            test: "an_invalid_history_is_refused_with_the_reason",
             partly: "a body of exactly the limit is not sent",
             ..ROW
         },
@@ -63,7 +63,7 @@ pub(super) const BODIES: Section = Section {
             unit: Unit::Time,
             beyond: "408 `body-too-slow`",
             tried_in: "service/tests/http/refusals.rs",
-            test: "a_body_that_stops_on_its_way_is_given_up",
+            test: "a_body_that_stalls_is_refused",
             ..ROW
         },
         Row {
@@ -93,7 +93,7 @@ pub(super) const BODIES: Section = Section {
             unit: Unit::Characters,
             beyond: "400 `bad-header`",
             tried_in: "service/tests/http/refusals.rs",
-            test: "a_key_that_is_empty_too_long_or_not_visible_is_refused",
+            test: "an_empty_overlong_or_invisible_key_is_refused",
             ..ROW
         },
         Row {
@@ -103,7 +103,7 @@ pub(super) const BODIES: Section = Section {
             unit: Unit::Time,
             beyond: "shortened; `Preference-Applied` shows it",
             tried_in: "service/tests/http/histories.rs",
-            test: "a_wait_that_is_asked_for_is_answered_with_the_one_that_was_taken",
+            test: "a_response_names_the_wait_that_was_applied",
             ..ROW
         },
         Row {
@@ -232,7 +232,7 @@ pub(super) const LOAD: Section = Section {
             option: "`--disk-reserve`",
             beyond: "507 `disk-low` for starts",
             tried_in: "service/tests/http/disk.rs",
-            test: "a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_less",
+            test: "starts_are_refused_below_the_disk_reserve",
             ..ROW
         },
     ],
@@ -287,7 +287,7 @@ pub(super) const PAGES: Section = Section {
             constant: "service/src/rest/types.rs LIST_MAX",
             beyond: "next page",
             tried_in: "service/tests/http/types.rs",
-            test: "a_type_lives_as_long_as_it_is_registered",
+            test: "a_type_is_registered_deprecated_and_deleted",
             partly: "pages are read, but not one of the largest size",
             ..ROW
         },
@@ -297,7 +297,7 @@ pub(super) const PAGES: Section = Section {
             constant: "service/src/rest/schedules.rs LIST_MAX",
             beyond: "next page",
             tried_in: "service/tests/http/schedules.rs",
-            test: "a_schedule_is_changed_and_forgotten",
+            test: "a_schedule_is_changed_and_deleted",
             partly: "pages are read, but not one of the largest size",
             ..ROW
         },
@@ -307,7 +307,7 @@ pub(super) const PAGES: Section = Section {
             constant: "service/src/rest/schedules.rs NEXT_MAX",
             beyond: "shortened",
             tried_in: "service/tests/http/schedules.rs",
-            test: "the_next_times_of_a_schedule_are_at_most_a_thousand",
+            test: "at_most_1000_next_times_are_listed",
             ..ROW
         },
         Row {
@@ -334,7 +334,7 @@ pub(super) const PAGES: Section = Section {
             constant: "service/src/rest/audit.rs PAGE_MAX",
             beyond: "400 `bad-query`",
             tried_in: "service/tests/http/audit.rs",
-            test: "an_operator_reads_the_log_in_pages_as_it_stands_in_the_files",
+            test: "an_operator_reads_the_audit_log_in_pages",
             ..ROW
         },
         Row {

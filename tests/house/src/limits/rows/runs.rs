@@ -101,7 +101,7 @@ pub(super) const FIELDS: Section = Section {
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
             tried_in: "service/tests/http/decisions.rs",
-            test: "every_field_of_every_decision_is_checked_and_named",
+            test: "each_field_of_each_decision_is_checked_and_named",
             ..ROW
         },
         Row {
@@ -174,7 +174,7 @@ pub(super) const TURNS: Section = Section {
             constant: "history/src/limits.rs QUERY_RESULTS_MAX",
             beyond: "400 `invalid-field`",
             tried_in: "service/tests/memory/limits.rs",
-            test: "an_answer_to_a_turn_has_as_many_entries_as_it_may",
+            test: "lists_of_a_turns_answer_are_limited",
             ..ROW
         },
         Row {
@@ -183,7 +183,7 @@ pub(super) const TURNS: Section = Section {
             constant: "history/src/limits.rs UPDATE_RESULTS_MAX",
             beyond: "400 `invalid-field`",
             tried_in: "service/tests/memory/limits.rs",
-            test: "an_answer_to_a_turn_has_as_many_entries_as_it_may",
+            test: "lists_of_a_turns_answer_are_limited",
             ..ROW
         },
         Row {
@@ -192,7 +192,7 @@ pub(super) const TURNS: Section = Section {
             constant: "history/src/limits.rs KNOWN_QUERIES_MAX",
             beyond: "the rest is dropped",
             tried_in: "service/tests/memory/limits.rs",
-            test: "an_answer_to_a_turn_has_as_many_entries_as_it_may",
+            test: "lists_of_a_turns_answer_are_limited",
             ..ROW
         },
         Row {
@@ -211,7 +211,7 @@ pub(super) const TURNS: Section = Section {
             constant: "history/src/limits.rs UPDATES_PER_TURN_MAX",
             beyond: "handed to a later turn",
             tried_in: "service/engine/tests/engine/updates.rs",
-            test: "so_many_updates_are_put_to_a_run_and_no_more",
+            test: "a_run_takes_at_most_1000_waiting_updates",
             ..ROW
         },
         Row {
@@ -485,8 +485,8 @@ pub(super) const MOVING: Section = Section {
             constant: "history/src/limits.rs IMPORTED_KEPT_MIN",
             unit: Unit::Time,
             beyond: "kept for this time",
-            tried_in: "service/tests/http/moved.rs",
-            test: "it_is_forgotten_after_its_own_retention_and_not_within_a_week",
+            tried_in: "service/tests/http/import.rs",
+            test: "an_imported_run_is_kept_for_its_retention_at_least_a_week",
             ..ROW
         },
         Row {

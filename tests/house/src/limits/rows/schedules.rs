@@ -12,7 +12,7 @@ pub(super) const SCHEDULES: Section = Section {
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
             tried_in: "service/tests/http/schedules.rs",
-            test: "a_schedule_at_its_limits_is_created_and_one_above_refused",
+            test: "a_schedule_over_its_size_limits_is_refused",
             ..ROW
         },
         Row {
@@ -22,7 +22,7 @@ pub(super) const SCHEDULES: Section = Section {
             unit: Unit::Bytes,
             beyond: "413 `too-large`",
             tried_in: "service/tests/http/schedules.rs",
-            test: "a_schedule_at_its_limits_is_created_and_one_above_refused",
+            test: "a_schedule_over_its_size_limits_is_refused",
             ..ROW
         },
         Row {
@@ -115,7 +115,7 @@ pub(super) const SCHEDULES: Section = Section {
             constant: "history/src/limits.rs SCHEDULE_BACKFILL_MAX",
             beyond: "400 `invalid-field`",
             tried_in: "service/tests/http/schedules.rs",
-            test: "what_is_asked_by_hand_happens_once_and_beside_the_times",
+            test: "a_trigger_or_backfill_acts_once_besides_the_schedule",
             ..ROW
         },
         Row {

@@ -11,7 +11,7 @@ pub(super) const SWF: Section = Section {
             constant: "service/src/swf/shape.rs PROBLEMS_NAMED_MAX",
             beyond: "counted, not named",
             tried_in: "service/tests/memory/swf.rs",
-            test: "a_fault_counts_all_problems_and_names_the_first_hundred",
+            test: "a_fault_counts_all_problems_and_names_a_hundred",
             ..ROW
         },
         Row {
@@ -31,7 +31,7 @@ pub(super) const SWF: Section = Section {
             unit: Unit::Characters,
             beyond: "ValidationException",
             tried_in: "service/tests/swf/histories.rs",
-            test: "a_bad_batch_applies_nothing_and_its_token_stays_good",
+            test: "an_invalid_batch_applies_nothing_and_keeps_its_token",
             ..ROW
         },
         Row {
@@ -50,7 +50,7 @@ pub(super) const SWF: Section = Section {
             constant: "service/src/swf/page.rs PAGE_DEFAULT",
             beyond: "ValidationException",
             tried_in: "service/tests/swf/edges.rs",
-            test: "a_whole_number_is_taken_as_one_alone",
+            test: "an_integer_member_takes_only_integers",
             ..ROW
         },
         Row {
@@ -100,7 +100,7 @@ pub(super) const SWF: Section = Section {
             unit: Unit::Time,
             beyond: "InvalidSignatureException",
             tried_in: "service/tests/swf/signatures.rs",
-            test: "a_clock_may_be_off_by_five_minutes",
+            test: "a_clock_may_differ_by_five_minutes",
             ..ROW
         },
         Row {

@@ -1,10 +1,10 @@
-//! Workflows that are tried again, by runs of their own.
+//! Retries of workflows: each attempt is a separate run.
 
 use serde_json::{Value, json};
 
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS};
 
-/// Three tries, ten seconds between the first two and twenty before the last.
+/// Three attempts, 10 seconds before the second and 20 before the third.
 fn start() -> Value {
     json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "input": { "n": 7 }, "runTimeout": 60,
             "retry": { "initialInterval": 10, "maximumAttempts": 3, "nonRetryableReasons": ["hopeless"] } })
@@ -23,7 +23,7 @@ fn advance(api: &Api, seconds: u64) {
 }
 
 #[tokio::test]
-async fn a_workflow_that_fails_is_tried_again_until_its_tries_run_out_and_who_waits_hears_of_the_last() {
+async fn a_failed_workflow_is_retried_and_its_result_is_the_last() {
     let api = Api::open().await;
     let begin = || Ask::post(WORKFLOWS, &start()).header("idempotency-key", "k");
     let first = api.ask(begin()).await.json(201)["runId"].clone();
@@ -64,7 +64,7 @@ async fn a_workflow_that_fails_is_tried_again_until_its_tries_run_out_and_who_wa
 }
 
 #[tokio::test]
-async fn a_try_that_waits_takes_signals_and_can_be_ended_and_a_hopeless_failure_is_the_last() {
+async fn a_waiting_retry_takes_signals_and_can_be_terminated() {
     let api = Api::open().await;
     api.post(WORKFLOWS, &start()).await.json(201);
     fail(&api, "busy").await;
@@ -82,7 +82,7 @@ async fn a_try_that_waits_takes_signals_and_can_be_ended_and_a_hopeless_failure_
 }
 
 #[tokio::test]
-async fn a_large_input_is_there_for_every_try() {
+async fn every_attempt_has_the_large_input() {
     let api = Api::open().await;
     let mut start = start();
     start["input"] = json!("x".repeat(200_000));
@@ -93,7 +93,7 @@ async fn a_large_input_is_there_for_every_try() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_be_meant_is_refused() {
+async fn an_invalid_retry_policy_is_refused() {
     let api = Api::open().await;
     let refused = async |part: Value, code: &str| {
         let mut start = start();

@@ -1,5 +1,4 @@
-//! How open runs stand: counted by gauges that are the same at every node and after every restart, listed by state, and told
-//! why.
+//! States of open runs: gauges that are equal on every node and after a restart, lists by state, and reasons.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ async fn gauges(api: &Api, domain: &str) -> [i64; 7] {
     })
 }
 
-/// Waits until the gauges are these: where counting is paid for, what was counted a moment ago is told again.
+/// Waits until the gauges have these values. A store with billed counts reports cached values for a moment.
 async fn until(api: &Api, expected: [i64; 7]) {
     let wait = async {
         loop {
@@ -37,7 +36,7 @@ async fn until(api: &Api, expected: [i64; 7]) {
     assert!(waited.is_ok(), "{expected:?}, but there are {:?}", gauges(api, "default").await);
 }
 
-/// The ids of the runs in a list, and their rows.
+/// The workflow ids of the runs in a list. Their number must equal the count.
 async fn listed(api: &Api, status: &str) -> Vec<String> {
     let page = api.get(&format!("{WORKFLOWS}?status={status}")).await.json(200);
     let rows = page["workflows"].as_array().unwrap();
@@ -54,8 +53,8 @@ async fn listed(api: &Api, status: &str) -> Vec<String> {
     ids
 }
 
-/// That the run, the only one, stands like this everywhere: in lists, in counts, in gauges.
-async fn stands(api: &Api, state: &str) {
+/// Checks that the only run has this state in lists, counts and gauges.
+async fn check_state(api: &Api, state: &str) {
     for other in STATES.into_iter().skip(1) {
         assert_eq!(listed(api, other).await.len(), usize::from(other == state), "{other}, where it is {state}");
     }
@@ -70,7 +69,7 @@ async fn describe(api: &Api) -> Value {
     api.get(&format!("{WORKFLOWS}/w")).await.json(200)
 }
 
-async fn again(api: &Api) -> Api {
+async fn restarted(api: &Api) -> Api {
     Api::over(Arc::clone(api.engine.store())).await
 }
 
@@ -78,14 +77,14 @@ fn advance(api: &Api, seconds: u64) {
     api.clock.advance(history::Duration::from_secs(seconds));
 }
 
-/// Gives a turn that waits back.
-async fn give_back(api: &Api) {
+/// Fails a waiting turn.
+async fn fail_turn(api: &Api) {
     let path = format!("{}/fail", turn_path(&api.turn().await));
     api.post(&path, &json!({ "reason": "panic", "details": "at the disco" })).await.json(200);
 }
 
 #[tokio::test]
-async fn three_stuck_runs_are_three_at_every_node_and_after_a_restart_and_two_when_one_is_woken() {
+async fn stuck_runs_are_counted_alike_on_all_nodes_and_restarts() {
     let api = Api::open().await;
     until(&api, [0; 7]).await;
     for id in ["a", "b", "c", "busy"] {
@@ -98,23 +97,23 @@ async fn three_stuck_runs_are_three_at_every_node_and_after_a_restart_and_two_wh
         api.post(&format!("{}/complete", turn_path(&turn)), &json!({ "decisions": decisions })).await.json(200);
     }
     until(&api, [4, 0, 0, 3, 0, 0, 0]).await;
-    let other = again(&api).await;
+    let other = restarted(&api).await;
     until(&other, [4, 0, 0, 3, 0, 0, 0]).await;
     assert_eq!(listed(&other, "stuck").await, ["a", "b", "c"]);
     other.post(&format!("{WORKFLOWS}/a/signals/wake"), &json!({})).await.json(202);
-    for node in [&other, &api, &again(&api).await] {
+    for node in [&other, &api, &restarted(&api).await] {
         until(node, [4, 0, 0, 2, 0, 0, 0]).await;
         assert_eq!(listed(node, "stuck").await, ["b", "c"]);
     }
     other.post(&format!("{WORKFLOWS}/b/terminate"), &json!({})).await.json(200);
     api.post(&format!("{WORKFLOWS}/a/terminate"), &json!({})).await.json(200);
-    for node in [&other, &api, &again(&api).await] {
+    for node in [&other, &api, &restarted(&api).await] {
         until(node, [2, 0, 0, 1, 0, 0, 0]).await;
     }
 }
 
 #[tokio::test]
-async fn what_the_embedded_store_has_counted_it_still_knows_when_it_is_opened_again() {
+async fn the_embedded_store_keeps_its_counts_when_reopened() {
     let directory = tempfile::TempDir::new().unwrap();
     let open = async || {
         let store = Embedded::open(Options::new(directory.path())).await.unwrap();
@@ -125,11 +124,7 @@ async fn what_the_embedded_store_has_counted_it_still_knows_when_it_is_opened_ag
         api.start(id).await;
         api.decide(json!([])).await;
     }
-    assert_eq!(
-        gauges(&api, "default").await,
-        [3, 0, 0, 3, 0, 0, 0],
-        "nothing is paid for, so that it is counted each time"
-    );
+    assert_eq!(gauges(&api, "default").await, [3, 0, 0, 3, 0, 0, 0], "counting costs nothing, so no count is cached");
     api.engine.shutdown().await.unwrap();
     let api = open().await;
     assert_eq!(gauges(&api, "default").await, [3, 0, 0, 3, 0, 0, 0]);
@@ -141,66 +136,66 @@ async fn what_the_embedded_store_has_counted_it_still_knows_when_it_is_opened_ag
 }
 
 #[tokio::test]
-async fn each_state_is_entered_and_left_and_told_with_its_reason() {
+async fn each_state_is_entered_left_and_explained() {
     let api = Api::open().await;
     api.start("w").await;
-    stands(&api, "open").await;
+    check_state(&api, "open").await;
 
-    // Turns that are given back or time out, at least twice in a row.
-    give_back(&api).await;
-    stands(&api, "open").await;
+    // Turns that fail or time out at least twice in a row.
+    fail_turn(&api).await;
+    check_state(&api, "open").await;
     assert_eq!(describe(&api).await.get("failing"), None);
     advance(&api, 600);
     let later = api.clock.now().to_string();
-    give_back(&api).await;
-    stands(&api, "failing").await;
+    fail_turn(&api).await;
+    check_state(&api, "failing").await;
     let failing = describe(&api).await["failing"].clone();
     assert_eq!((&failing["turns"], &failing["reason"]), (&json!(2), &json!("panic")));
     assert_eq!(failing["details"], json!("at the disco"));
-    assert!(failing["since"].as_str().unwrap() < later.as_str(), "{failing}: since the first");
-    let api = again(&api).await;
-    stands(&api, "failing").await;
+    assert!(failing["since"].as_str().unwrap() < later.as_str(), "{failing}: since the first failure");
+    let api = restarted(&api).await;
+    check_state(&api, "failing").await;
     advance(&api, 3_600);
     let held = api.turn().await;
-    stands(&api, "failing").await;
+    check_state(&api, "failing").await;
     let retry = json!({ "initialInterval": 60, "maximumAttempts": 2, "whenExhausted": "pause" });
     let mut activity = schedule("a", "acts");
     activity["retry"] = retry;
     let decisions = json!({ "decisions": [activity] });
     api.post(&format!("{}/complete", turn_path(&held)), &decisions).await.json(200);
-    stands(&api, "open").await;
+    check_state(&api, "open").await;
 
-    // An activity past its first try.
+    // An activity after its first attempt.
     let fails = json!({ "reason": "busy" });
     let fail = async || {
         let task = api.take_activity("acts").await;
         api.post(&format!("{}/failure", activity_path(&task)), &fails).await.json(200);
     };
     fail().await;
-    stands(&api, "retrying").await;
+    check_state(&api, "retrying").await;
     let run = describe(&api).await;
     assert_eq!((&run["retrying"], &run["openActivities"][0]["attempt"]), (&json!(true), &json!(2)));
     assert_eq!(run["openActivities"][0]["lastFailure"]["reason"], "busy");
 
-    // Somebody pauses it, and what else applies is told once it goes on.
+    // An operator pauses the run. Its other states are shown after the resume.
     api.post(&format!("{WORKFLOWS}/w/pause"), &json!({})).await.json(200);
-    stands(&api, "paused").await;
-    assert_eq!(describe(&api).await["retrying"], true, "both are told of the run itself");
+    check_state(&api, "paused").await;
+    assert_eq!(describe(&api).await["retrying"], true, "the description shows both");
     api.post(&format!("{WORKFLOWS}/w/resume"), &json!({})).await.json(200);
-    stands(&api, "retrying").await;
+    check_state(&api, "retrying").await;
 
-    // Its tries run out, and it waits for somebody.
+    // The attempts are exhausted, and the activity waits for an operator.
     advance(&api, 60);
     fail().await;
-    stands(&api, "blocked").await;
+    check_state(&api, "blocked").await;
     api.post(&format!("{WORKFLOWS}/w/activities/a/success"), &json!({})).await.json(200);
-    stands(&api, "open").await;
+    check_state(&api, "open").await;
 
-    // Nothing will wake it, until somebody does.
+    // Nothing will wake the run until a signal arrives.
     api.decide(json!([])).await;
-    stands(&api, "stuck").await;
+    check_state(&api, "stuck").await;
     api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
-    stands(&api, "open").await;
+    check_state(&api, "open").await;
     api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
     until(&api, [0; 7]).await;
     let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
@@ -208,7 +203,7 @@ async fn each_state_is_entered_and_left_and_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn turns_that_nobody_answers_in_time_fail_too() {
+async fn turns_that_time_out_make_a_run_failing() {
     let api = Api::open().await;
     api.start("w").await;
     for state in ["open", "failing"] {
@@ -217,32 +212,32 @@ async fn turns_that_nobody_answers_in_time_fail_too() {
         while api.names("w").await.last().unwrap() != "DeciderScheduled" {
             tokio::task::yield_now().await;
         }
-        stands(&api, state).await;
+        check_state(&api, state).await;
         advance(&api, 3_600);
     }
     assert_eq!(describe(&api).await["failing"]["timeout"], "StartToClose");
 }
 
 #[tokio::test]
-async fn a_turn_that_was_given_back_and_one_that_timed_out_after_it_are_two_in_a_row() {
+async fn a_failed_turn_and_a_timed_out_one_are_two_in_a_row() {
     let api = Api::open().await;
     api.start("w").await;
-    give_back(&api).await;
-    stands(&api, "open").await;
+    fail_turn(&api).await;
+    check_state(&api, "open").await;
     advance(&api, 600);
     drop(api.turn().await);
     advance(&api, 30);
     while !api.names("w").await.contains(&"DeciderTimedOut".to_owned()) {
         tokio::task::yield_now().await;
     }
-    stands(&api, "failing").await;
+    check_state(&api, "failing").await;
     let failing = describe(&api).await["failing"].clone();
     assert_eq!((&failing["turns"], &failing["timeout"]), (&json!(2), &json!("StartToClose")));
-    assert_eq!(failing.get("reason"), None, "it is the newest that is told of");
+    assert_eq!(failing.get("reason"), None, "it describes the newest");
 }
 
 #[tokio::test]
-async fn gauges_are_of_each_domain_and_whatever_it_is_called_its_name_is_a_label() {
+async fn gauges_have_the_domain_as_a_label_with_any_characters() {
     let api = Api::open().await;
     api.post("/v1/domains", &json!({ "name": "a\"b\\c" })).await.json(201);
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "q\"\\" });
@@ -255,7 +250,7 @@ async fn gauges_are_of_each_domain_and_whatever_it_is_called_its_name_is_a_label
 }
 
 #[tokio::test]
-async fn a_state_that_is_none_is_refused_with_those_that_are() {
+async fn an_unknown_state_is_refused_with_the_known_ones() {
     let api = Api::open().await;
     let problem = api.refused(Ask::get(&format!("{WORKFLOWS}?status=asleep")), 400, "bad-query").await;
     for state in STATES {

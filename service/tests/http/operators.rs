@@ -1,4 +1,4 @@
-//! Activities that somebody who operates a run completes, fails, retries, pauses, resumes and changes.
+//! Activities that an operator completes, fails, retries, pauses, resumes or changes.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn events(api: &Api, after: u64) -> Vec<Value> {
     history["events"].as_array().unwrap().clone()
 }
 
-/// With an activity `a`, as its decision says.
+/// A service with an activity `a` whose decision has these additional fields.
 async fn open(more: Value) -> Api {
     let api = Api::open().await;
     api.start("w").await;
@@ -37,7 +37,7 @@ async fn none_waits(api: &Api, list: &str) {
     assert_eq!(answer.status.as_u16(), 204, "{}", answer.text);
 }
 
-async fn is_in_order(api: &Api) {
+async fn assert_consistent(api: &Api) {
     let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!(report.findings, vec![]);
 }
@@ -48,7 +48,7 @@ async fn listed(api: &Api, status: &str) -> usize {
 }
 
 #[tokio::test]
-async fn an_activity_is_completed_or_failed_by_hand_and_its_runner_hears_of_it() {
+async fn an_operator_completes_or_fails_a_running_activity() {
     let api = open(json!({})).await;
     let task = api.take_activity("acts").await;
     let body = json!({ "result": { "n": 1 }, "identity": "ann", "reason": "the bank called" });
@@ -67,9 +67,9 @@ async fn an_activity_is_completed_or_failed_by_hand_and_its_runner_hears_of_it()
         };
         api.refused(late, 409, "activity-closed").await;
     }
-    is_in_order(&api).await;
+    assert_consistent(&api).await;
 
-    // Whoever fails what no runner has stands for the runner.
+    // A failure by an operator before any runner has started counts as the activity's failure.
     let api = open(json!({ "retry": {} })).await;
     api.post(&act("failure"), &json!({ "failureReason": "lost", "details": 7, "identity": "ann" })).await.json(200);
     let told = events(&api, 5).await;
@@ -77,11 +77,11 @@ async fn an_activity_is_completed_or_failed_by_hand_and_its_runner_hears_of_it()
     assert_eq!(names, ["ActivityStarted", "ActivityFailed", "DeciderScheduled"]);
     assert_eq!((&told[0]["identity"], &told[1]["reason"]), (&json!("ann"), &json!("lost")));
     none_waits(&api, "acts").await;
-    is_in_order(&api).await;
+    assert_consistent(&api).await;
 }
 
 #[tokio::test]
-async fn an_activity_whose_tries_ran_out_is_flagged_until_somebody_has_seen_to_it() {
+async fn an_exhausted_activity_is_flagged_until_an_operator_acts() {
     let retry = json!({ "initialInterval": 60, "maximumAttempts": 1, "whenExhausted": "pause" });
     let api = open(json!({ "retry": retry })).await;
     let task = api.take_activity("acts").await;
@@ -99,7 +99,7 @@ async fn an_activity_whose_tries_ran_out_is_flagged_until_somebody_has_seen_to_i
     assert_eq!((&row["status"], &row["blocked"]), (&json!("open"), &json!(true)));
     none_waits(&api, "acts").await;
 
-    // A restart forgets nothing of it; whoever waits gets the try that is added by hand.
+    // The flag survives a restart. A waiting runner gets the attempt that the operator adds.
     let api = Api::over(std::sync::Arc::clone(api.engine.store())).await;
     assert_eq!(listed(&api, "blocked").await, 1);
     let (task, ()) = tokio::join!(api.take_activity("acts"), async {
@@ -114,11 +114,11 @@ async fn an_activity_whose_tries_ran_out_is_flagged_until_somebody_has_seen_to_i
         names[5..],
         ["ActivityPaused", "ActivityRetried", "ActivityStarted", "ActivitySuccess", "DeciderScheduled"]
     );
-    is_in_order(&api).await;
+    assert_consistent(&api).await;
 }
 
 #[tokio::test]
-async fn a_paused_activity_is_handed_out_to_nobody_until_it_is_resumed() {
+async fn a_paused_activity_is_not_dispatched_until_it_is_resumed() {
     let api = open(json!({})).await;
     api.post(&act("pause"), &who()).await.json(200);
     none_waits(&api, "acts").await;
@@ -129,11 +129,11 @@ async fn a_paused_activity_is_handed_out_to_nobody_until_it_is_resumed() {
     api.refused(Ask::post(&act("resume"), &json!({})), 409, "not-paused").await;
     api.take_activity("acts").await;
     assert_eq!(api.names("w").await[5..], ["ActivityPaused", "ActivityResumed", "ActivityStarted"]);
-    is_in_order(&api).await;
+    assert_consistent(&api).await;
 }
 
 #[tokio::test]
-async fn options_of_an_activity_are_changed_and_it_moves_to_another_list() {
+async fn an_operator_changes_options_and_list_of_an_activity() {
     let api = open(json!({ "timeouts": { "startToClose": 60, "heartbeat": 10 } })).await;
     let change =
         json!({ "taskList": "gpu", "timeouts": { "heartbeat": null, "startToClose": "PT10M" }, "identity": "ann" });
@@ -144,11 +144,11 @@ async fn options_of_an_activity_are_changed_and_it_moves_to_another_list() {
     let changed = &events(&api, 5).await[0];
     assert_eq!((&changed["type"], &changed["taskList"]), (&json!("ActivityOptionsChanged"), &json!("gpu")));
     api.refused(Ask::post(&act("options"), &json!({ "retry": {} })), 409, "activity-not-retryable").await;
-    is_in_order(&api).await;
+    assert_consistent(&api).await;
 }
 
 #[tokio::test]
-async fn acts_that_make_no_sense_are_refused() {
+async fn invalid_operator_calls_are_refused() {
     let api = open(json!({})).await;
     api.refused(Ask::post(&act("retry"), &json!({})), 409, "activity-not-retryable").await;
     api.refused(Ask::post(&act("failure"), &json!({})), 400, "bad-json").await;

@@ -1,4 +1,4 @@
-//! What is made of the command line's own description: completions for shells, and man pages.
+//! Shell completions and man pages, which are generated from the command line's definition.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +11,7 @@ fn baton(args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn every_shell_is_told_how_to_complete() {
+fn every_shell_has_completions() {
     let scratch = Scratch::new("completions");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (code, script, said) = baton(&["completions", shell]);
@@ -22,7 +22,7 @@ fn every_shell_is_told_how_to_complete() {
         let file = scratch.0.join(shell);
         std::fs::write(&file, script).unwrap();
     }
-    // What bash itself makes of it.
+    // The completion as bash evaluates it.
     let script = scratch.0.join("bash");
     let asks = "COMP_WORDS=(baton ser); COMP_CWORD=1; _baton baton ser baton; echo \"${COMPREPLY[*]}\"";
     let line = format!("source {}; {asks}", script.display());
@@ -43,7 +43,7 @@ fn every_command_has_a_man_page() {
     let page = |name: &str| std::fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
     assert!(page("baton-serve").contains("BATON_DATA_DIR"));
     assert!(page("baton-workflow-start").contains("\\-\\-wait"));
-    // Each that a page speaks of is there.
+    // Each page that another refers to exists.
     let mut waiting = vec!["baton".to_owned()];
     let mut seen = 0;
     while let Some(name) = waiting.pop() {

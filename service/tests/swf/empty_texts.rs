@@ -1,4 +1,4 @@
-//! Texts that may be empty: what was sent comes back, and what was not sent does not.
+//! Texts that may be empty: an empty text is returned, and an absent one stays absent.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use simulation::stores::fresh;
 
 use crate::support::{Swf, execution, kind, register};
 
-/// An event, and its members that may be empty.
+/// Events with their members that may be empty.
 const TOLD: &[(&str, &[&str])] = &[
     ("WorkflowExecutionStarted", &["input"]),
     ("WorkflowExecutionSignaled", &["input"]),
@@ -39,7 +39,7 @@ const TOLD: &[(&str, &[&str])] = &[
     ("LambdaFunctionScheduled", &["input", "control"]),
 ];
 
-/// Events of the parent that come at any time.
+/// Events of the parent that arrive at any time.
 const LAST: [&str; 4] = [
     "ChildWorkflowExecutionCompleted",
     "ChildWorkflowExecutionFailed",
@@ -47,11 +47,11 @@ const LAST: [&str; 4] = [
     "LambdaFunctionCompleted",
 ];
 
-/// A program that sends each such text, or none of them.
+/// A program that sends all of these texts, or none.
 struct Program {
     swf: Swf,
     sends: bool,
-    /// All events of all runs that have closed.
+    /// All events of all closed runs.
     told: Vec<Value>,
 }
 
@@ -66,7 +66,7 @@ impl Program {
         Self { swf, sends, told: Vec::new() }
     }
 
-    /// A request, with these texts.
+    /// The request with these texts.
     fn with(&self, mut request: Value, texts: &[&str]) -> Value {
         for text in texts.iter().filter(|_| self.sends) {
             request[text] = json!("");
@@ -86,7 +86,7 @@ impl Program {
         started["runId"].as_str().unwrap().to_owned()
     }
 
-    /// Has the next turn decide this.
+    /// Completes the next turn with these decisions.
     async fn decide(&self, decisions: &[Value]) {
         let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
         let turn = self.swf.ask("PollForDecisionTask", &self.with(poll, &["identity"])).await.json();
@@ -94,7 +94,7 @@ impl Program {
         self.swf.ask("RespondDecisionTaskCompleted", &self.with(answer, &["executionContext"])).await.nothing();
     }
 
-    /// Answers the next activity.
+    /// Completes the next activity.
     async fn answer(&self, operation: &str, texts: &[&str]) {
         let poll = json!({ "domain": "default", "taskList": { "name": "runners" } });
         let task = self.swf.ask("PollForActivityTask", &self.with(poll, &["identity"])).await.json();
@@ -105,7 +105,8 @@ impl Program {
         self.swf.ask(operation, &self.with(answer, texts)).await.nothing();
     }
 
-    async fn hears(&mut self, id: &str, run_id: &str) {
+    /// Adds the events of the history to those seen.
+    async fn add_events(&mut self, id: &str, run_id: &str) {
         let history = self.swf.ask("GetWorkflowExecutionHistory", &execution(id, run_id)).await.json();
         self.told.extend(history["events"].as_array().unwrap().iter().cloned());
     }
@@ -162,13 +163,13 @@ impl Program {
             let answer = self.with(answer, &["executionContext"]);
             self.swf.ask("RespondDecisionTaskCompleted", &answer).await.nothing();
             let run_id = turn["workflowExecution"]["runId"].as_str().unwrap();
-            self.hears(list, run_id).await;
+            self.add_events(list, run_id).await;
         }
         let signal = json!({ "domain": "default", "workflowId": "parent", "signalName": "s" });
         self.swf.ask("SignalWorkflowExecution", &self.with(signal, &["input", "runId"])).await.nothing();
-        // What becomes of children and functions is told a moment later.
+        // Events of children and functions arrive a moment later.
         loop {
-            self.hears("parent", &parent).await;
+            self.add_events("parent", &parent).await;
             if LAST.iter().all(|event| !self.says(event, "").is_empty()) {
                 break;
             }
@@ -177,13 +178,13 @@ impl Program {
         let terminate = json!({ "domain": "default", "workflowId": "parent" });
         let terminate = self.with(terminate, &["reason", "details", "runId"]);
         self.swf.ask("TerminateWorkflowExecution", &terminate).await.nothing();
-        self.hears("parent", &parent).await;
+        self.add_events("parent", &parent).await;
         let first = self.start("continues").await;
         self.decide(&[self.decision("ContinueAsNewWorkflowExecution", json!({}), &["input"])]).await;
-        self.hears("continues", &first).await;
+        self.add_events("continues", &first).await;
     }
 
-    /// What events of this type say of this member, each once.
+    /// Values of this member in events of this type, each once.
     fn says(&self, event: &str, member: &str) -> Vec<Option<&Value>> {
         let of_type = self.told.iter().filter(|told| told["eventType"] == event);
         let attributes = of_type.map(|told| {
@@ -195,7 +196,7 @@ impl Program {
 }
 
 #[tokio::test]
-async fn an_empty_text_comes_back_and_one_that_was_not_sent_does_not() {
+async fn an_empty_text_is_returned_and_an_absent_one_stays_absent() {
     let mut differ = Vec::new();
     for sends in [true, false] {
         let mut program = Program::new(sends).await;
@@ -213,7 +214,7 @@ async fn an_empty_text_comes_back_and_one_that_was_not_sent_does_not() {
 }
 
 #[tokio::test]
-async fn an_empty_description_or_context_comes_back_too() {
+async fn an_empty_description_or_context_is_returned() {
     for sends in [true, false] {
         let program = Program::new(sends).await;
         let run_id = program.start("w").await;

@@ -1,5 +1,5 @@
-//! One engine behind two wires: what is started over one is watched, signaled, queried and decided over the other, and the
-//! events have the same ids.
+//! One engine with two protocols: a run started over one is watched, signaled, queried and decided over the other, and
+//! its events have the same ids.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -11,7 +11,7 @@ use crate::support::{Swf, execution, ready, start};
 
 const DOMAIN: &str = "/v1/domains/default";
 
-/// A call of the REST API, which succeeds.
+/// Calls the REST API, which must succeed.
 pub(crate) async fn rest(swf: &Swf, method: &str, path: &str, body: Option<Value>) -> Value {
     let mut request = Request::builder().method(method).uri(path);
     if path.ends_with("/poll") {
@@ -28,7 +28,7 @@ pub(crate) async fn rest(swf: &Swf, method: &str, path: &str, body: Option<Value
     if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() }
 }
 
-/// Ids and types of events, in both vocabularies.
+/// Ids and types of events, by the names of both protocols.
 async fn both(swf: &Swf, id: &str, run_id: &str) -> Vec<(u64, String, String)> {
     let native = rest(swf, "GET", &format!("{DOMAIN}/workflows/{id}/history?runId={run_id}"), None).await;
     let theirs = swf.ask("GetWorkflowExecutionHistory", &execution(id, run_id)).await.json();
@@ -43,7 +43,7 @@ async fn both(swf: &Swf, id: &str, run_id: &str) -> Vec<(u64, String, String)> {
 }
 
 #[tokio::test]
-async fn a_run_that_was_started_over_swf_is_signaled_decided_and_watched_over_rest() {
+async fn a_run_started_over_swf_is_signaled_and_decided_over_rest() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     rest(&swf, "POST", &format!("{DOMAIN}/workflows/w/signals/go"), Some(json!({ "input": "now" }))).await;
@@ -85,7 +85,7 @@ async fn a_run_that_was_started_over_swf_is_signaled_decided_and_watched_over_re
 }
 
 #[tokio::test]
-async fn a_run_that_was_started_over_rest_is_signaled_decided_and_watched_over_swf() {
+async fn a_run_started_over_rest_is_signaled_and_decided_over_swf() {
     let swf = ready().await;
     let body =
         json!({ "workflowId": "w", "workflowType": "native", "taskList": "deciders", "tags": ["t"], "input": 7 });
@@ -97,8 +97,12 @@ async fn a_run_that_was_started_over_rest_is_signaled_decided_and_watched_over_s
     let turn = swf.ask("PollForDecisionTask", &poll).await.json();
     assert_eq!(turn["workflowType"], json!({ "name": "native", "version": "" }));
     let started = &turn["events"][0]["workflowExecutionStartedEventAttributes"];
-    assert_eq!((&started["input"], &started["tagList"]), (&json!("7"), &json!(["t"])), "what is no string is JSON");
-    // A type that nobody has registered is one all the same: the run speaks no dialect.
+    assert_eq!(
+        (&started["input"], &started["tagList"]),
+        (&json!("7"), &json!(["t"])),
+        "a value that is not a string is sent as JSON"
+    );
+    // An unregistered type is accepted, because the run was not started over SWF.
     let schedule = json!({ "decisionType": "ScheduleActivityTask", "scheduleActivityTaskDecisionAttributes": {
         "activityId": "a", "activityType": { "name": "unknown", "version": "1" }, "taskList": { "name": "runners" } } });
     let respond = json!({ "taskToken": turn["taskToken"], "decisions": [schedule], "executionContext": "seen" });
@@ -124,7 +128,7 @@ async fn a_run_that_was_started_over_rest_is_signaled_decided_and_watched_over_s
 }
 
 #[tokio::test]
-async fn a_run_that_was_started_over_swf_is_queried_over_rest() {
+async fn a_run_started_over_swf_is_queried_over_rest() {
     let swf = ready().await;
     start(&swf, "w").await;
     let decide = async {
@@ -146,7 +150,7 @@ async fn a_run_that_was_started_over_swf_is_queried_over_rest() {
 }
 
 #[tokio::test]
-async fn an_empty_identity_takes_tasks_of_native_runs_and_is_none_there() {
+async fn an_empty_identity_is_none_in_native_runs() {
     let swf = ready().await;
     let start = json!({ "workflowId": "n", "workflowType": "order/1", "taskList": "deciders" });
     rest(&swf, "POST", &format!("{DOMAIN}/workflows"), Some(start)).await;

@@ -1,4 +1,4 @@
-//! What a domain and the holder of a credential may take of the service, at its edge.
+//! Quotas of domains and credentials, each at its limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn limited(limit: Limit) -> Api {
     api
 }
 
-/// A refusal by a limit of the domain; when to ask again.
+/// Checks a refusal by a limit of the domain, and returns its `retry-after`.
 #[track_caller]
 fn refused(answer: &Answer, limit: &str, max: u64) -> u64 {
     let problem = answer.problem(429, "quota-exceeded");
@@ -52,7 +52,7 @@ async fn start(api: &Api, id: &str, more: Value) -> Answer {
     api.post(WORKFLOWS, &start).await
 }
 
-/// A request that waits, and has begun to.
+/// Starts a waiting request, and lets it run until it waits.
 async fn waiting(api: &Api, ask: Ask) -> JoinHandle<Response> {
     let router = api.with(api.router.clone());
     let waiting = tokio::spawn(async move { router.call(ask).await });
@@ -68,7 +68,7 @@ fn poll(list: &str) -> Ask {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_requests_a_second_pass_and_one_more_when_its_time_has_come() {
+async fn requests_per_second_are_limited() {
     let api = limited(Limit { requests_per_second: Some(2), ..limit() }).await;
     for _ in 0..2 {
         api.get(DOMAIN).await.json(200);
@@ -84,7 +84,7 @@ async fn so_many_requests_a_second_pass_and_one_more_when_its_time_has_come() {
     let metrics = api.engine.render_metrics();
     let counted = "baton_throttled_requests_total{limit=\"requests-per-second\",of=\"domain\",name=\"default\"} 3\n";
     assert!(metrics.contains(counted), "{metrics}");
-    // A poll is one request, however long it waits.
+    // A poll counts as one request, however long it waits.
     tokio::time::advance(Duration::from_secs(1)).await;
     let polling = waiting(&api, poll("l")).await;
     tokio::time::advance(Duration::from_secs(50)).await;
@@ -98,7 +98,7 @@ async fn so_many_requests_a_second_pass_and_one_more_when_its_time_has_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_uses_up_the_share_of_a_credential_leaves_others_theirs() {
+async fn a_credential_over_its_quota_does_not_affect_others() {
     let api = Api::open().await;
     let application = |name: &str| Credential { applications: one("default"), ..credential(name) };
     let credentials = Credentials::new(vec![application("one"), application("two")]).unwrap();
@@ -111,7 +111,7 @@ async fn who_uses_up_the_share_of_a_credential_leaves_others_theirs() {
     api.ask(ask("two")).await.json(200);
     tokio::time::advance(Duration::from_secs(1)).await;
     api.ask(ask("one")).await.json(200);
-    // Who may not look at a domain does not use it up.
+    // Requests without permission in a domain do not count for it.
     put(&api, vec![Limit { domain: Some("other".to_owned()), requests_per_second: Some(1), ..Limit::default() }]);
     for _ in 0..3 {
         api.ask(Ask::get("/v1/domains/other").header("authorization", "Bearer one")).await.problem(403, "forbidden");
@@ -121,7 +121,7 @@ async fn who_uses_up_the_share_of_a_credential_leaves_others_theirs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_came_and_went_are_paid_for_by_those_that_follow() {
+async fn bytes_per_second_delay_later_requests() {
     let api = limited(Limit { bytes_per_second: Some(65_536), ..limit() }).await;
     start(&api, "w", json!({ "input": "x".repeat(100_000) })).await.json(201);
     let wait = refused(&api.get(DOMAIN).await, "bytes-per-second", 65_536);
@@ -135,7 +135,7 @@ async fn bytes_that_came_and_went_are_paid_for_by_those_that_follow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_runs_are_open_and_another_when_one_has_closed() {
+async fn open_runs_are_limited_and_a_closed_run_makes_room() {
     let store = fresh().await;
     let limits = || vec![Limit { open_runs: Some(2), ..limit() }];
     let api = Api::over(Arc::clone(&store)).await;
@@ -147,12 +147,12 @@ async fn so_many_runs_are_open_and_another_when_one_has_closed() {
     start(&api, "b", json!({ "conflictPolicy": "use-existing" })).await.json(200);
     start(&api, "b", json!({ "conflictPolicy": "terminate-existing" })).await.json(201);
     refused(&start(&api, "c", json!({})).await, "open-runs", 2);
-    // What the engine keeps says so at a start of the service, too.
+    // After a restart, the service counts the open runs again.
     let api = Api::over(store).await;
     put(&api, limits());
     let wait = refused(&start(&api, "c", json!({})).await, "open-runs", 2);
     api.post(&format!("{WORKFLOWS}/a/terminate"), &json!({})).await.json(200);
-    // Where counting is billed it is not done again before.
+    // The service does not repeat a count that costs read units before this time.
     tokio::time::advance(Duration::from_secs(wait)).await;
     start(&api, "c", json!({})).await.json(201);
     refused(&start(&api, "d", json!({})).await, "open-runs", 2);
@@ -161,7 +161,7 @@ async fn so_many_runs_are_open_and_another_when_one_has_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_that_have_no_room_in_the_domain_are_recorded_as_such_and_their_parent_goes_on() {
+async fn children_over_the_open_runs_limit_fail_to_start() {
     let api = limited(Limit { open_runs: Some(2), ..limit() }).await;
     api.start("parent").await;
     let child = |id: &str| json!({ "type": "StartChild", "workflowId": id, "workflowType": "c", "taskList": "c" });
@@ -170,13 +170,13 @@ async fn children_that_have_no_room_in_the_domain_are_recorded_as_such_and_their
     let failed = history["events"].as_array().unwrap().iter().find(|event| event["type"] == "ChildScheduleFailed");
     let failed = failed.unwrap_or_else(|| panic!("{history}"));
     assert_eq!((&failed["workflowId"], &failed["cause"]), (&json!("b"), &json!("OpenRunsLimit")));
-    // The run goes on as new, and is tried again, without room of its own.
+    // Successors need no room: the run continues as new.
     api.decide(json!([{ "type": "ContinueAsNew" }])).await;
     api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_lists_are_polled_at_once_and_another_when_one_is_not() {
+async fn polled_task_lists_are_limited() {
     let api = limited(Limit { task_lists: Some(1), ..limit() }).await;
     let polling = waiting(&api, poll("a")).await;
     let again = waiting(&api, poll("a")).await;
@@ -190,7 +190,7 @@ async fn so_many_lists_are_polled_at_once_and_another_when_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_requests_wait_at_once_and_another_when_one_is_over() {
+async fn waiting_requests_are_limited() {
     let api = limited(Limit { watchers: Some(1), ..limit() }).await;
     start(&api, "w", json!({})).await.json(201);
     let result = || Ask::get(&format!("{WORKFLOWS}/w/result")).header("prefer", "wait=60");
@@ -201,12 +201,12 @@ async fn so_many_requests_wait_at_once_and_another_when_one_is_over() {
     for ask in [result(), stream(), query(), update(), poll("l")] {
         assert_eq!(refused(&api.ask(ask).await, "watchers", 1), 1);
     }
-    // What does not wait passes.
+    // Requests that do not wait pass.
     api.get(&format!("{WORKFLOWS}/w/result")).await.json(202);
     api.ask(poll("l").header("prefer", "wait=0")).await;
     held.abort();
     assert!(held.await.is_err());
-    // A stream waits for as long as somebody reads it.
+    // A stream counts as long as its client reads it.
     let mut body = api.call(stream()).await.into_body();
     assert!(body.frame().await.is_some());
     refused(&api.ask(result()).await, "watchers", 1);
@@ -215,14 +215,14 @@ async fn so_many_requests_wait_at_once_and_another_when_one_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_a_task_passes_whatever_is_used_up() {
+async fn answers_to_tasks_pass_every_exhausted_quota() {
     let api = Api::open().await;
     api.start("w").await;
     let turn = api.turn().await;
     let one = Limit { requests_per_second: Some(1), bytes_per_second: Some(65_536), watchers: Some(1), ..limit() };
     put(&api, vec![one]);
     let use_up = async || {
-        // The burst is one.
+        // The burst is one request.
         api.get(DOMAIN).await;
         assert_eq!(api.get(DOMAIN).await.status.as_u16(), 429);
     };
@@ -239,7 +239,7 @@ async fn the_answer_to_a_task_passes_whatever_is_used_up() {
     api.post(&format!("{path}/heartbeat"), &json!({})).await.json(200);
 }
 
-/// Ends at once.
+/// A decider that completes its run at once.
 struct Done;
 
 impl Decider for Done {
@@ -253,7 +253,7 @@ impl Decider for Done {
 }
 
 #[tokio::test]
-async fn clients_and_kits_wait_and_ask_again() {
+async fn clients_and_kits_wait_and_retry_after_429() {
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let limit = Limit { requests_per_second: Some(2), ..limit() };
     engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());

@@ -1,4 +1,4 @@
-//! What a domain may take of the service, over this wire.
+//! Quotas of a domain over the SWF protocol.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn list(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_beyond_a_rate_are_throttled_as_aws_does_and_answers_to_tasks_are_not() {
+async fn requests_over_a_rate_are_throttled_and_task_answers_are_not() {
     let (engine, swf) = ready().await;
     start(&swf, "w").await.json();
     let task = swf.ask("PollForDecisionTask", &list("deciders")).await.json();
@@ -55,7 +55,7 @@ async fn requests_beyond_a_rate_are_throttled_as_aws_does_and_answers_to_tasks_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_count_on_this_wire_too() {
+async fn bytes_over_swf_count_for_the_quota() {
     let (engine, swf) = ready().await;
     put(&engine, Limit { bytes_per_second: Some(65_536), ..Limit::default() });
     let input = "x".repeat(30_000);
@@ -63,14 +63,14 @@ async fn bytes_count_on_this_wire_too() {
     let run = swf.ask("StartWorkflowExecution", &start).await.json();
     let execution = json!({ "workflowId": "w", "runId": run["runId"] });
     let history = json!({ "domain": "default", "execution": execution });
-    // The request had 30,000 bytes, and so have the answers.
+    // The request has 30,000 bytes, and so has each response.
     swf.ask("GetWorkflowExecutionHistory", &history).await.json();
     swf.ask("GetWorkflowExecutionHistory", &history).await.json();
     swf.ask("GetWorkflowExecutionHistory", &history).await.status_is(429);
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_what_there_can_be_only_so_many_the_limit_is_reached_as_at_aws() {
+async fn exhausted_counts_return_the_limit_fault_of_aws() {
     let (engine, swf) = ready().await;
     put(&engine, Limit { open_runs: Some(1), task_lists: Some(1), watchers: Some(1), ..Limit::default() });
     let reached = |limit: &str| format!("Rate exceeded: domain `default` may have 1 {limit}, and has them");

@@ -1,5 +1,5 @@
-//! Parameters, members and headers that a call does not have: they never change what authorization decides, what the audit log names, or
-//! which run a call is about. Unknown parameters and members are refused, unknown headers are ignored.
+//! Parameters, members and headers that a call does not have. They never change authorization, the audit log's entry,
+//! or the run of a call. Unknown parameters and members are refused; unknown headers are ignored.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use service::http::with_audit_log;
 use crate::access::{bearer, guarded, kinds, request};
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, turn_path};
 
-/// What the document of the API says of one call.
+/// Names that the `OpenAPI` document lists for one call.
 pub(crate) struct Documented {
     pub(crate) query: BTreeSet<String>,
     pub(crate) headers: BTreeSet<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Documented {
 }
 
 impl Documented {
-    /// Nothing for what is no part of the document, such as the console's pages.
+    /// Empty for calls that the document does not have, such as the console's pages.
     pub(crate) fn of(call: CallAccess) -> Self {
         static DOCUMENT: LazyLock<Value> = LazyLock::new(|| json!(service::api::document()));
         let document = &*DOCUMENT;
@@ -44,11 +44,11 @@ impl Documented {
     }
 }
 
-/// Names that authorization might take something from, were it to look there.
+/// Names that could influence authorization if it read them.
 const LEADING: [&str; 10] =
     ["domain", "list", "taskList", "token", "taskToken", "id", "workflowId", "runId", "name", "activity"];
 
-/// Headers that other servers take something from.
+/// Headers that have a meaning for other servers.
 const HEADERS: [&str; 8] = [
     "x-amz-target",
     "x-http-method-override",
@@ -60,7 +60,7 @@ const HEADERS: [&str; 8] = [
     "cookie",
 ];
 
-/// A service whose runs of domains `default` and `other` have a turn and an activity outstanding.
+/// A service with a run in each of the domains `default` and `other`, whose turn and activity are started.
 struct Both {
     open: Api,
     guarded: Api,
@@ -78,12 +78,12 @@ impl Both {
         open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
         let turn = turn_path(&open.turn().await);
         let guarded = guarded(&open);
-        // Polls that are let in come back at once.
+        // Authorized polls return at once.
         open.engine.begin_shutdown();
         Self { open, guarded, turn, activity }
     }
 
-    /// A request for a row, about domain `default`, with more at the end of its path.
+    /// A request to a call in domain `default`, with this text appended to its path.
     fn ask(&self, call: CallAccess, more: &str) -> Ask {
         let name = format!("{}{more}", call.name).leak();
         request(CallAccess { name, ..call }, &self.turn, &self.activity)
@@ -102,7 +102,7 @@ fn is_denied(answer: &Answer) -> bool {
     [401, 403].contains(&answer.status.as_u16())
 }
 
-/// The same requests with one more query parameter, body member or header that belongs to other calls and names `other`.
+/// Requests to a call with one query parameter, body member or header of another call, whose value names `other`.
 fn unknowns(both: &Both, call: CallAccess) -> Vec<(String, Ask)> {
     let (mut query, mut headers, mut members) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for other in calls().map(Documented::of) {
@@ -132,7 +132,7 @@ fn unknowns(both: &Both, call: CallAccess) -> Vec<(String, Ask)> {
 }
 
 #[tokio::test]
-async fn an_unknown_of_a_call_opens_it_to_nobody() {
+async fn an_unknown_field_authorizes_no_one() {
     let both = Both::open().await;
     let before = both.open.everything().await;
     let mut denied = 0;
@@ -156,7 +156,7 @@ async fn an_unknown_of_a_call_opens_it_to_nobody() {
 }
 
 #[tokio::test]
-async fn an_unknown_of_a_call_is_refused_or_ignored() {
+async fn an_unknown_field_is_refused_or_ignored() {
     let both = Both::open().await;
     let mut differ = Vec::new();
     for call in calls() {
@@ -187,7 +187,7 @@ async fn a_domain_is_the_decoded_segment_of_its_path() {
         let answer = both.answer("operator", ask(call, "%64efault")).await;
         assert!(!is_denied(&answer), "{} {}: {answer:?}", call.method, call.name);
         for segment in ["%64efault", "other%2Fdefault", "other%2F..%2Fdefault", "other%00", "%6Fther%20", "OTHER"] {
-            // One of its lists makes the domain known to a stranger.
+            // The stranger's permissions name a task list of the domain.
             let is_known = segment == "%64efault" && call.level == Level::Related;
             let answer = both.answer("stranger", ask(call, segment)).await;
             assert!(is_known || is_denied(&answer), "{} {} {segment}: {answer:?}", call.method, call.name);
@@ -198,7 +198,7 @@ async fn a_domain_is_the_decoded_segment_of_its_path() {
 }
 
 #[tokio::test]
-async fn a_query_parameter_that_is_there_twice_is_refused() {
+async fn a_duplicate_query_parameter_is_refused() {
     let both = Both::open().await;
     for call in calls() {
         for name in Documented::of(call).query {
@@ -210,7 +210,7 @@ async fn a_query_parameter_that_is_there_twice_is_refused() {
 }
 
 #[tokio::test]
-async fn a_body_member_that_is_there_twice_is_refused() {
+async fn a_duplicate_body_member_is_refused() {
     let both = Both::open().await;
     for call in calls() {
         for name in Documented::of(call).members.into_iter().flatten() {

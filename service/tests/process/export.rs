@@ -1,4 +1,4 @@
-//! Runs that go from one `baton serve` to another, by the commands as the documentation has them.
+//! Runs that move from one `baton serve` to another with the documented commands.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::start;
 use crate::support::{Scratch, Service};
 
-/// A shell in a directory, where `baton` is found and talks to this service unless told.
+/// A shell in a directory, with `baton` in its PATH and this service as the default.
 struct Shell<'a> {
     at: &'a Path,
     url: &'a str,
@@ -30,7 +30,7 @@ impl Shell<'_> {
         shell.output().unwrap()
     }
 
-    fn told(&self, line: &str) -> String {
+    fn output_of(&self, line: &str) -> String {
         let output = self.output(line);
         assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
         assert!(output.stderr.is_empty() || line.contains("--out -"), "{line}: {output:?}");
@@ -44,10 +44,10 @@ impl Shell<'_> {
     }
 }
 
-/// The text of a payload that every part of the way must leave as it is.
+/// A payload whose text must not change on any part of its way.
 const ODD: &str = "{\r\n\t\"sum\" : [ 1.50,-0,\n9007199254740993 ],\"sum\":\"\\ud800 \\n \\u00e9 \u{e9} \\/\"}";
 
-/// Runs of every kind: closed in some ways, with tags and payloads, several of one workflow id, and one that is open.
+/// Starts various runs: closed in different ways, with tags and payloads, several of one workflow id, and an open one.
 async fn fill(client: &Client) {
     for number in 0..20 {
         let id = format!("order-{number}");
@@ -83,7 +83,7 @@ fn begin_again(id: &str) -> StartWorkflow {
     StartWorkflow { reuse_policy: Some(history::ReusePolicy::AllowDuplicate), ..start(id) }
 }
 
-/// What is in a file but for the instant at which it was made and the digest.
+/// Content of a file without its creation time and digest.
 fn runs(scratch: &Scratch, file: &str) -> Vec<String> {
     let text = std::fs::read_to_string(scratch.0.join(file)).unwrap();
     let lines: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -91,13 +91,13 @@ fn runs(scratch: &Scratch, file: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exported_events_are_as_they_are_stored_without_what_is_added_for_readers() {
+async fn an_export_has_only_stored_fields_of_events() {
     let scratch = Scratch::new("moved-names");
     let (old, new) = (Service::start(&scratch.0.join("old"), &[]), Service::start(&scratch.0.join("new"), &[]));
     let client = old.client();
     client.start(&start("order-1"), None).await.unwrap();
     let wait = Duration::from_secs(30);
-    // The same activity twice: it is warned of, and the description says so.
+    // The same activity twice, which causes a warning in the description.
     for _ in 0..2 {
         let turn = client.poll_decider("deciders", &PollDecider::default(), wait).await.unwrap().unwrap();
         let decision = serde_json::from_value(serde_json::json!({
@@ -110,26 +110,26 @@ async fn exported_events_are_as_they_are_stored_without_what_is_added_for_reader
     }
     client.terminate("order-1", None, &TerminateWorkflow::default(), None).await.unwrap();
     let shell = Shell { at: &scratch.0, url: &old.url };
-    let read = shell.told("baton history order-1 --json").replace(": ", ":");
+    let read = shell.output_of("baton history order-1 --json").replace(": ", ":");
     assert!(read.matches("\"activityId\":\"a\"").count() >= 6, "scheduled, started, succeeded, twice: {read}");
-    shell.told("baton export --out runs.jsonl");
+    shell.output_of("baton export --out runs.jsonl");
     let exported = runs(&scratch, "runs.jsonl");
     let named: Vec<_> = exported.iter().filter(|line| line.contains("activityId") && line.contains("\"id\"")).collect();
     assert!(named.len() == 2 && named.iter().all(|line| line.contains("ActivityScheduled")), "{named:?}");
     let there = Shell { at: &scratch.0, url: &new.url };
-    assert_eq!(there.told("baton import runs.jsonl"), "1 runs were taken over, and 0 were there already\n");
-    there.told("baton export --out again.jsonl");
+    assert_eq!(there.output_of("baton import runs.jsonl"), "1 runs were taken over, and 0 were there already\n");
+    there.output_of("baton export --out again.jsonl");
     assert_eq!(runs(&scratch, "again.jsonl"), exported, "every description and every event");
     assert_eq!(
-        there.told("baton history order-1 --json").replace(": ", ":"),
+        there.output_of("baton history order-1 --json").replace(": ", ":"),
         read,
-        "what is added is added there, too"
+        "the same fields are added for readers there"
     );
     assert!(exported[0].contains("\"repeating\":{\"times\":1"), "{}", exported[0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_go_to_another_service_by_the_commands_as_the_documentation_has_them_byte_for_byte() {
+async fn runs_move_to_another_service_with_the_documented_commands() {
     let scratch = Scratch::new("moved");
     let old = Service::start(&scratch.0.join("old"), &[]);
     let mut new = Service::start(&scratch.0.join("new"), &[]);
@@ -141,7 +141,7 @@ async fn runs_go_to_another_service_by_the_commands_as_the_documentation_has_the
         let shell = Shell { at: &scratch.0, url: "http://127.0.0.1:1" };
         let real =
             |line: &str| line.replace("http://old.example:7420", &old.url).replace("http://new.example:7420", &new.url);
-        block.lines().map(|line| shell.told(&real(line))).collect()
+        block.lines().map(|line| shell.output_of(&real(line))).collect()
     };
     assert_eq!(
         said[0],
@@ -156,8 +156,8 @@ async fn runs_go_to_another_service_by_the_commands_as_the_documentation_has_the
     }
     let url = new.url.clone();
     let there = Shell { at: &scratch.0, url: &url };
-    assert_eq!(there.told("baton import runs.jsonl"), "0 runs were taken over, and 40 were there already\n");
-    there.told("baton export --out again.jsonl");
+    assert_eq!(there.output_of("baton import runs.jsonl"), "0 runs were taken over, and 40 were there already\n");
+    there.output_of("baton export --out again.jsonl");
     assert_eq!(histories(&new.client(), "order-3").await, histories(&old.client(), "order-3").await);
     let first = runs(&scratch, "again.jsonl").into_iter().find(|line| line.contains("sum")).unwrap();
     assert!(first.starts_with(r#"{"text":"#), "{first}");
@@ -169,38 +169,40 @@ async fn runs_go_to_another_service_by_the_commands_as_the_documentation_has_the
         lines
     };
     assert_eq!(sorted("again.jsonl"), sorted("runs.jsonl"), "every description and every event");
-    let tagged =
-        there.told("baton export --tag tag-1 --type test --status terminated --since 2001-01-01T00:00:00Z --out -");
+    let tagged = there
+        .output_of("baton export --tag tag-1 --type test --status terminated --since 2001-01-01T00:00:00Z --out -");
     assert!(tagged.lines().count() > 10 && !tagged.contains("tag-0"), "{tagged}");
-    assert_eq!(there.told("baton export order-3 --out one.jsonl"), "2 runs with 11 events are in one.jsonl\n");
+    assert_eq!(there.output_of("baton export order-3 --out one.jsonl"), "2 runs with 11 events are in one.jsonl\n");
     let listed =
         new.client().list(&Filter { workflow_id: Some("order-3".to_owned()), ..Filter::default() }, None).await;
     let run = listed.unwrap().workflows[0].run_id;
-    let said = there.told(&format!("baton export order-3 --run {run} --out run.jsonl"));
+    let said = there.output_of(&format!("baton export order-3 --run {run} --out run.jsonl"));
     assert!(said.starts_with("1 runs"), "{said}");
-    assert!(there.told("baton export --until 2001-01-01T00:00:00Z --out none.jsonl").starts_with("0 runs"));
-    assert_eq!(there.told("baton import none.jsonl"), "0 runs were taken over, and 0 were there already\n");
-    // Another domain, which must be there, and be meant.
+    assert!(there.output_of("baton export --until 2001-01-01T00:00:00Z --out none.jsonl").starts_with("0 runs"));
+    assert_eq!(there.output_of("baton import none.jsonl"), "0 runs were taken over, and 0 were there already\n");
+    // Another domain must exist, and needs an option.
     let said = there.refused("baton import runs.jsonl --domain orders", 2);
     assert!(said.contains("the runs are of domain `default`") && said.contains("--other-domain"), "{said}");
     let said = there.refused("baton import runs.jsonl --domain orders --other-domain", 1);
     assert!(said.contains("no domain `orders`") && said.contains("domain create"), "{said}");
     new.client().create_domain(&CreateDomain { name: "orders".to_owned(), ..CreateDomain::default() }).await.unwrap();
-    let said = there.told("baton import runs.jsonl --domain orders --other-domain");
+    let said = there.output_of("baton import runs.jsonl --domain orders --other-domain");
     assert_eq!(said, "40 runs were taken over, and 0 were there already\n");
     new.kill();
     let data = scratch.0.join("new/data");
-    assert!(there.told(&format!("baton fsck --data-dir {}", data.display())).starts_with("every run is in order: "));
+    assert!(
+        there.output_of(&format!("baton fsck --data-dir {}", data.display())).starts_with("every run is in order: ")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_file_is_refused_before_anything_is_written_and_a_service_that_goes_away_is_asked_again() {
+async fn an_invalid_file_is_refused_and_an_import_survives_a_restart() {
     let scratch = Scratch::new("bad-move");
     let old = Service::start(&scratch.0.join("old"), &[]);
     timeout(Duration::from_secs(60), fill(&old.client())).await.unwrap();
     let mut new = Service::start(&scratch.0.join("new"), &[]);
     let address = new.url.trim_start_matches("http://").to_owned();
-    Shell { at: &scratch.0, url: &old.url }.told("baton export --out runs.jsonl");
+    Shell { at: &scratch.0, url: &old.url }.output_of("baton export --out runs.jsonl");
     let shell = Shell { at: &scratch.0, url: &new.url };
     let text = std::fs::read_to_string(scratch.0.join("runs.jsonl")).unwrap();
     let bad = |name: &str, text: &str, said: &str| {
@@ -215,12 +217,12 @@ async fn a_bad_file_is_refused_before_anything_is_written_and_a_service_that_goe
     assert!(shell.refused("baton import nowhere", 1).contains("nowhere: it cannot be read"));
     assert!(shell.refused("baton export --out runs.jsonl", 2).contains("is there already"));
     let count = async |client: &Client| client.count(&Filter::default()).await.unwrap().count;
-    assert_eq!(count(&new.client()).await, 0, "nothing was written");
-    // The service goes away and comes back while the command runs.
+    assert_eq!(count(&new.client()).await, 0, "the import has written nothing");
+    // The service stops and restarts during the import.
     new.kill();
     let importing = std::thread::spawn({
         let (at, url) = (scratch.0.clone(), new.url.clone());
-        move || Shell { at: &at, url: &url }.told("baton import runs.jsonl")
+        move || Shell { at: &at, url: &url }.output_of("baton import runs.jsonl")
     });
     let new = Service::start_at(&scratch.0.join("new"), &address, &[]);
     assert_eq!(importing.join().unwrap(), "40 runs were taken over, and 0 were there already\n");

@@ -1,4 +1,5 @@
-//! Certificates of callers in the place of secrets: every kind of credential with the right one and with every wrong one.
+//! Client certificates instead of secrets: every kind of credential with the right certificate and with every wrong
+//! one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::hash::sha256_hex;
 use crate::holders::one;
 use crate::support::Api;
 
-/// A clock that is set by hand.
+/// A clock that the test sets.
 struct Set(AtomicU64);
 
 #[async_trait]
@@ -35,11 +36,11 @@ impl Clock for Set {
     async fn sleep_until(&self, _: Timestamp) {}
 }
 
-/// In the year 2026, and in 4100, when certificates of tests have expired.
+/// A time in 2026, and one in 4100, when the certificates of tests have expired.
 const NOW: u64 = 1_800_000_000_000;
 const LATE: u64 = 67_220_000_000_000;
 
-/// A service that takes certificates of `callers`.
+/// A service that accepts client certificates of `callers`.
 struct Service {
     callers: Authority,
     own: Authority,
@@ -50,7 +51,7 @@ struct Service {
     address: SocketAddr,
 }
 
-/// What came of a request: the status and the body, or that there was no connection.
+/// Status and body of a response, or the error of a connection that failed.
 type Came = Result<(u16, Value), reqwest::Error>;
 
 impl Service {
@@ -72,7 +73,7 @@ impl Service {
         Self { callers, own, credentials, tls, clock, directory, address }
     }
 
-    /// A caller who shows this.
+    /// A client with this certificate.
     fn caller(&self, shown: Option<&Issued>) -> Caller {
         let ca = Certificate::from_pem(self.own.pem().as_bytes()).unwrap();
         let http = reqwest::Client::builder().tls_certs_only([ca]);
@@ -124,12 +125,12 @@ impl Caller {
     }
 }
 
-/// Whose common name this is.
-fn of(name: &'static str) -> impl Fn(&mut CertificateParams) {
+/// Sets the common name of a certificate.
+fn with_common_name(name: &'static str) -> impl Fn(&mut CertificateParams) {
     move |params| params.distinguished_name.push(DnType::CommonName, name)
 }
 
-/// A credential that is known by the common name that it is called by.
+/// A credential whose certificate has its name as common name.
 fn named(name: &str) -> Credential {
     Credential { name: name.to_owned(), certificates: vec![format!("CN={name}")], ..Credential::default() }
 }
@@ -146,8 +147,8 @@ fn kinds() -> Vec<Credential> {
     ]
 }
 
-/// What each of them may do, of a request for each level that tells them apart.
-async fn may(caller: &Caller) -> Vec<u16> {
+/// Statuses of one request for each level.
+async fn statuses_by_level(caller: &Caller) -> Vec<u16> {
     let lists = "/v1/domains/default/task-lists";
     let mut statuses = Vec::new();
     for came in [
@@ -165,7 +166,7 @@ async fn may(caller: &Caller) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn every_kind_of_credential_is_held_by_who_shows_its_certificate_and_by_nobody_with_another() {
+async fn only_its_own_certificate_grants_a_credentials_levels() {
     let service = Service::open(kinds(), false).await;
     for (name, expected) in [
         ("operator", [200, 200, 200, 400, 204, 204, 400]),
@@ -176,28 +177,28 @@ async fn every_kind_of_credential_is_held_by_who_shows_its_certificate_and_by_no
         ("runner", [200, 403, 403, 403, 403, 204, 403]),
         ("metrics", [200, 200, 403, 403, 403, 403, 403]),
     ] {
-        let right = service.callers.issue_with(&[], of(name));
-        assert_eq!(may(&service.caller(Some(&right))).await, expected, "{name}");
+        let right = service.callers.issue_with(&[], with_common_name(name));
+        assert_eq!(statuses_by_level(&service.caller(Some(&right))).await, expected, "{name}");
         let wrong = [
-            ("another authority's", Authority::new().issue_with(&[], of(name))),
+            ("another authority's", Authority::new().issue_with(&[], with_common_name(name))),
             (
                 "expired",
                 service.callers.issue_with(&[], |params| {
-                    of(name)(params);
+                    with_common_name(name)(params);
                     expired(params);
                 }),
             ),
             (
                 "not valid yet",
                 service.callers.issue_with(&[], |params| {
-                    of(name)(params);
+                    with_common_name(name)(params);
                     not_yet(params);
                 }),
             ),
             (
                 "for servers alone",
                 service.callers.issue_with(&[], |params| {
-                    of(name)(params);
+                    with_common_name(name)(params);
                     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
                 }),
             ),
@@ -206,7 +207,7 @@ async fn every_kind_of_credential_is_held_by_who_shows_its_certificate_and_by_no
             let came = service.caller(Some(&wrong)).get("/healthz").await;
             assert!(came.is_err(), "{name}, {what}: {came:?}");
         }
-        // By its DNS name it is nobody.
+        // Its DNS name names no credential.
         let elsewhere = service.callers.issue(&[name]);
         let (status, problem) = service.caller(Some(&elsewhere)).get("/v1/domains").await.unwrap();
         assert_eq!((status, &problem["code"]), (401, &json!("certificate-refused")), "{name}: {problem}");
@@ -218,11 +219,12 @@ async fn every_kind_of_credential_is_held_by_who_shows_its_certificate_and_by_no
 }
 
 #[tokio::test]
-async fn what_a_request_says_of_itself_counts_and_the_certificate_beside_it_does_not() {
+async fn a_secret_takes_precedence_over_a_certificate() {
     let secret_sha256 = sha256_hex(b"of the operator");
     let operator = Credential { secret_sha256, operator: true, ..named("operator") };
     let service = Service::open(vec![operator, Credential { metrics: true, ..named("metrics") }], false).await;
-    let [operator, metrics] = ["operator", "metrics"].map(|name| service.callers.issue_with(&[], of(name)));
+    let [operator, metrics] =
+        ["operator", "metrics"].map(|name| service.callers.issue_with(&[], with_common_name(name)));
     let domains = "/v1/domains/default";
     assert_eq!(service.caller(Some(&metrics)).get(domains).await.unwrap().0, 403);
     assert_eq!(service.caller(Some(&metrics)).with("of the operator").get(domains).await.unwrap().0, 200);
@@ -232,11 +234,11 @@ async fn what_a_request_says_of_itself_counts_and_the_certificate_beside_it_does
 }
 
 #[tokio::test]
-async fn where_certificates_are_required_nobody_without_one_gets_a_connection() {
+async fn required_certificates_refuse_connections_without_one() {
     let secret_sha256 = sha256_hex(b"of the operator");
     let operator = Credential { name: "operator".to_owned(), secret_sha256, operator: true, ..Credential::default() };
     let service = Service::open(vec![operator], true).await;
-    let nobody_s = service.callers.issue_with(&[], of("nobody"));
+    let nobody_s = service.callers.issue_with(&[], with_common_name("nobody"));
     assert!(service.caller(None).get("/healthz").await.is_err());
     assert!(service.caller(None).with("of the operator").get("/v1/domains").await.is_err());
     assert_eq!(service.caller(Some(&nobody_s)).get("/healthz").await.unwrap().0, 200);
@@ -245,10 +247,10 @@ async fn where_certificates_are_required_nobody_without_one_gets_a_connection() 
 }
 
 #[tokio::test]
-async fn a_certificate_is_worth_nothing_once_its_name_its_authority_or_its_time_is_gone() {
+async fn a_certificate_without_name_authority_or_time_is_refused() {
     let service = Service::open(kinds(), false).await;
-    let issued = service.callers.issue_with(&[], of("reader"));
-    // One connection all the while.
+    let issued = service.callers.issue_with(&[], with_common_name("reader"));
+    // All requests use one connection.
     let caller = service.caller(Some(&issued));
     let listed = || caller.get("/v1/domains/default/workflows");
     let refused = |came: Came, says: &str| {
@@ -276,7 +278,7 @@ async fn a_certificate_is_worth_nothing_once_its_name_its_authority_or_its_time_
 }
 
 #[tokio::test]
-async fn a_certificate_is_named_in_four_ways_and_one_that_two_credentials_name_is_nobody_s() {
+async fn a_certificate_has_four_names_and_must_match_one_credential() {
     let with = |name: &str, entry: &str| Credential {
         name: name.to_owned(),
         certificates: vec![entry.to_owned()],
@@ -295,9 +297,9 @@ async fn a_certificate_is_named_in_four_ways_and_one_that_two_credentials_name_i
     .await;
     let plain = service.callers.issue(&[]);
     let both = service.callers.issue(&["runner.shop"]);
-    let other = service.callers.issue_with(&["runner.shop"], of("runner"));
+    let other = service.callers.issue_with(&["runner.shop"], with_common_name("runner"));
     let spiffe = service.callers.issue_with(&[], |params| {
-        of("runner")(params);
+        with_common_name("runner")(params);
         uri("spiffe://shop/runner")(params);
     });
     for (issued, status) in [(&plain, 200), (&other, 200), (&spiffe, 200), (&both, 401)] {
@@ -315,14 +317,14 @@ async fn a_certificate_is_named_in_four_ways_and_one_that_two_credentials_name_i
 }
 
 #[tokio::test]
-async fn swfs_wire_takes_a_certificate_for_a_request_that_is_not_signed() {
+async fn unsigned_swf_requests_accept_a_certificate() {
     let service = Service::open(kinds(), false).await;
-    let of = |name| service.callers.issue_with(&[], of(name));
-    let (status, answer) = service.caller(Some(&of("operator"))).swf("ListDomains").await.unwrap();
+    let issued = |name| service.callers.issue_with(&[], with_common_name(name));
+    let (status, answer) = service.caller(Some(&issued("operator"))).swf("ListDomains").await.unwrap();
     assert!(status == 200 && answer["domainInfos"].is_array(), "{status} {answer}");
     for (shown, fault) in [
-        (Some(of("metrics")), None),
-        (Some(of("nobody")), Some("UnrecognizedClientException")),
+        (Some(issued("metrics")), None),
+        (Some(issued("nobody")), Some("UnrecognizedClientException")),
         (None, Some("MissingAuthenticationTokenException")),
     ] {
         let (status, answer) = service.caller(shown.as_ref()).swf("ListDomains").await.unwrap();
@@ -331,8 +333,8 @@ async fn swfs_wire_takes_a_certificate_for_a_request_that_is_not_signed() {
             Some(fault) => assert!(status == 400 && answer["__type"].as_str().unwrap().contains(fault), "{answer}"),
         }
     }
-    // A signature, even a wrong one, is what counts.
-    let caller = service.caller(Some(&of("operator")));
+    // A signature takes precedence, even if it is wrong.
+    let caller = service.caller(Some(&issued("operator")));
     let request = caller.http.post(&caller.url).header("x-amz-target", "SimpleWorkflowService.ListDomains");
     let request = request.header("content-type", "application/x-amz-json-1.0").body("{}");
     let signature = "AWS4-HMAC-SHA256 Credential=nobody/20260101/eu/swf/aws4_request, SignedHeaders=host, Signature=00";
@@ -343,7 +345,7 @@ async fn swfs_wire_takes_a_certificate_for_a_request_that_is_not_signed() {
 }
 
 #[test]
-fn a_certificate_can_be_one_credential_s_only_and_needs_no_secret_beside_it() {
+fn two_credentials_cannot_name_the_same_certificate() {
     Credentials::new(kinds()).unwrap();
     let twice = [named("a"), Credential { certificates: vec!["CN=a".to_owned()], ..named("b") }]
         .map(|credential| Credential { metrics: true, ..credential });

@@ -1,13 +1,13 @@
-//! Runs that one service has recorded and another takes over.
+//! Closed runs that are exported from one service and imported into another.
 
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Api, Ask, COUNT, WORKFLOWS};
 
-/// Where runs are taken over.
+/// Path of imports.
 const IMPORTED: &str = "/v1/domains/default/imported-runs";
 
-/// The text between the brackets of a page's events: a run's whole history, byte for byte.
+/// The text between the brackets of a page's events: the whole history of a run, byte for byte.
 async fn events(api: &Api, id: &str, run_id: &str) -> String {
     let page = api.get(&format!("{WORKFLOWS}/{id}/history?runId={run_id}")).await;
     assert_eq!(page.json(200)["next"], Value::Null, "one page");
@@ -19,7 +19,7 @@ fn import(events: &str) -> Ask {
     Ask::text(IMPORTED, &format!(r#"{{"events":[{events}]}}"#))
 }
 
-/// Takes a run over, which is then there as it was.
+/// Imports a run and checks that it is unchanged.
 async fn moved(from: &Api, to: &Api, id: &str, run_id: &str) {
     let history = events(from, id, run_id).await;
     let answer = to.ask(import(&history)).await.json(201);
@@ -27,10 +27,10 @@ async fn moved(from: &Api, to: &Api, id: &str, run_id: &str) {
     assert_eq!(events(to, id, run_id).await, history);
     let at = format!("{WORKFLOWS}/{id}?runId={run_id}");
     assert_eq!(to.get(&at).await.text, from.get(&at).await.text);
-    in_order(to).await;
+    assert_consistent(to).await;
 }
 
-async fn in_order(api: &Api) {
+async fn assert_consistent(api: &Api) {
     let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.findings, report.miscounted), (vec![], None));
 }
@@ -39,7 +39,7 @@ async fn newest(api: &Api, id: &str) -> Value {
     api.get(&format!("{WORKFLOWS}/{id}")).await.json(200)["runId"].clone()
 }
 
-/// Another service, which draws other ids.
+/// Another service, whose run ids differ.
 async fn another() -> Api {
     let api = Api::open().await;
     for _ in 0..9 {
@@ -49,7 +49,7 @@ async fn another() -> Api {
     api
 }
 
-/// Another run of `w`, which has ended.
+/// Starts and completes another run of `w`.
 async fn ended(api: &Api) -> String {
     let start = json!({ "workflowId": "w", "workflowType": "test", "taskList": "deciders",
                         "reusePolicy": "allow-duplicate" });
@@ -65,7 +65,7 @@ async fn listed(api: &Api, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_run_that_is_taken_over_is_found_like_any_other_and_its_history_is_the_same_byte_for_byte() {
+async fn an_imported_run_is_complete_and_identical_to_the_byte() {
     let (from, to) = (Api::open().await, another().await);
     let large = "x".repeat(200_000);
     let start = json!({ "workflowId": "w", "workflowType": "order", "taskList": "deciders", "tags": ["eu", "vip"],
@@ -96,29 +96,29 @@ async fn a_run_that_is_taken_over_is_found_like_any_other_and_its_history_is_the
         assert_eq!(to.get(&path).await.text, from.get(&path).await.text, "{page}");
     }
     assert_eq!(newest(&to, "w").await, json!(run_id));
-    // Its start is known by its key, as before.
+    // Repeating its start with the same key returns the run.
     assert_eq!(to.ask(key(Ask::post(WORKFLOWS, &start))).await.json(200)["runId"], json!(run_id));
-    // Nothing is done by a repetition, and nothing happens to it any more.
+    // A repeated import changes nothing.
     let before = to.everything().await;
     let history = events(&from, "w", run_id).await;
     assert_eq!(to.ask(import(&history)).await.json(200)["repeated"], json!(true));
     assert_eq!(to.everything().await, before);
     to.refused(Ask::post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})), 409, "run-closed").await;
-    // Its id can be used, and it can be deleted.
+    // The workflow id can be used again, and the run can be deleted.
     let mut again = start;
     again["workflowType"] = json!("again");
     again["reusePolicy"] = json!("allow-duplicate");
     to.post(WORKFLOWS, &again).await.json(201);
     assert_eq!(events(&to, "w", run_id).await, history);
-    in_order(&to).await;
+    assert_consistent(&to).await;
     let delete = Ask::new("DELETE", &format!("{WORKFLOWS}/w?runId={run_id}"));
     assert_eq!(to.ask(delete).await.json(200), json!({ "runs": 1 }));
-    in_order(&to).await;
+    assert_consistent(&to).await;
     moved(&from, &to, "w", run_id).await;
 }
 
 #[tokio::test]
-async fn runs_of_a_workflow_id_find_their_places_in_whatever_order_they_come() {
+async fn imported_runs_of_a_workflow_id_are_ordered_by_start() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [1, 0, 2]] {
         let (from, to) = (Api::open().await, another().await);
         let mut ids = Vec::new();
@@ -139,17 +139,17 @@ async fn runs_of_a_workflow_id_find_their_places_in_whatever_order_they_come() {
 /// Polls of a list for turns.
 const TURNS: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
 
-/// An answer that is not held against the document: what reads that knows no halves of surrogate pairs.
+/// A response that is not checked against the document, because that check cannot read unpaired surrogates.
 async fn unheld(api: &Api, ask: Ask) -> Answer {
     Answer::read(api.call(ask).await).await
 }
 
-/// The text of a payload that every part of the way must leave as it is.
+/// A payload whose text must not change on any part of its way.
 const ODD: &str =
     "{\r\n\t\"a\" : [ 1.0,-0,\n9007199254740993 , 1e2 ],\"a\":\"\\ud800 \\n \\u00e9 \u{e9} \\/\",\"\\udc00\":1}";
 
 #[tokio::test]
-async fn a_run_is_known_again_by_equal_json_and_its_payloads_stay_as_they_were_recorded() {
+async fn an_import_is_compared_as_json_and_keeps_payload_text() {
     let (from, to) = (Api::open().await, another().await);
     let run_id = from.start("w").await;
     let signal = Ask::text(&format!("{WORKFLOWS}/w/signals/s"), &format!(r#"{{"input":{ODD}}}"#));
@@ -168,15 +168,15 @@ async fn a_run_is_known_again_by_equal_json_and_its_payloads_stay_as_they_were_r
     assert!(history.contains(ODD), "{history}");
     unheld(&to, import(&history)).await.json(201);
     assert_eq!(events(&to).await, history);
-    // Other spacing around payloads and within them, other escapes, another order of members.
+    // Other white space around payloads and in them, other escapes, another order of members.
     let spaced = history.replace("\":", "\" :\n ").replace("[ 1.0,-0", "[1.0 , -0");
     let escaped = history.replace('\u{e9}', "\\u00E9").replace("\\ud800", "\\uD800");
     let ordered = history.replace(r#""type":"Signal","name":"s","#, r#""name":"s","type":"Signal","#);
     for same in [&history, &spaced, &escaped, &ordered] {
         assert_eq!(unheld(&to, import(same)).await.json(200)["repeated"], json!(true), "{same}");
     }
-    assert_eq!(events(&to).await, history, "what was recorded first is kept");
-    // Taken over in the other spacing, the payload has that.
+    assert_eq!(events(&to).await, history, "the first recorded text is kept");
+    // Imported with other white space, a payload keeps it.
     let third = another().await;
     unheld(&third, import(&spaced)).await.json(201);
     assert_eq!(unheld(&third, import(&history)).await.json(200)["repeated"], json!(true));
@@ -195,7 +195,7 @@ async fn a_run_is_known_again_by_equal_json_and_its_payloads_stay_as_they_were_r
 }
 
 #[tokio::test]
-async fn an_open_run_stays_the_newest_and_goes_on() {
+async fn an_open_run_stays_the_newest_after_an_import() {
     let (from, to) = (Api::open().await, another().await);
     let run_id = from.succeeded("w").await;
     let open = to.start("w").await;
@@ -203,11 +203,11 @@ async fn an_open_run_stays_the_newest_and_goes_on() {
     assert_eq!(newest(&to, "w").await, json!(open));
     to.decide(json!([{ "type": "SucceedWorkflow" }])).await;
     assert_eq!(listed(&to, "workflowId=w&status=success").await.len(), 2);
-    in_order(&to).await;
+    assert_consistent(&to).await;
 }
 
 #[tokio::test]
-async fn a_run_that_went_on_elsewhere_does_not_go_on_here() {
+async fn an_imported_run_does_not_continue_as_new() {
     let (from, to) = (Api::open().await, another().await);
     let first = from.start("w").await;
     from.decide(json!([{ "type": "ContinueAsNew" }])).await;
@@ -224,27 +224,27 @@ async fn a_run_that_went_on_elsewhere_does_not_go_on_here() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_there_with_another_history_is_refused() {
+async fn an_import_with_a_different_history_is_refused() {
     let (from, to) = (Api::open().await, another().await);
     let run_id = from.succeeded("w").await;
     moved(&from, &to, "w", &run_id).await;
     let other = events(&from, "w", &run_id).await.replace(r#""n":1"#, r#""n":2"#);
     let problem = to.refused(import(&other), 409, "run-differs").await;
     assert_eq!(problem["runId"], json!(run_id));
-    // One of before, too.
+    // Also for a run that is not the newest.
     ended(&to).await;
     to.refused(import(&other), 409, "run-differs").await;
-    // And one that is open.
+    // Also for an open run.
     let open = from.start("v").await;
     let before = events(&from, "v", &open).await;
     from.post(&format!("{WORKFLOWS}/v/terminate"), &json!({})).await.json(200);
     let closed = events(&from, "v", &open).await;
     assert!(closed.starts_with(&before));
-    assert_eq!(from.ask(import(&closed)).await.json(200)["repeated"], json!(true), "it is there where it comes from");
+    assert_eq!(from.ask(import(&closed)).await.json(200)["repeated"], json!(true), "its own service has it already");
 }
 
 #[tokio::test]
-async fn what_is_no_history_of_a_closed_run_is_refused_with_what_is_wrong() {
+async fn an_invalid_history_is_refused_with_the_reason() {
     let (from, to) = (Api::open().await, another().await);
     let run_id = from.succeeded("w").await;
     let history = events(&from, "w", &run_id).await;
@@ -277,7 +277,7 @@ async fn what_is_no_history_of_a_closed_run_is_refused_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn it_is_forgotten_after_its_own_retention_and_not_within_a_week() {
+async fn an_imported_run_is_kept_for_its_retention_at_least_a_week() {
     let (from, to) = (Api::open().await, another().await);
     let run_id = from.succeeded("w").await;
     to.clock.advance(history::Duration::from_days(1_000));

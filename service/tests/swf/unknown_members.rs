@@ -1,4 +1,4 @@
-//! Members that an operation does not have are ignored everywhere: by authorization, quotas, logs and the operation itself.
+//! Members that an operation does not have are ignored: by authorization, quotas, logs, and the operation itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::access::as_of;
 use crate::holders::{credential, one};
 use crate::support::{Answer, Swf, execution, kind, ready, register_in, start};
 
-/// The members of each operation, by AWS's own model; `!` marks those that must be there.
+/// The members of each operation in AWS's model; `!` marks required ones.
 pub(crate) fn members() -> BTreeMap<&'static str, Vec<&'static str>> {
     let lines = include_str!("../shared/swf-members.txt").lines().filter(|line| !line.starts_with('#'));
     let operations = lines.map(|line| line.split_once(':').unwrap());
     operations.map(|(operation, members)| (operation, members.split_whitespace().collect())).collect()
 }
 
-/// The members that this operation does not have, and others do.
+/// Members of other operations that this operation does not have.
 pub(crate) fn strangers(call: CallAccess) -> Vec<&'static str> {
     let all = members();
     let names = |of: &[&'static str]| of.iter().map(|member| member.trim_end_matches('!')).collect::<BTreeSet<_>>();
@@ -35,18 +35,18 @@ pub(crate) fn strangers(call: CallAccess) -> Vec<&'static str> {
     others.difference(&own).copied().collect()
 }
 
-/// A run of a domain, and everything that names it in requests.
+/// A run of a domain, and the values that identify it in requests.
 pub(crate) struct Subject {
     domain: &'static str,
     pub(crate) run_id: String,
     turn: String,
     activity: String,
-    /// Subject to the next page of a turn.
+    /// Token for the next page of a turn.
     page: String,
 }
 
 impl Subject {
-    /// A run of a domain with lists `deciders` and `runners`, with a turn and an activity that were handed out.
+    /// Starts a run in a domain with lists `deciders` and `runners`, and starts a turn and an activity of it.
     async fn of(swf: &Swf, domain: &'static str) -> Self {
         register_in(swf, domain).await;
         let start = json!({ "domain": domain, "workflowId": domain, "workflowType": kind() });
@@ -66,7 +66,7 @@ impl Subject {
         Self { domain, run_id, turn: text(&turn, "taskToken"), page: text(&turn, "nextPageToken"), activity }
     }
 
-    /// Returns the values of a member that name this run or its domain.
+    /// Returns the values of a member that identify this run or its domain.
     pub(crate) fn values(&self, member: &str) -> Vec<Value> {
         let one = match member {
             "domain" | "name" | "workflowId" => json!(self.domain),
@@ -119,7 +119,7 @@ pub(crate) struct World {
     pub(crate) there: Subject,
 }
 
-/// Every kind of credential, for each of the two domains. The name is the secret.
+/// Every kind of credential for each of the two domains. The name is also the secret.
 pub(crate) fn credentials() -> Vec<Credential> {
     let mut all = vec![
         Credential { operator: true, ..credential("operator") },
@@ -151,7 +151,7 @@ impl World {
         }
         let (here, there) = (Subject::of(&open, "here").await, Subject::of(&open, "there").await);
         let guarded = Swf { router: router_for(Arc::clone(&engine), Credentials::new(credentials()).unwrap()) };
-        // Polls that are let in come back at once.
+        // Authorized polls return at once.
         engine.begin_shutdown();
         Self { engine, open, guarded, here, there }
     }
@@ -161,10 +161,10 @@ pub(crate) fn calls() -> Vec<CallAccess> {
     table().into_iter().filter(|call| call.wire == Wire::Swf).collect()
 }
 
-/// Members that authorization reads; tests try values of other JSON types for them, too.
+/// Members that authorization reads. Tests also try values of other JSON types for them.
 const LEADING: [&str; 5] = ["domain", "name", "taskToken", "nextPageToken", "resourceArn"];
 
-/// Requests about `here`, each with one member that the operation does not have, whose value is of `there`.
+/// Requests about `here`, each with one member that the operation does not have and a value of `there`.
 fn with_strangers(world: &World, call: CallAccess) -> Vec<Value> {
     let plain = world.here.input(call);
     let mut requests = Vec::new();
@@ -182,7 +182,7 @@ fn with_strangers(world: &World, call: CallAccess) -> Vec<Value> {
     requests
 }
 
-/// The same with all of them at once.
+/// A request with all such members at once.
 fn with_all_strangers(world: &World, call: CallAccess) -> Value {
     let mut request = world.here.input(call);
     for member in strangers(call) {
@@ -191,7 +191,7 @@ fn with_all_strangers(world: &World, call: CallAccess) -> Value {
     request
 }
 
-pub(crate) fn told(answer: &Answer) -> (u16, &str) {
+pub(crate) fn status_and_text(answer: &Answer) -> (u16, &str) {
     (answer.status, &answer.text)
 }
 
@@ -200,8 +200,8 @@ pub(crate) fn is_refused(answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn a_member_that_an_operation_does_not_have_changes_no_answer() {
-    // Two services that receive the same requests, but for that member.
+async fn an_unknown_member_changes_no_response() {
+    // Two services that receive the same requests, except for that member.
     let (world, other) = (World::new().await, World::new().await);
     let (mut refused, mut differ) = (0, Vec::new());
     for credential in credentials() {
@@ -212,12 +212,12 @@ async fn a_member_that_an_operation_does_not_have_changes_no_answer() {
             let mut expected = as_of(&world.guarded, who, call.name, &plain).await;
             as_of(&other.guarded, who, call.name, &plain).await;
             for request in with_strangers(&world, call) {
-                // What is refused changes nothing, and is refused the same way again.
+                // A refused request changes nothing, and is refused again in the same way.
                 if !is_refused(&expected) {
                     expected = as_of(&world.guarded, who, call.name, &plain).await;
                 }
                 let answer = as_of(&other.guarded, who, call.name, &request).await;
-                if told(&answer) != told(&expected) {
+                if status_and_text(&answer) != status_and_text(&expected) {
                     differ.push(format!("{who}: {} {request}: {answer:?}, not {expected:?}", call.name));
                 }
                 refused += usize::from(is_refused(&answer));
@@ -229,7 +229,7 @@ async fn a_member_that_an_operation_does_not_have_changes_no_answer() {
 }
 
 #[tokio::test]
-async fn a_runner_takes_no_task_of_a_list_by_a_token_of_another() {
+async fn a_runner_takes_no_task_with_a_token_of_another_list() {
     let world = World::new().await;
     let poll = json!({ "domain": "here", "taskList": { "name": "pci" }, "taskToken": world.here.activity });
     let refused = as_of(&world.guarded, "runner here", "PollForActivityTask", &poll).await;
@@ -239,7 +239,7 @@ async fn a_runner_takes_no_task_of_a_list_by_a_token_of_another() {
     assert!(is_refused(&refused), "{refused:?}");
 }
 
-/// As `as_of`, for a body that no JSON value serializes to.
+/// Like `as_of`, for a body that is not a serialized JSON value.
 async fn raw_as_of(swf: &Swf, who: &str, operation: &str, body: &str) -> Answer {
     let target = format!("SimpleWorkflowService.{operation}");
     let bearer = format!("Bearer {who}");
@@ -247,7 +247,7 @@ async fn raw_as_of(swf: &Swf, who: &str, operation: &str, body: &str) -> Answer 
 }
 
 #[tokio::test]
-async fn a_member_that_is_there_twice_counts_once_for_all() {
+async fn a_duplicate_member_has_one_meaning_for_all_checks() {
     let world = World::new().await;
     for call in calls() {
         let (here, there) = (world.here.input(call), world.there.input(call));
@@ -274,7 +274,7 @@ async fn a_member_that_is_there_twice_counts_once_for_all() {
 }
 
 #[tokio::test]
-async fn a_member_is_known_by_its_whole_name_and_of_its_own_kind() {
+async fn a_member_needs_its_exact_name_and_type() {
     let world = World::new().await;
     for call in calls() {
         let plain = world.here.input(call);
@@ -301,7 +301,7 @@ async fn a_member_is_known_by_its_whole_name_and_of_its_own_kind() {
 }
 
 #[tokio::test]
-async fn attributes_of_a_decision_are_known_by_their_whole_name() {
+async fn attributes_of_a_decision_need_their_exact_name() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;
     let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
@@ -319,7 +319,7 @@ async fn attributes_of_a_decision_are_known_by_their_whole_name() {
 }
 
 #[tokio::test]
-async fn the_logs_name_nothing_that_an_operation_does_not_have() {
+async fn logs_name_nothing_from_unknown_members() {
     let world = World::new().await;
     let scratch = tempfile::tempdir().unwrap();
     let (changes, requests) = (scratch.path().join("audit"), scratch.path().join("access.jsonl"));
@@ -347,7 +347,7 @@ async fn the_logs_name_nothing_that_an_operation_does_not_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_counts_for_the_domain_that_it_is_about_and_no_other() {
+async fn a_request_counts_only_for_its_own_domain() {
     let world = World::new().await;
     for (limited, is_limited) in [("here", true), ("there", false)] {
         let limit = Limit { domain: Some(limited.to_owned()), requests_per_second: Some(1), ..Limit::default() };

@@ -1,4 +1,4 @@
-//! Deadlines that were set while the clock was two days ahead: they are listed, repaired, and come due.
+//! Deadlines that were set while the clock was two days ahead: they are listed, repaired, and expire.
 
 use serde_json::{Value, json};
 use simulation::stores::fresh;
@@ -29,7 +29,7 @@ async fn start(api: &Api, id: &str, more: Value) {
     api.post(WORKFLOWS, &start).await.json(201);
 }
 
-/// Answers the turn of a run, whose list has its id.
+/// Completes a turn of the run. Its task list is named after the run.
 async fn decide(api: &Api, id: &str, decisions: Value) {
     let path = format!("/v1/domains/default/task-lists/{id}/decider/poll");
     let turn = api.ask(Ask::post(&path, &json!({})).header("prefer", "wait=5")).await.json(200);
@@ -50,11 +50,11 @@ async fn names(api: &Api, id: &str) -> Vec<String> {
     api.names(id).await
 }
 
-async fn is_in_order(api: &Api) {
+async fn assert_consistent(api: &Api) {
     assert_eq!(api.engine.views().fsck("default", |_| {}).await.unwrap().findings, vec![]);
 }
 
-/// Runs that were touched while the clock was two days ahead for two seconds. It is right again, and nobody has said so.
+/// Runs that changed while the clock was two days ahead for two seconds. The clock is right again but not confirmed.
 async fn touched() -> Api {
     let clock = Settable::new();
     let api = open(&fresh().await, &clock, None).await;
@@ -73,7 +73,7 @@ async fn touched() -> Api {
     decide(&api, "right", json!([timer(1_000_000)])).await;
 
     clock.set(TWO_DAYS);
-    // Long enough to be noticed.
+    // Long enough for the service to detect the jump.
     pass(2).await;
     let held = take(&api, "beating").await.unwrap();
     api.post(&format!("{}/heartbeat", activity_path(&held)), &json!({})).await.json(200);
@@ -97,7 +97,7 @@ async fn touched() -> Api {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_deadlines_are_listed_repaired_and_come_due() {
+async fn late_deadlines_are_listed_repaired_and_expire() {
     let api = touched().await;
     let page = api.get(LATE).await.json(200);
     assert!(page["doubt"].as_str().unwrap().contains("jumps"), "{page}");
@@ -116,7 +116,7 @@ async fn late_deadlines_are_listed_repaired_and_come_due() {
     }
     assert!(pages.0 >= 4, "nine open runs");
 
-    // Not by a clock of which nobody has said that it is right.
+    // An unconfirmed clock allows no repair.
     api.refused(Ask::post(&repair_path("behind"), &json!({})), 409, "clock-doubted").await;
     confirm(&api).await;
     assert_eq!(api.get(LATE).await.json(200).get("doubt"), None);
@@ -134,22 +134,22 @@ async fn late_deadlines_are_listed_repaired_and_come_due() {
     api.refused(Ask::post(&repair_path("nobody"), &json!({})), 404, "unknown-workflow").await;
     assert_eq!(names(&api, "right").await.last().unwrap(), "TimerScheduled");
     let paused = api.get(&format!("{WORKFLOWS}/paused")).await.json(200);
-    assert_eq!(paused["paused"]["identity"], "bob", "it stays as it was");
+    assert_eq!(paused["paused"]["identity"], "bob", "it is unchanged");
 
     pass(4).await;
     let of = |wanted: &str, names: Vec<String>| assert!(names.iter().any(|name| name == wanted), "{wanted}: {names:?}");
-    assert!(take(&api, "tried").await.is_some(), "it is tried again");
+    assert!(take(&api, "tried").await.is_some(), "it is retried");
     of("ActivityTimedOut", names(&api, "beating").await);
     of("WorkflowTimedOut", names(&api, "timed").await);
     for id in ["behind", "child", "paused"] {
         of("TimerExpired", names(&api, id).await);
     }
     decide(&api, "delayed", json!([])).await;
-    is_in_order(&api).await;
+    assert_consistent(&api).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repair_outlives_a_restart_and_has_its_author() {
+async fn a_repair_survives_a_restart_and_has_its_author() {
     let clock = Settable::new();
     let store = fresh().await;
     let api = open(&store, &clock, None).await;
@@ -170,18 +170,18 @@ async fn a_repair_outlives_a_restart_and_has_its_author() {
     let resumed = history["events"].as_array().unwrap().iter().find(|it| it["type"] == "WorkflowResumed").unwrap();
     assert_eq!((&resumed["identity"], &resumed["repairsDeadlines"]), (&json!("ann"), &json!(true)));
     assert!(names(&api, "w").await.iter().any(|name| name == "TimerExpired"));
-    is_in_order(&api).await;
+    assert_consistent(&api).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_waits_since_the_clock_was_ahead_outlives_its_node() {
+async fn a_task_from_a_clock_ahead_survives_its_node() {
     let (store, clock) = (fresh().await, Settable::new());
     let api = open(&store, &clock, None).await;
     pass(2).await;
     clock.set(TWO_DAYS);
     pass(2).await;
     start(&api, "w", json!({})).await;
-    // It had the task in memory, and the due index has the run in two days.
+    // The node has the task in memory, and the due index has the run in two days.
     api.engine.begin_shutdown();
     clock.set(0);
     let api = open(&store, &clock, None).await;

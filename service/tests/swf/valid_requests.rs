@@ -1,8 +1,8 @@
-//! Requests over SWF's wire as they should be.
+//! Valid requests over the SWF protocol.
 
 use serde_json::{Value, json};
 
-/// A right request of every operation, but for tokens.
+/// A valid request to every operation, except for tokens.
 pub(crate) fn requests(run_id: &str) -> Vec<(&'static str, Value)> {
     let kind = || json!({ "name": "order", "version": "1" });
     let execution = || json!({ "workflowId": "w", "runId": run_id });
@@ -95,7 +95,7 @@ pub(crate) fn requests(run_id: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// One decision of every type, those that close left out: only one of them may stand there.
+/// One decision of every type, without closing ones, of which only one is allowed.
 fn decisions() -> Value {
     let activity = json!({ "name": "charge", "version": "1" });
     let order = json!({ "name": "order", "version": "1" });
