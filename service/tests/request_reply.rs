@@ -215,7 +215,7 @@ async fn of_fifty_who_match_a_task_at_once_one_succeeds_and_no_match_succeeds_tw
     assert_eq!(reason(update(&client, "match", &again, Some("m-2".to_owned()), None).await), "taken");
     // It fails because of any other change, too.
     let other = Match { task: "V".to_owned(), to: "r2".to_owned() };
-    assert_eq!(reason(update(&client, "match", &other, None, Some(&tag)).await), "version-moved");
+    assert_eq!(reason(update(&client, "match", &other, None, Some(&tag)).await), "version-mismatch");
     let now = first.etag.unwrap();
     update(&client, "match", &other, None, Some(&now)).await.unwrap();
 }
@@ -232,11 +232,11 @@ async fn of_fifty_pages_of_one_version_one_is_taken_with_no_code_for_it() {
     let answers = sending.join_all().await;
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 49));
-    assert!(lost.into_iter().all(|answer| reason(answer) == "version-moved"));
+    assert!(lost.into_iter().all(|answer| reason(answer) == "version-mismatch"));
     // A signal makes a page stale as well as an update does.
     let tag = client.etag("w", None).await.unwrap();
     client.signal("w", "news", None, None).await.unwrap();
-    assert_eq!(reason(update(&client, "match", &1, None, Some(&tag)).await), "version-moved");
+    assert_eq!(reason(update(&client, "match", &1, None, Some(&tag)).await), "version-mismatch");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -138,5 +138,5 @@ async fn whoever_guesses_is_slowed_and_whoever_knows_is_not() {
     println!("{heard} of 3,000 guesses were judged");
     assert!(heard < 2_000, "{heard}");
     let metrics = rest(&mut line, "prometheus", "GET", "/metrics", None).await.text();
-    assert!(metrics.contains("baton_denied_requests_total{why=\"too-many-guesses\"}"), "{metrics}");
+    assert!(metrics.contains("baton_denied_requests_total{reason=\"too-many-failed-attempts\"}"), "{metrics}");
 }

@@ -169,7 +169,7 @@ async fn every_call_is_open_to_the_credentials_of_its_level_and_to_no_other() {
 async fn where_nothing_is_a_credential_is_asked_for_all_the_same() {
     let guarded = guarded(&Api::open().await);
     for (method, path, status, code) in
-        [("GET", "/v1/nothing", 404, "no-such-path"), ("DELETE", "/v1/domains", 405, "method-not-allowed")]
+        [("GET", "/v1/nothing", 404, "unknown-path"), ("DELETE", "/v1/domains", 405, "method-not-allowed")]
     {
         let ask = || Ask::new(method, path);
         Answer::read(guarded.call(ask()).await).await.problem(401, "unauthorized");

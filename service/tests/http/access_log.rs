@@ -135,7 +135,7 @@ async fn who_is_not_let_in_and_what_is_not_there_leave_a_line_too() {
     assert_eq!(nobody.status.as_u16(), 401);
     let line = it.line().await;
     assert_eq!((&line["status"], &line["code"], line.get("by")), (&json!(401), &json!("unauthorized"), None));
-    it.ask(Ask::get(&format!("/v1/{NEEDLE}"))).await.problem(404, "no-such-path");
+    it.ask(Ask::get(&format!("/v1/{NEEDLE}"))).await.problem(404, "unknown-path");
     let line = it.line().await;
     assert_eq!((line.get("route"), line.get("path"), &line["status"]), (None, None, &json!(404)), "{line}");
     // An answer that nobody waits for.

@@ -15,7 +15,7 @@ static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::
 
 /// Headers that an answer carries only where the document says so.
 const DOCUMENTED_HEADERS: [&str; 5] =
-    ["Baton-Unpolled", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
+    ["Baton-No-Pollers", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
 
 /// The path of the document that a request's path fits, the one with the fewest variable segments.
 pub(crate) fn template(path: &str) -> Option<&'static str> {

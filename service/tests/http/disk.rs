@@ -63,7 +63,7 @@ async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_l
     api.ask(first()).await.json(201);
 
     disk.is_low();
-    let problem = api.refused(start("second", &json!({})), 507, "disk-low").await;
+    let problem = api.refused(start("second", &json!({})), 507, "insufficient-storage").await;
     assert_eq!(
         [&problem["free"], &problem["reserve"], &problem["retryable"]],
         [&json!(RESERVE - 1), &json!(RESERVE), &json!(true)]
@@ -76,7 +76,7 @@ async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_l
     for line in [
         format!("baton_disk_free_bytes {}", RESERVE - 1),
         format!("baton_disk_reserve_bytes {RESERVE}"),
-        "baton_refusals_total{code=\"disk-low\"} 2".to_owned(),
+        "baton_refusals_total{code=\"insufficient-storage\"} 2".to_owned(),
     ] {
         assert!(metrics.lines().any(|it| it == line), "{line} in {metrics}");
     }
@@ -85,10 +85,10 @@ async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_l
     let detail = ready["warnings"][0]["detail"].as_str().unwrap();
     assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
     // Nor is one started for a signal or an update.
-    api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "disk-low").await;
+    api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "insufficient-storage").await;
     let update =
         json!({ "updateId": "u", "start": { "workflowId": "second", "workflowType": "t", "taskList": "deciders" } });
-    api.refused(Ask::post(&format!("{WORKFLOWS}/second/updates/u"), &update), 507, "disk-low").await;
+    api.refused(Ask::post(&format!("{WORKFLOWS}/second/updates/u"), &update), 507, "insufficient-storage").await;
     // What was started stays so, and what is open is there to be used.
     assert_eq!(api.ask(first()).await.status, 200);
     let signaled = api.ask(start("first", &json!({ "signal": { "name": "s" } }))).await.json(200);
@@ -112,7 +112,7 @@ async fn a_reserve_below_what_the_store_needs_lets_runs_in_down_to_that() {
         disk.has(LEAST - 1);
         disk.api.refused(start("another", &json!({})), 507, "disk-full").await;
         let metrics = disk.api.engine.render_metrics();
-        for line in [format!("baton_disk_reserve_bytes {reserve}\n"), format!("baton_disk_least_bytes {LEAST}\n")] {
+        for line in [format!("baton_disk_reserve_bytes {reserve}\n"), format!("baton_disk_minimum_bytes {LEAST}\n")] {
             assert!(metrics.contains(&line), "{line}");
         }
     }
@@ -148,7 +148,7 @@ async fn a_full_disk_is_read_exported_and_deleted_from_and_everything_else_is_re
         Ask::post("/v1/domains/default/schedules", &schedule),
     ] {
         let problem = api.refused(refused, 507, "disk-full").await;
-        assert_eq!((&problem["free"], &problem["least"]), (&json!(LEAST - 1), &json!(LEAST)), "{problem}");
+        assert_eq!((&problem["free"], &problem["minimum"]), (&json!(LEAST - 1), &json!(LEAST)), "{problem}");
         assert_eq!((&problem["retryable"], &problem["recorded"]), (&json!(true), &json!(false)), "{problem}");
     }
     assert_eq!(api.ask(start("another", &json!({}))).await.header("retry-after"), "10");
@@ -219,7 +219,7 @@ async fn what_is_open_goes_on_to_its_end_children_successors_retries_resets_and_
     api.post(&format!("{WORKFLOWS}/parent/reset"), &reset).await.json(201);
     let replacing = start("parent", &json!({ "conflictPolicy": "terminate-existing" }));
     api.ask(replacing).await.json(201);
-    api.refused(start("another", &json!({})), 507, "disk-low").await;
+    api.refused(start("another", &json!({})), 507, "insufficient-storage").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,7 +248,9 @@ async fn a_time_of_a_schedule_waits_for_room_says_so_and_is_made_good() {
 
     disk.is_low();
     api.clock.advance(next.since(api.engine.clock().now()));
-    let waits = once("it says what it waits for", &|shown| shown["recentActions"][0]["refusal"] == "disk-low").await;
+    let waits =
+        once("it says what it waits for", &|shown| shown["recentActions"][0]["refusal"] == "insufficient-storage")
+            .await;
     assert_eq!(waits["recentActions"][0]["outcome"], "starting");
     assert_eq!(waits["totals"], json!({ "started": 0, "refused": 0, "skipped": 0, "missed": 0 }));
 

@@ -16,7 +16,6 @@ mod access_log;
 mod audit;
 mod authors;
 mod bad_input;
-mod by_hand;
 mod calls;
 mod cancel;
 #[path = "../shared/certificates.rs"]
@@ -48,6 +47,7 @@ mod issuers;
 mod kits;
 mod late;
 mod liveness;
+mod manual;
 mod methods;
 mod moved;
 mod nodes;

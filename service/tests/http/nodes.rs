@@ -243,7 +243,7 @@ async fn nodes_say_who_is_there_and_share_what_falls_due() {
     assert_eq!(nodes.len(), 2, "{said}");
     for (node, answers) in [(one.nodes().address(), false), (two.nodes().address(), true)] {
         let found = nodes.iter().find(|listed| listed["address"].as_str() == node).unwrap();
-        assert_eq!(found["answers"], answers, "{said}");
+        assert_eq!(found["responding"], answers, "{said}");
     }
     let shares = nodes.iter().map(|node| node["dueShards"].as_u64().unwrap()).sum::<u64>();
     assert_eq!((shares, shares > 0), (said["dueShards"].as_u64().unwrap(), true), "each is one node's: {said}");
@@ -253,7 +253,7 @@ async fn nodes_say_who_is_there_and_share_what_falls_due() {
 async fn a_service_that_shares_its_store_with_nobody_has_no_paths_for_nodes() {
     let api = crate::support::Api::open().await;
     for path in ["/nodes/waiting", "/nodes/offer"] {
-        api.ask(Ask::post(path, &json!({}))).await.problem(404, "no-such-path");
+        api.ask(Ask::post(path, &json!({}))).await.problem(404, "unknown-path");
     }
 }
 

@@ -53,8 +53,8 @@ async fn an_activity_is_tried_again_after_its_wait_and_its_history_tells_of_the_
     assert_eq!((&failure["reason"], &failure["details"]), (&json!("busy"), &json!("later")));
     assert_eq!(failure["identity"], json!("runner"));
     let next = &described["deadlines"][0];
-    assert_eq!((&next["what"], &next["scheduledEventId"]), (&json!("activity-retry"), &json!(5)));
-    assert_eq!(next["at"], open["nextTryAt"]);
+    assert_eq!((&next["kind"], &next["scheduledEventId"]), (&json!("activity-retry"), &json!(5)));
+    assert_eq!(next["at"], open["nextAttemptAt"]);
 
     // It is not there before its time, and then whoever waits gets it.
     let path = "/v1/domains/default/task-lists/acts/activity/poll";

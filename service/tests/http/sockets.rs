@@ -359,7 +359,7 @@ async fn a_task_whose_answer_is_dropped_before_it_is_sent_is_given_back_at_once(
 
 #[tokio::test]
 async fn a_start_stands_whose_caller_hangs_up_while_it_waits_for_the_end() {
-    let limits = ServerLimits { connections_max: 1, ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections: 1, ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     let api = &socket.api;
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
@@ -415,7 +415,7 @@ async fn an_answer_under_way_when_the_service_stops_is_still_recorded() {
 
 #[tokio::test]
 async fn a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it_goes() {
-    let socket = Socket::with(ServerLimits { connections_max: 2, ..ServerLimits::default() }).await;
+    let socket = Socket::with(ServerLimits { max_connections: 2, ..ServerLimits::default() }).await;
     let api = &socket.api;
     api.start("w").await;
     let input = "x".repeat(250 * 1024);
@@ -440,7 +440,7 @@ async fn a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it
 
 #[tokio::test]
 async fn a_reader_that_never_reads_loses_its_connection() {
-    let limits = ServerLimits { connections_max: 1, write_wait: Duration::from_millis(200), ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections: 1, write_wait: Duration::from_millis(200), ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     let api = &socket.api;
     api.start("w").await;

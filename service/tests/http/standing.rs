@@ -250,7 +250,7 @@ async fn gauges_are_of_each_domain_and_whatever_it_is_called_its_name_is_a_label
     let metrics = api.get("/metrics").await.text;
     assert!(metrics.contains("baton_runs_open{domain=\"a\\\"b\\\\c\"} 1\n"), "{metrics}");
     assert!(metrics.contains("baton_runs_open{domain=\"default\"} 0\n"), "{metrics}");
-    let waiting = "baton_tasks_waiting{domain=\"a\\\"b\\\\c\",side=\"decider\",list=\"q\\\"\\\\\"} 1\n";
+    let waiting = "baton_tasks_waiting{domain=\"a\\\"b\\\\c\",kind=\"decider\",list=\"q\\\"\\\\\"} 1\n";
     assert!(metrics.contains(waiting), "{metrics}");
 }
 

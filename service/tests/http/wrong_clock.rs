@@ -31,7 +31,7 @@ async fn a_clock_that_is_far_ahead_forgets_no_request() {
     // A week: what another run takes over is what is known by then.
     clock.set(7 * DAY);
     pass(61).await;
-    assert_eq!(api.get("/readyz").await.json(200)["warnings"][0]["code"], "clock-doubted");
+    assert_eq!(api.get("/readyz").await.json(200)["warnings"][0]["code"], "clock-suspect");
     api.ask(keyed(WORKFLOWS, "second", body.clone())).await.json(201);
     clock.set(0);
     pass(2).await;
@@ -93,13 +93,13 @@ async fn a_secret_is_judged_by_the_clock_as_it_is_and_good_again_once_it_is_righ
     };
     for _ in 0..2 {
         ask("old").await.json(200);
-        ask("new").await.problem(401, "early-secret");
+        ask("new").await.problem(401, "credential-not-yet-valid");
         clock.set(3 * YEAR);
-        ask("old").await.problem(401, "expired-secret");
+        ask("old").await.problem(401, "credential-expired");
         ask("new").await.json(200);
         clock.set(-3 * YEAR);
         ask("old").await.json(200);
-        ask("new").await.problem(401, "early-secret");
+        ask("new").await.problem(401, "credential-not-yet-valid");
         clock.set(0);
     }
 }

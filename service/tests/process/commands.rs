@@ -443,7 +443,7 @@ async fn a_query_shows_the_tag_that_a_signal_takes_as_its_condition() {
     assert_eq!(answer["result"], 7);
     let condition = format!("--if-match {}", answer["tag"].as_str().unwrap());
     shell.ok(&format!("workflow signal w s {condition}"));
-    assert!(shell.refused(&format!("workflow signal w s {condition}")).contains("version-moved"));
+    assert!(shell.refused(&format!("workflow signal w s {condition}")).contains("version-mismatch"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -58,7 +58,7 @@ async fn a_changed_file_is_in_force_soon_and_at_sighup_at_once_and_a_bad_one_nev
     let refused =
         async || text(&service, "/readyz", "").await.contains("credentials: what the file has now is refused");
     let is_counted =
-        async || text(&service, "/metrics", "two").await.contains("baton_reload_refused{what=\"credentials\"} 1\n");
+        async || text(&service, "/metrics", "two").await.contains("baton_reload_failing{what=\"credentials\"} 1\n");
     for (bad, why) in [
         ("[[credentials]\n".to_owned(), "this is not TOML"),
         (format!("{}tabel = 'x'\n", stanza("one")), "unknown field `tabel`"),

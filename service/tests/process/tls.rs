@@ -67,7 +67,7 @@ async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes
     let log = said(&scratch);
     assert!(log.contains("tls.key: this is not PEM") && !log.contains("rubbish"), "{log}");
     let (_, metrics) = get(&service, &first.pem(), "/metrics").await.unwrap();
-    assert!(metrics.contains("baton_reload_refused{what=\"tls\"} 1"), "{metrics}");
+    assert!(metrics.contains("baton_reload_failing{what=\"tls\"} 1"), "{metrics}");
 
     // Another that can: who trusts its authority alone gets in now, who trusts the one before alone does not any more.
     second.issue(&["localhost"]).write(&scratch.0);
