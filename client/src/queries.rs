@@ -82,7 +82,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `query-not-answered` if no decider answers in time, `unknown-query` and `query-failed` as the
+    /// See [`Error`]: `query-timed-out` if no decider answers in time, `unknown-query` and `query-failed` as the
     /// decider reports.
     pub async fn query(
         &self,
@@ -98,7 +98,7 @@ impl Client {
         loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             match self.ask(&url, &body, left.min(WAIT_AT_ONCE), None).await {
-                Err(error) if error.code() == Some("query-not-answered") && left > WAIT_AT_ONCE => {}
+                Err(error) if error.code() == Some("query-timed-out") && left > WAIT_AT_ONCE => {}
                 answer => return answer.and_then(|(_, headers, bytes)| self.read_answer(&headers, &bytes)),
             }
         }
@@ -171,7 +171,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `version-moved` if it has a newer version, `run-not-current` if it is not the newest run.
+    /// See [`Error`]: `version-mismatch` if it has a newer version, `run-not-current` if it is not the newest run.
     pub async fn signal_if(
         &self,
         workflow_id: &str,
@@ -218,7 +218,7 @@ impl Client {
         loop {
             match self.call_once(Method::POST, url, Some(body.clone()), Some(wait), headers.clone()).await {
                 // The service waited for as long as the caller would, so that a retry would exceed the caller's wait.
-                Err(error) if error.code() == Some("query-not-answered") => return Err(error),
+                Err(error) if error.code() == Some("query-timed-out") => return Err(error),
                 Err(error) => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => return Err(error),

@@ -1,7 +1,7 @@
 //! Histories as tables for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use history::event::{ActivityPausedCause, ByHand};
+use history::event::{ActivityPausedCause, OperatorAction};
 use history::{Event, EventKind, Origin, Payload, Timestamp};
 
 use crate::shown;
@@ -95,8 +95,8 @@ fn from(origin: Option<&Origin>) -> String {
     origin.map(|origin| format!(" from `{}` ({})", origin.workflow_id, origin.event_id)).unwrap_or_default()
 }
 
-fn again(next_try_at: Option<Timestamp>) -> String {
-    next_try_at.map(|at| format!(", tried again at {at}")).unwrap_or_default()
+fn again(next_attempt_at: Option<Timestamp>) -> String {
+    next_attempt_at.map(|at| format!(", tried again at {at}")).unwrap_or_default()
 }
 
 /// Returns a short summary of an event. It is not escaped; use [`shown`] before it is written to a terminal.
@@ -112,11 +112,11 @@ pub fn summary(event: &Event) -> String {
         }
         EventKind::WorkflowSuccess(it) => short(it.result.as_ref()).trim_start().to_owned(),
         EventKind::WorkflowFailed(it) => {
-            format!("{}{}{}", it.reason, short(it.details.as_ref()), again(it.next_try_at))
+            format!("{}{}{}", it.reason, short(it.details.as_ref()), again(it.next_attempt_at))
         }
         EventKind::WorkflowCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
         EventKind::WorkflowContinuedAsNew(it) => format!("as {}{}", it.new_run_id, short(it.input.as_ref())),
-        EventKind::WorkflowTimedOut(it) => format!("{}{}", it.timeout, again(it.next_try_at)),
+        EventKind::WorkflowTimedOut(it) => format!("{}{}", it.timeout, again(it.next_attempt_at)),
         EventKind::WorkflowTerminated(it) => {
             let goes_on = it
                 .reset
@@ -146,10 +146,10 @@ pub fn summary(event: &Event) -> String {
         EventKind::ActivityScheduleFailed(it) => format!("`{}`: {}", it.activity_id, it.cause),
         EventKind::ActivityStarted(it) => it.identity.as_ref().map(|who| format!("by {who}")).unwrap_or_default(),
         EventKind::ActivitySuccess(it) => {
-            format!("{}{}", short(it.result.as_ref()), by_hand(it.by_hand.as_ref())).trim_start().to_owned()
+            format!("{}{}", short(it.result.as_ref()), operator(it.operator.as_ref())).trim_start().to_owned()
         }
         EventKind::ActivityFailed(it) => {
-            format!("{}{}{}", it.reason, short(it.details.as_ref()), by_hand(it.by_hand.as_ref()))
+            format!("{}{}{}", it.reason, short(it.details.as_ref()), operator(it.operator.as_ref()))
         }
         EventKind::ActivityCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
         EventKind::ActivityTimedOut(it) => {
@@ -196,7 +196,7 @@ pub fn summary(event: &Event) -> String {
         EventKind::UpdateFailed(it) => format!("`{}`: {}{}", it.update_id, it.reason, short(it.details.as_ref())),
         EventKind::ActivityPaused(it) => {
             let tries = match (it.cause, &it.last_failure) {
-                (ActivityPausedCause::TriesExhausted, Some(failure)) => {
+                (ActivityPausedCause::AttemptsExhausted, Some(failure)) => {
                     let timeout = failure.timeout.map(|timeout| timeout.to_string());
                     format!("its tries ran out: {}", failure.reason.clone().or(timeout).unwrap_or_default())
                 }
@@ -231,8 +231,8 @@ fn who(identity: Option<&str>, reason: Option<&str>) -> String {
     format!("{by}{why}")
 }
 
-fn by_hand(by_hand: Option<&ByHand>) -> String {
-    by_hand.map(|it| format!(" by hand{}", who(it.identity.as_deref(), it.reason.as_deref()))).unwrap_or_default()
+fn operator(operator: Option<&OperatorAction>) -> String {
+    operator.map(|it| format!(" by hand{}", who(it.identity.as_deref(), it.reason.as_deref()))).unwrap_or_default()
 }
 
 #[cfg(test)]

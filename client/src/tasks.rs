@@ -9,15 +9,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::body::{
-    ActivityTask, Answered, Beaten, CancelActivity, CompleteTurn, DeciderTask, FailActivity, FailTurn, Heartbeat,
-    History, PollActivity, PollDecider, SucceedActivity, Warning,
+    ActivityTask, Answered, CancelActivity, CompleteTurn, DeciderTask, FailActivity, FailTurn, Heartbeat,
+    HeartbeatResult, History, PollActivity, PollDecider, SucceedActivity, Warning,
 };
 use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error, Page, Patience};
 
 /// Header of an empty poll response with the lists that have waiting tasks and no pollers. Source: docs/delivery.md.
-const UNPOLLED: &str = "baton-unpolled";
+const UNPOLLED: &str = "baton-no-pollers";
 
 /// Outcome of answering a task.
 #[derive(Debug)]
@@ -194,7 +194,7 @@ impl Client {
         let url = self.service_url(&format!("activity-tasks/{token}/heartbeat"));
         let body = to_bytes(&Heartbeat { details })?;
         let (_, bytes) = self.send_once(Method::POST, &url, Some(body), None, None).await?;
-        self.read::<Beaten>(&bytes).map(|beaten| beaten.cancel_requested)
+        self.read::<HeartbeatResult>(&bytes).map(|beaten| beaten.cancel_requested)
     }
 
     async fn answer(&self, url: &str, body: &impl Serialize, patience: Patience) -> Result<Outcome, Error> {

@@ -59,8 +59,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `update-rejected` with the decider's `reason` among the problem's members, `version-moved` for
-    /// an outdated `if_match`, `update-not-answered` if no decider has answered in time.
+    /// See [`Error`]: `update-rejected` with the decider's `reason` among the problem's members, `version-mismatch` for
+    /// an outdated `if_match`, `update-timed-out` if no decider has answered in time.
     pub async fn update(
         &self,
         workflow_id: &str,
@@ -90,12 +90,12 @@ impl Client {
                     let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
                     return Ok(UpdateResponse { updated: self.read(&bytes)?, etag });
                 }
-                Err(error) if error.code() == Some("update-not-answered") && left > WAIT_AT_ONCE => {
+                Err(error) if error.code() == Some("update-timed-out") && left > WAIT_AT_ONCE => {
                     if update.update_id.is_none() && !error.had_no_side_effect() {
                         return Err(error);
                     }
                 }
-                Err(error) if error.code() == Some("update-not-answered") => return Err(error),
+                Err(error) if error.code() == Some("update-timed-out") => return Err(error),
                 Err(error) if update.update_id.is_some() || error.had_no_side_effect() => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => return Err(error),

@@ -278,7 +278,7 @@ impl TurnWorker {
             }
         };
         let trace = task.trace();
-        let (started_event_id, only_asks, queries) = (task.started_event_id, task.only_asks, task.queries);
+        let (started_event_id, query_only, queries) = (task.started_event_id, task.query_only, task.queries);
         let updates: Vec<Update> = task.updates.into_iter().map(Update::from).collect();
         // The last two events of a speculative turn, DeciderScheduled and DeciderStarted, are not recorded yet.
         let recorded = task.events.len().saturating_sub(if task.speculative { 2 } else { 0 });
@@ -300,7 +300,7 @@ impl TurnWorker {
             decider.evolve(&mut *state, &look_back);
             let new = window.events.iter().position(|event| event.id > from).unwrap_or(recorded);
             decider.evolve(&mut *state, window.events.get(new.min(recorded)..recorded).unwrap_or_default());
-            let taken = if only_asks {
+            let taken = if query_only {
                 TurnEnd::Turn(Decisions::new())
             } else {
                 decider.take_turn(&mut *state, &window, &updates, &shown)
@@ -312,7 +312,7 @@ impl TurnWorker {
             Ok((TurnEnd::Turn(decisions), state)) => {
                 let ask = |query| answer(&*decider, &*state, &decisions, query);
                 let query_results = queries.into_iter().map(ask).collect();
-                let turn = if only_asks { previous } else { started_event_id };
+                let turn = if query_only { previous } else { started_event_id };
                 Ok(HostAnswer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
             }
             Ok((TurnEnd::Nothing(updates), state)) => {

@@ -79,7 +79,7 @@ impl Service {
             next: None,
             context: None,
             queries: Vec::new(),
-            only_asks: false,
+            query_only: false,
             updates: Vec::new(),
             speculative: false,
             traceparent: None,
@@ -137,10 +137,10 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
     let asked: ExchangeTurns = serde_json::from_slice(&request[request.len() - length..]).unwrap();
     let receipts: Vec<_> = asked.answers.into_iter().map(|reply| service.lock().unwrap().answered(reply)).collect();
     let line = |exchanged: Exchanged<DeciderTask>| serde_json::to_string(&exchanged).unwrap() + "\n";
-    let first = line(Exchanged { receipts: Some(receipts), tasks: Vec::new(), unpolled: None });
+    let first = line(Exchanged { receipts: Some(receipts), tasks: Vec::new(), no_pollers: None });
     // A host that stops closes the connection, here and below.
     let _ = stream.write_all(format!("{head}{first}").as_bytes()).await;
-    if asked.room == 0 {
+    if asked.max_tasks == 0 {
         return;
     }
     // Waits for a turn, like the real service.
@@ -152,7 +152,7 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
         moved.changed().await.unwrap();
     };
     let tasks = vec![SlotTask { slot: 0, task }];
-    let _ = stream.write_all(line(Exchanged { receipts: None, tasks, unpolled: None }).as_bytes()).await;
+    let _ = stream.write_all(line(Exchanged { receipts: None, tasks, no_pollers: None }).as_bytes()).await;
 }
 
 /// Runs a host with this flow until the condition holds.

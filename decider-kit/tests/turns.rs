@@ -106,7 +106,7 @@ impl Story {
             next: None,
             context: None,
             queries: Vec::new(),
-            only_asks: false,
+            query_only: false,
             updates: Vec::new(),
             speculative: false,
             traceparent: None,
@@ -391,7 +391,7 @@ async fn a_task_with_only_queries_is_answered_without_deciding() {
     running.answer(&story, "complete").await.record(Value::Null).await;
     let mut task = story.next("end");
     task["queries"] = json!([{ "id": "q", "name": "seen" }]);
-    task["onlyAsks"] = json!(true);
+    task["queryOnly"] = json!(true);
     running.poll().await.answer(200, &task).await;
     let answer = running.answer(&story, "complete").await;
     assert_eq!((&answer.body["decisions"], answer.body.get("context")), (&json!([]), None));

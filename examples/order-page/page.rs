@@ -158,7 +158,7 @@ async fn submit(
 fn complaint(error: &Error) -> Option<String> {
     let Error::Refused { problem, .. } = error else { return None };
     match problem.code.as_str() {
-        "version-moved" | "run-closed" => {
+        "version-mismatch" | "run-closed" => {
             Some("That page was out of date. This is the current state of your order.".to_owned())
         }
         "update-rejected" | "update-failed" => {

@@ -28,7 +28,7 @@ pub use crate::rules::turn::must_hold;
 pub use crate::rules::update::{may_update, may_update_in, speculative_turn, starting_for};
 pub use crate::rules::workflow::{Starting, is_cancel_request, may_start, starting};
 pub use crate::validate::{
-    activity_defaults as check_activity_defaults, by_hand as check_by_hand, name as check_name,
+    activity_defaults as check_activity_defaults, name as check_name, operator as check_operator,
     payload as check_payload, poll as check_poll, type_name as check_type,
     workflow_defaults as check_workflow_defaults,
 };
@@ -134,13 +134,13 @@ impl Transition {
                 let (non_retryable, retry_after) = (*non_retryable, *retry_after);
                 self.fail_activity(*task, &Report { reason, details, non_retryable, retry_after }, now)
             }
-            Command::Pause { stop_clocks, by_hand, .. } => self.pause(*stop_clocks, by_hand, key, now),
-            Command::Resume { by_hand, .. } => self.resume(by_hand, key, now),
-            Command::RepairDeadlines { heartbeats, timers, by_hand, .. } => {
-                return self.repair_deadlines(heartbeats, timers, by_hand, key, now);
+            Command::Pause { stop_clocks, operator, .. } => self.pause(*stop_clocks, operator, key, now),
+            Command::Resume { operator, .. } => self.resume(operator, key, now),
+            Command::RepairDeadlines { heartbeats, timers, operator, .. } => {
+                return self.repair_deadlines(heartbeats, timers, operator, key, now);
             }
-            Command::ActOnActivity { activity_id, act, by_hand, .. } => {
-                self.act_on_activity(activity_id, act, by_hand, key, now)
+            Command::ActOnActivity { activity_id, act, operator, .. } => {
+                self.act_on_activity(activity_id, act, operator, key, now)
             }
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now),
             Command::ReturnActivity { task, poll } => self.return_activity(*task, *poll, now),

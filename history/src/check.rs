@@ -29,7 +29,7 @@ use crate::event::{
 use crate::time::{Duration, Timestamp};
 use clock::CheckedClock;
 use external::CheckedLinks;
-use part::{EventRole, closes_activity, decision_event_id, is_by_hand, part};
+use part::{EventRole, closes_activity, decision_event_id, is_manual, part};
 use rule::broken;
 use updates::CheckedUpdates;
 
@@ -143,7 +143,7 @@ impl HistoryReader {
     fn read(&mut self, event: &Event) -> Result<(), Violation> {
         self.frame(event)?;
         self.rewind_clock(event);
-        if let Some((scheduled, by_hand)) = self.closing.take() {
+        if let Some((scheduled, operator)) = self.closing.take() {
             if closes_activity(&event.kind) != Some(scheduled) {
                 let found = format!(
                     "the last attempt of activity {scheduled} is followed by {}, not by its close",
@@ -151,7 +151,7 @@ impl HistoryReader {
                 );
                 return broken(Rule::ActivityLife, event.id, found);
             }
-            if by_hand && !is_by_hand(&event.kind) {
+            if operator && !is_manual(&event.kind) {
                 return broken(Rule::Pause, event.id, "a paused activity was started by a runner");
             }
         }
@@ -270,7 +270,7 @@ impl HistoryReader {
             EventRole::Quiet => match &event.kind {
                 EventKind::DeciderScheduled(_) => true,
                 EventKind::ActivityStarted(it) => it.attempt.is_some(),
-                EventKind::ActivityPaused(it) => it.cause == ActivityPausedCause::TriesExhausted,
+                EventKind::ActivityPaused(it) => it.cause == ActivityPausedCause::AttemptsExhausted,
                 _ => false,
             },
         };

@@ -108,13 +108,13 @@ mod tests {
 
     fn failed(reason: &str, details: Option<&str>) -> EventKind {
         let (reason, details) = (reason.to_owned(), details.map(Payload::from_trusted));
-        let (decision_event_id, has_empty_reason, new_run_id, next_try_at) = (6, false, None, None);
+        let (decision_event_id, has_empty_reason, new_run_id, next_attempt_at) = (6, false, None, None);
         EventKind::WorkflowFailed(WorkflowFailed {
             reason,
             details,
             decision_event_id,
             new_run_id,
-            next_try_at,
+            next_attempt_at,
             has_empty_reason,
         })
     }
@@ -157,7 +157,7 @@ mod tests {
         for (timeout, words) in
             [(WorkflowTimeout::Execution, "execution timeout"), (WorkflowTimeout::Run, "run timeout")]
         {
-            let timed_out = WorkflowTimedOut { timeout, new_run_id: None, next_try_at: None };
+            let timed_out = WorkflowTimedOut { timeout, new_run_id: None, next_attempt_at: None };
             assert_eq!(find(EventKind::WorkflowTimedOut(timed_out)), Some(because(words, "")));
         }
         let success = WorkflowSuccess { result: details.clone(), decision_event_id: 6 };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::caller::CallerName;
 use crate::decision::Decision;
 use crate::decision_context::DecisionContext;
-use crate::event::{ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
+use crate::event::{ChildPolicy, EventId, EventKind, OperatorAction, Origin, RequestKey, TurnList};
 use crate::ids::RunId;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
@@ -140,7 +140,7 @@ pub struct TurnAnswer {
     /// for a cancel request.
     pub awaiting: Vec<String>,
     /// Task list for later turns; unchanged when absent.
-    pub moves_to: Option<TurnList>,
+    pub next_task_list: Option<TurnList>,
     /// The service's knowledge about the types and limits that the decisions refer to.
     pub decision_context: DecisionContext,
 }
@@ -196,7 +196,7 @@ pub enum Command {
         /// Change to make.
         act: ActivityCommand,
         /// Operator, and the reason.
-        by_hand: ByHand,
+        operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
@@ -205,14 +205,14 @@ pub enum Command {
         /// True if its timers and all timeouts are suspended as well.
         stop_clocks: bool,
         /// Operator, and the reason.
-        by_hand: ByHand,
+        operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
     /// An operator resumes a paused run.
     Resume {
         /// Operator, and the reason.
-        by_hand: ByHand,
+        operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
@@ -224,7 +224,7 @@ pub enum Command {
         /// timers that [`timers_without_span`](crate::Run::timers_without_span) lists.
         timers: BTreeMap<EventId, Duration>,
         /// Operator, and the reason.
-        by_hand: ByHand,
+        operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },

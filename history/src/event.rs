@@ -14,7 +14,6 @@ use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
 mod activities;
-mod by_hand;
 mod causes;
 mod children;
 mod decider;
@@ -23,6 +22,7 @@ mod key;
 mod messages;
 mod named;
 mod operator;
+mod operator_action;
 mod payloads;
 mod redacted;
 mod reset;
@@ -33,7 +33,6 @@ mod updates;
 mod workflow;
 pub use crate::ids::ChildPolicy;
 pub use activities::*;
-pub use by_hand::ByHand;
 pub use children::*;
 pub use decider::*;
 pub use external::*;
@@ -41,6 +40,7 @@ pub use key::RequestKey;
 pub use messages::*;
 pub use named::*;
 pub use operator::*;
+pub use operator_action::OperatorAction;
 pub use reset::*;
 pub use size::json_length;
 pub use timers::*;
@@ -357,7 +357,7 @@ impl EventKind {
             Self::ExternalSignalFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ExternalCancelFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ChildScheduleFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
-            Self::ActivityPaused(it) if it.cause == ActivityPausedCause::TriesExhausted => Level::Service,
+            Self::ActivityPaused(it) if it.cause == ActivityPausedCause::AttemptsExhausted => Level::Service,
             kind => kind.level_of_kind(),
         }
     }
@@ -379,8 +379,8 @@ impl EventKind {
     pub fn followed_by(&self) -> Option<Successor> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),
-            Self::WorkflowFailed(it) => (it.new_run_id, it.next_try_at),
-            Self::WorkflowTimedOut(it) => (it.new_run_id, it.next_try_at),
+            Self::WorkflowFailed(it) => (it.new_run_id, it.next_attempt_at),
+            Self::WorkflowTimedOut(it) => (it.new_run_id, it.next_attempt_at),
             Self::WorkflowTerminated(it) => (it.reset.map(|reset| reset.new_run_id), None),
             _ => return None,
         };

@@ -70,7 +70,7 @@ pub enum Fault {
     CancelNotRequested,
     /// The run is not at the version that the request requires.
     #[error("the run has changed: expected version {expected}, found {found}")]
-    VersionMoved {
+    VersionMismatch {
         /// Required version.
         expected: EventId,
         /// Current version.
@@ -78,13 +78,13 @@ pub enum Fault {
     },
     /// The decider answered an update that was neither proposed to it nor accepted before.
     #[error("update `{update_id}` was not proposed in this turn and does not wait for an answer")]
-    UpdateUnknown {
+    UnknownUpdate {
         /// Update id.
         update_id: String,
     },
     /// The decider answered an update that another turn has already accepted.
     #[error("update `{update_id}` was already accepted")]
-    UpdateKnown {
+    UpdateAlreadyAccepted {
         /// Update id.
         update_id: String,
     },
@@ -104,7 +104,7 @@ pub enum Fault {
     },
     /// No run can branch off at this event.
     #[error("no run can continue from event {event_id}; the nearest possible events: {}", nearest(*before, *after))]
-    NotAResetPoint {
+    InvalidResetPoint {
         /// The requested event.
         event_id: EventId,
         /// Nearest earlier event that is possible.
@@ -114,7 +114,7 @@ pub enum Fault {
     },
     /// The run cannot be reset to this event for another reason.
     #[error("the run cannot be reset: {problem}")]
-    ResetRefused {
+    ResetNotPossible {
         /// Reason why not.
         problem: String,
     },
@@ -177,13 +177,13 @@ impl Fault {
             Self::NotPaused => "not-paused",
             Self::ActivityNotRetryable { .. } => "activity-not-retryable",
             Self::CancelNotRequested => "cancel-not-requested",
-            Self::VersionMoved { .. } => "version-moved",
-            Self::UpdateUnknown { .. } => "update-unknown",
-            Self::UpdateKnown { .. } => "update-known",
+            Self::VersionMismatch { .. } => "version-mismatch",
+            Self::UnknownUpdate { .. } => "unknown-update",
+            Self::UpdateAlreadyAccepted { .. } => "update-already-accepted",
             Self::OpenUpdatesLimit { .. } => "open-updates-limit",
             Self::StateLimit { .. } => "state-limit",
-            Self::NotAResetPoint { .. } => "not-a-reset-point",
-            Self::ResetRefused { .. } => "reset-refused",
+            Self::InvalidResetPoint { .. } => "invalid-reset-point",
+            Self::ResetNotPossible { .. } => "reset-not-possible",
             Self::Invalid { .. } => "invalid-field",
             Self::TooLarge { .. } => "too-large",
         }
@@ -206,11 +206,11 @@ impl Fault {
             | Self::NotPaused
             | Self::ActivityNotRetryable { .. }
             | Self::CancelNotRequested
-            | Self::VersionMoved { .. }
-            | Self::UpdateUnknown { .. }
-            | Self::UpdateKnown { .. }
-            | Self::NotAResetPoint { .. }
-            | Self::ResetRefused { .. }
+            | Self::VersionMismatch { .. }
+            | Self::UnknownUpdate { .. }
+            | Self::UpdateAlreadyAccepted { .. }
+            | Self::InvalidResetPoint { .. }
+            | Self::ResetNotPossible { .. }
             | Self::OpenUpdatesLimit { .. }
             | Self::StateLimit { .. } => true,
             Self::Invalid { .. } | Self::TooLarge { .. } => false,

@@ -59,10 +59,10 @@ impl TurnLoss {
     pub fn word(&self) -> &'static str {
         match self {
             Self::TimedOut { .. } => "timed-out",
-            Self::GivenBack { cause: DeciderFailedCause::Reported, .. } => "given-back",
-            Self::GivenBack { cause: DeciderFailedCause::DeliveryFailed, .. } => "not-delivered",
-            Self::Answered { .. } => "answered",
-            Self::NeverWas => "never-was",
+            Self::GivenBack { cause: DeciderFailedCause::Reported, .. } => "failed",
+            Self::GivenBack { cause: DeciderFailedCause::DeliveryFailed, .. } => "delivery-failed",
+            Self::Answered { .. } => "completed",
+            Self::NeverWas => "unknown",
         }
     }
 
@@ -84,10 +84,10 @@ impl std::fmt::Display for TurnLoss {
                 write!(f, "it failed after {after:#}{reason}")
             }
             Self::GivenBack { after, cause: DeciderFailedCause::DeliveryFailed, .. } => {
-                write!(f, "it was taken back after {after:#}, because the connection of its poll was closed")
+                write!(f, "it was not delivered after {after:#}: the connection of its poll was closed")
             }
-            Self::Answered { after } => write!(f, "it was answered after {after:#}, and so was a later turn"),
-            Self::NeverWas => f.write_str("the run has no such turn: other events were recorded instead"),
+            Self::Answered { after } => write!(f, "it was completed after {after:#}, and a later turn has followed"),
+            Self::NeverWas => f.write_str("the run has no such turn"),
         }
     }
 }
@@ -122,8 +122,8 @@ mod tests {
     }
 
     fn completed(started_event_id: u64) -> EventKind {
-        let (context, awaiting, moves_to) = (None, Vec::new(), None);
-        let completed = DeciderCompleted { scheduled_event_id: 2, started_event_id, context, awaiting, moves_to };
+        let (context, awaiting, next_task_list) = (None, Vec::new(), None);
+        let completed = DeciderCompleted { scheduled_event_id: 2, started_event_id, context, awaiting, next_task_list };
         EventKind::DeciderCompleted(completed)
     }
 
@@ -145,18 +145,18 @@ mod tests {
         let cases: Vec<(Vec<EventKind>, Option<&str>)> = vec![
             (vec![started(2), timed_out(Some(3))], Some("timed-out: it timed out after 30s")),
             (vec![started(2), signal(), timed_out(Some(3))], Some("timed-out: it timed out after 1m")),
-            (vec![started(2), reported], Some("given-back: it failed after 30s: no-disk")),
+            (vec![started(2), reported], Some("failed: it failed after 30s: no-disk")),
             (
                 vec![started(2), undelivered],
-                Some("not-delivered: it was taken back after 30s, because the connection of its poll was closed"),
+                Some("delivery-failed: it was not delivered after 30s: the connection of its poll was closed"),
             ),
             (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and so was a later turn")),
             // The outcome of other turns does not matter.
             (vec![started(2), timed_out(Some(7)), timed_out(None), completed(8)], None),
             (vec![started(2)], None),
-            (vec![], Some("never-was: the run has no such turn: other events were recorded instead")),
-            (vec![started(1)], Some("never-was: the run has no such turn: other events were recorded instead")),
-            (vec![signal()], Some("never-was: the run has no such turn: other events were recorded instead")),
+            (vec![], Some("unknown: the run has no such turn")),
+            (vec![started(1)], Some("unknown: the run has no such turn")),
+            (vec![signal()], Some("unknown: the run has no such turn")),
         ];
         for (kinds, expected) in cases {
             let found = TurnLoss::find(TURN, &events(kinds));

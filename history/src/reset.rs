@@ -76,7 +76,7 @@ impl BranchReader {
     ///
     /// # Errors
     ///
-    /// [`Fault::ResetRefused`] if more would be copied than the limit allows.
+    /// [`Fault::ResetNotPossible`] if more would be copied than the limit allows.
     pub fn read(&mut self, event: Event) -> Result<(), Fault> {
         let wanted = self.branching.event_id;
         let point = self.points.read(&event);
@@ -92,7 +92,7 @@ impl BranchReader {
         self.bytes += 64 + event.kind.payload().map_or(0, Payload::len);
         if self.bytes > self.bytes_max {
             let problem = format!("more than {} bytes of history would have to be copied", self.bytes_max);
-            return Err(Fault::ResetRefused { problem });
+            return Err(Fault::ResetNotPossible { problem });
         }
         if is_prefix {
             self.events.push(event);
@@ -118,7 +118,7 @@ impl BranchReader {
     ///
     /// # Errors
     ///
-    /// [`Fault::NotAResetPoint`] with the nearest possible events, or [`Fault::ResetRefused`] if a child or a
+    /// [`Fault::InvalidResetPoint`] with the nearest possible events, or [`Fault::ResetNotPossible`] if a child or a
     /// request to another run was open at the event.
     pub fn finish(mut self) -> Result<Branch, Fault> {
         let point = self.points.last();
@@ -126,10 +126,10 @@ impl BranchReader {
         let event_id = self.branching.event_id;
         let branch = self.branch.filter(|_| self.before == Some(event_id));
         let Some(Branch { run, .. }) = branch else {
-            return Err(Fault::NotAResetPoint { event_id, before: self.before, after: self.after });
+            return Err(Fault::InvalidResetPoint { event_id, before: self.before, after: self.after });
         };
         if let Some(problem) = reset_obstacle(&run) {
-            return Err(Fault::ResetRefused { problem });
+            return Err(Fault::ResetNotPossible { problem });
         }
         let mut later = self.later;
         if self.is_canceled {

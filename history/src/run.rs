@@ -224,7 +224,7 @@ impl Run {
     }
 
     /// Returns the time at which the first turn becomes available, if this run is a retry that is still waiting.
-    pub fn next_try_at(&self) -> Option<Timestamp> {
+    pub fn next_attempt_at(&self) -> Option<Timestamp> {
         let is_retry = self.started.attempt.is_some_and(|attempt| attempt > 1);
         let first = self.turn_task.as_ref().filter(|task| is_retry && task.scheduled_event_id == FIRST_TURN);
         first.and_then(|task| task.not_before)

@@ -8,7 +8,7 @@ use crate::decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,
     SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
-use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, EventKind, RequestKey};
+use crate::event::{ActivityStarted, ActivityTimeouts, ChildPolicy, EventKind, OperatorAction, RequestKey};
 use crate::{
     ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DecisionContext, DomainCapacity,
     Duration, EffectKind, EffectResult, Event, EventId, Fault, Heartbeat, Links, Origin, Payload, Permissions,
@@ -358,21 +358,21 @@ pub(crate) fn terminate() -> Command {
     Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
 }
 
-pub(crate) fn by_hand() -> ByHand {
-    ByHand { identity: Some("ann".to_owned()), reason: Some("the bank is down".to_owned()) }
+pub(crate) fn operator() -> OperatorAction {
+    OperatorAction { identity: Some("ann".to_owned()), reason: Some("the bank is down".to_owned()) }
 }
 
 pub(crate) fn pause() -> Command {
-    Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None }
+    Command::Pause { stop_clocks: false, operator: operator(), key: None }
 }
 
 /// Returns a pause that stops the clock.
 pub(crate) fn stop() -> Command {
-    Command::Pause { stop_clocks: true, by_hand: by_hand(), key: None }
+    Command::Pause { stop_clocks: true, operator: operator(), key: None }
 }
 
 pub(crate) fn resume() -> Command {
-    Command::Resume { by_hand: by_hand(), key: None }
+    Command::Resume { operator: operator(), key: None }
 }
 
 pub(crate) fn schedule(activity_id: &str) -> Decision {

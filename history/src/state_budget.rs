@@ -105,8 +105,8 @@ fn optional(text: Option<&String>) -> usize {
 }
 
 fn paused(paused: &PausedActivity) -> usize {
-    let by_hand = &paused.by_hand;
-    PAUSED - 2 * WORD + optional(by_hand.identity.as_ref()) + optional(by_hand.reason.as_ref())
+    let operator = &paused.operator;
+    PAUSED - 2 * WORD + optional(operator.identity.as_ref()) + optional(operator.reason.as_ref())
 }
 
 /// Returns the size of an activity without its shared attributes. `waits` means that it can be released by a
@@ -247,7 +247,9 @@ mod tests {
 
     use super::*;
     use crate::caller::CallerName;
-    use crate::event::{ActivityPausedCause, ActivityTimeout, ActivityTimeouts, ByHand, ChildPolicy, LastFailure};
+    use crate::event::{
+        ActivityPausedCause, ActivityTimeout, ActivityTimeouts, ChildPolicy, LastFailure, OperatorAction,
+    };
     use crate::links::{Effect, EffectKind, PollId};
     use crate::payload::{PackRef, Payload};
     use crate::retry::RetryPolicy;
@@ -350,9 +352,9 @@ mod tests {
         };
         activity_holds("waits", &pending(policy(), Some(waiting.clone())), false, 40);
         let pauses = Some(RetryPolicy { when_exhausted: WhenExhausted::Pause, ..RetryPolicy::default() });
-        let cause = ActivityPausedCause::TriesExhausted;
-        let (released, by_hand) = (Some(Released { event_id: ID_MAX, at: AT_MAX }), ByHand::default());
-        let paused = Some(Box::new(PausedActivity { event_id: ID_MAX, at: AT_MAX, cause, by_hand }));
+        let cause = ActivityPausedCause::AttemptsExhausted;
+        let (released, operator) = (Some(Released { event_id: ID_MAX, at: AT_MAX }), OperatorAction::default());
+        let paused = Some(Box::new(PausedActivity { event_id: ID_MAX, at: AT_MAX, cause, operator }));
         let exhausted = PendingActivity { paused, released, ..pending(pauses, Some(waiting)) };
         activity_holds("paused", &exhausted, false, 40);
         activity_holds("given free", &PendingActivity { released, ..pending(None, None) }, false, 2);
@@ -373,7 +375,7 @@ mod tests {
         let workflow_id = name.clone();
         let started_event_id = Some(ID_MAX);
         let started = PendingChild { workflow_id, decision_event_id: ID_MAX, policy, started_event_id };
-        let effect = bytes(&Effect::new(ID_MAX, EffectKind::TellParent, "a target whose lane takes all its bytes"));
+        let effect = bytes(&Effect::new(ID_MAX, EffectKind::NotifyParent, "a target whose lane takes all its bytes"));
         assert_eq!(effect, EFFECT);
         let taken_over = Effect::new(ID_MAX, EffectKind::EndChild, "w").held_by(Uuid::nil(), Uuid::from_u128(7));
         holds("an effect of another", bytes(&taken_over), EFFECT_TAKEN_OVER, 0);

@@ -50,7 +50,7 @@ pub(crate) fn must_be_open(run: &Run) -> Result<(), Fault> {
 pub(crate) fn must_be_at(run: &Run, expected: Option<EventId>) -> Result<(), Fault> {
     let found = run.version;
     match expected {
-        Some(expected) if expected != found => Err(Fault::VersionMoved { expected, found }),
+        Some(expected) if expected != found => Err(Fault::VersionMismatch { expected, found }),
         _ => Ok(()),
     }
 }

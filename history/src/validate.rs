@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::event::{ActivityTimeouts, ByHand};
+use crate::event::{ActivityTimeouts, OperatorAction};
 use crate::factor::Factor;
 use crate::fault::{Fault, Unit};
 use crate::limits;
@@ -186,9 +186,9 @@ pub(crate) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
 /// # Errors
 ///
 /// [`Fault::Invalid`] or [`Fault::TooLarge`] for `identity` or `reason`.
-pub fn by_hand(by_hand: &ByHand) -> Result<(), Fault> {
-    identity(by_hand.identity.as_deref())?;
-    reason("reason", by_hand.reason.as_deref())
+pub fn operator(operator: &OperatorAction) -> Result<(), Fault> {
+    identity(operator.identity.as_deref())?;
+    reason("reason", operator.reason.as_deref())
 }
 
 /// Validates the size of a payload.

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_history::event::{
-    ActivityPausedCause, ActivityScheduled, ActivitySuccess, ActivityTimeouts, ByHand, ChildPolicy, LaterSignals,
-    ResetPlan, Signal, TurnList, UpdateAccepted, UpdateCompleted, WorkflowPaused, WorkflowResumed, WorkflowStarted,
+    ActivityPausedCause, ActivityScheduled, ActivitySuccess, ActivityTimeouts, ChildPolicy, LaterSignals,
+    OperatorAction, ResetPlan, Signal, TurnList, UpdateAccepted, UpdateCompleted, WorkflowPaused, WorkflowResumed,
+    WorkflowStarted,
 };
 use baton_history::{
     Attempts, Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldAttempt, LastFailure, Links,
@@ -109,8 +110,8 @@ fn reset_plan() -> ResetPlan {
     ResetPlan { new_run_id, run_id, event_id: 41, signals: LaterSignals::Reapply }
 }
 
-fn by_hand() -> Option<ByHand> {
-    Some(ByHand { identity: text("ann"), reason: text("the bank called") })
+fn operator() -> Option<OperatorAction> {
+    Some(OperatorAction { identity: text("ann"), reason: text("the bank called") })
 }
 
 fn other_run() -> Uuid {
@@ -345,14 +346,14 @@ fn paused_run() -> Run {
 }
 
 /// Returns a run with activities that an operator paused or resumed.
-fn run_with_activities_by_hand() -> Run {
+fn run_with_activities_of_operator() -> Run {
     let mut run = run();
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
     let at = Timestamp::from_millis(1_700_000_300_000);
-    let cause = ActivityPausedCause::TriesExhausted;
+    let cause = ActivityPausedCause::AttemptsExhausted;
     for activity in activities.values_mut().map(Arc::make_mut) {
-        let by_hand = by_hand().unwrap();
-        activity.paused = Some(Box::new(PausedActivity { event_id: 60_020, at, cause, by_hand }));
+        let operator = operator().unwrap();
+        activity.paused = Some(Box::new(PausedActivity { event_id: 60_020, at, cause, operator }));
         activity.released = Some(Released { event_id: 60_010, at });
     }
     run.activities = activities.into();
@@ -400,7 +401,7 @@ fn repeating_run() -> Run {
         activity_id: None,
         started_event_id: 70_003,
         result: None,
-        by_hand: None,
+        operator: None,
     };
     for it in [schedule(70_002), Event { id: 70_004, ..event(EventKind::ActivitySuccess(success)) }, schedule(70_005)] {
         run.evolve(&it);
@@ -457,7 +458,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
             Run { lost_turns: Some(LostTurns { since, event_id: 69_990 }), ..run() }
         }),
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
-        ("open-by-hand".to_owned(), run_with_activities_by_hand()),
+        ("open-by-hand".to_owned(), run_with_activities_of_operator()),
         ("open-paused".to_owned(), paused_run()),
         ("open-branched".to_owned(), {
             let mut run = run();
@@ -535,7 +536,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
     let mut closed = transition.clone();
     closed.admit(&terminate(), now).unwrap();
-    closed.plan_reset(reset_plan(), &by_hand().unwrap(), Some(RequestKey(0xBA70)), None, now).unwrap();
+    closed.plan_reset(reset_plan(), &operator().unwrap(), Some(RequestKey(0xBA70)), None, now).unwrap();
     let sample = closed.links().clone();
     assert!(sample.reset.is_some());
     let current = minicbor::to_vec(&sample).unwrap();

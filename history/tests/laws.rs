@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use baton_history::event::{
-    ActivityTimeouts, ByHand, ChildPolicy, LaterSignals, ResetPlan, WorkflowCanceled, WorkflowFailed, WorkflowSuccess,
-    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    ActivityTimeouts, ChildPolicy, LaterSignals, OperatorAction, ResetPlan, WorkflowCanceled, WorkflowFailed,
+    WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use baton_history::{
     Activities, ActivityCommand, AnsweredTurn, BranchReader, Branching, CancelActivity, CancelExternal, CancelTimer,
@@ -371,12 +371,12 @@ fn command(
             Command::StartActivity { scheduled_event_id, identity, poll }
         }
         Step::Pause(stop_clocks, with) => {
-            Command::Pause { stop_clocks: *stop_clocks, by_hand: ByHand::default(), key: key(with) }
+            Command::Pause { stop_clocks: *stop_clocks, operator: OperatorAction::default(), key: key(with) }
         }
-        Step::Resume => Command::Resume { by_hand: ByHand::default(), key: None },
+        Step::Resume => Command::Resume { operator: OperatorAction::default(), key: None },
         Step::Repair => {
-            let (heartbeats, timers, by_hand) = (heartbeats.clone(), BTreeMap::new(), ByHand::default());
-            Command::RepairDeadlines { heartbeats, timers, by_hand, key: None }
+            let (heartbeats, timers, operator) = (heartbeats.clone(), BTreeMap::new(), OperatorAction::default());
+            Command::RepairDeadlines { heartbeats, timers, operator, key: None }
         }
         Step::Act(any, act, with) => {
             let mut activities: Vec<_> = run.activities.values().collect();
@@ -404,8 +404,8 @@ fn command(
                     ..OptionsChange::default()
                 })),
             };
-            let by_hand = ByHand { identity: Some("ann".to_owned()), reason: None };
-            Command::ActOnActivity { activity_id: activity.activity_id.clone(), act, by_hand, key: key(with) }
+            let operator = OperatorAction { identity: Some("ann".to_owned()), reason: None };
+            Command::ActOnActivity { activity_id: activity.activity_id.clone(), act, operator, key: key(with) }
         }
         Step::Answer(any, answer) => {
             let task = pick(*any, true)?;
@@ -472,12 +472,12 @@ fn command(
                     details: None,
                     decision_event_id,
                     new_run_id: None,
-                    next_try_at: None,
+                    next_attempt_at: None,
                 }),
                 1 => EventKind::WorkflowTimedOut(WorkflowTimedOut {
                     timeout: WorkflowTimeout::Execution,
                     new_run_id: None,
-                    next_try_at: None,
+                    next_attempt_at: None,
                 }),
                 2 => EventKind::WorkflowCanceled(WorkflowCanceled { details: None, decision_event_id }),
                 3 => EventKind::WorkflowTerminated(WorkflowTerminated {
@@ -588,7 +588,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             if !before.run().is_open() {
                 let heard = [Fault::TurnCompleted, Fault::RunClosed { status: before.run().status }];
                 let is_field =
-                    matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UpdateUnknown { .. });
+                    matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UnknownUpdate { .. });
                 prop_assert!(is_field || heard.contains(&fault), "{:?}: {}", command, fault);
             }
             return Ok(());
@@ -735,7 +735,7 @@ fn reset(
         events.iter().try_for_each(|event| reader.read(event.clone())).unwrap();
         match reader.finish() {
             Ok(branch) => break branch,
-            Err(Fault::NotAResetPoint { event_id: refused, before, after }) => {
+            Err(Fault::InvalidResetPoint { event_id: refused, before, after }) => {
                 prop_assert_eq!(refused, event_id);
                 prop_assert!(
                     before.is_none_or(|before| before < event_id) && after.is_none_or(|after| after > event_id)
@@ -744,7 +744,7 @@ fn reset(
                 event_id = before.or(after).unwrap();
             }
             Err(fault) => {
-                prop_assert!(matches!(fault, Fault::ResetRefused { .. }), "{}", fault);
+                prop_assert!(matches!(fault, Fault::ResetNotPossible { .. }), "{}", fault);
                 return Ok(false);
             }
         }
@@ -753,7 +753,7 @@ fn reset(
     let new_run_id = Uuid::from_u128(run_id.as_u128() + 1);
     let plan = ResetPlan { new_run_id, run_id, event_id, signals };
     let was_open = transition.run().is_open();
-    transition.plan_reset(plan, &ByHand::default(), None, None, now).unwrap();
+    transition.plan_reset(plan, &OperatorAction::default(), None, None, now).unwrap();
     let planned = match transition.events() {
         [closing] => PlannedReset::of(closing).unwrap(),
         _ => transition.links().reset.as_deref().unwrap().clone(),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
-use baton_history::event::{ByHand, WorkflowSuccess};
+use baton_history::event::{OperatorAction, WorkflowSuccess};
 use baton_history::{
     ActivityCommand, AnsweredTurn, Command, Decision, Duration, EffectResult, Event, EventKind, Fault, Links, PackRef,
     Payload, PollId, ProposedUpdate, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
@@ -312,16 +312,16 @@ fn items_that_do_not_fit_are_recorded_as_failed() {
     }
     script.fits();
     // A manual change that needs space is refused.
-    let by_hand = ByHand { identity: Some(name("a", 256)), reason: Some(name("b", 256)) };
+    let operator = OperatorAction { identity: Some(name("a", 256)), reason: Some(name("b", 256)) };
     let activity_id = script.run.activities.values().next().unwrap().activity_id.clone();
     let (act, key) = (ActivityCommand::Pause, None);
-    let pause = Command::ActOnActivity { activity_id: activity_id.clone(), act, by_hand: by_hand.clone(), key };
+    let pause = Command::ActOnActivity { activity_id: activity_id.clone(), act, operator: operator.clone(), key };
     assert!(matches!(script.try_admit(&pause), Err(Fault::StateLimit { max: limits::STATE_BYTES_MAX, .. })));
-    let pause = Command::Pause { stop_clocks: true, by_hand: by_hand.clone(), key: None };
+    let pause = Command::Pause { stop_clocks: true, operator: operator.clone(), key: None };
     assert!(matches!(script.try_admit(&pause), Err(Fault::StateLimit { .. })));
     // A change that frees space is accepted, and then something fits.
     let act = ActivityCommand::Succeed { result: None };
-    script.admit(&Command::ActOnActivity { activity_id, act, by_hand, key: None });
+    script.admit(&Command::ActOnActivity { activity_id, act, operator, key: None });
     assert_eq!(failures(&script.decide(vec![timer("space".to_owned())])), [""; 0]);
 }
 

@@ -26,10 +26,10 @@ pub(crate) fn connections(wanted: usize) -> Result<usize, String> {
     let connections = within(wanted, descriptors);
     if connections < wanted {
         tracing::warn!(
-            connections_max = wanted,
+            max_connections = wanted,
             connections,
             descriptors,
-            "fewer connections at once than `connections-max` says: this process may not open more files and sockets; \
+            "fewer connections at once than `max-connections` says: this process may not open more files and sockets; \
                 raise \
              the limit with `ulimit -n` or `LimitNOFILE`"
         );

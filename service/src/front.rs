@@ -28,12 +28,12 @@ pub struct FrontSettings {
     /// Maximum number of bytes of requests and responses in flight.
     pub bytes_in_flight_max: usize,
     /// Number of requests that are processed at once; if `None`, a number that depends on the processors.
-    pub requests_at_once: Option<usize>,
+    pub max_concurrent_requests: Option<usize>,
 }
 
 impl Default for FrontSettings {
     fn default() -> Self {
-        Self { bytes_in_flight_max: BYTES_IN_FLIGHT_MAX, requests_at_once: None }
+        Self { bytes_in_flight_max: BYTES_IN_FLIGHT_MAX, max_concurrent_requests: None }
     }
 }
 
@@ -70,7 +70,7 @@ impl Front {
         Self(Arc::new(FrontParts {
             engine,
             budget: Budget::new(settings.bytes_in_flight_max),
-            places: Places::new(settings.requests_at_once),
+            places: Places::new(settings.max_concurrent_requests),
             reloads: Arc::default(),
             calls: CallTimes::default(),
             probe,

@@ -127,11 +127,11 @@ pub(crate) struct Serve {
     #[serde(flatten)]
     shipping: Shipping,
     /// Connections at once [default: 20000]
-    #[arg(long, env = "BATON_CONNECTIONS_MAX", value_name = "COUNT")]
-    connections_max: Option<usize>,
+    #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "COUNT")]
+    max_connections: Option<usize>,
     /// Requests that are worked on at once; beyond them domains take turns [default: two for each processor]
-    #[arg(long, env = "BATON_REQUESTS_AT_ONCE", value_name = "COUNT")]
-    requests_at_once: Option<usize>,
+    #[arg(long, env = "BATON_MAX_CONCURRENT_REQUESTS", value_name = "COUNT")]
+    max_concurrent_requests: Option<usize>,
     /// How long requests under way may take when the service stops, in seconds [default: 10]
     #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     shutdown_seconds: Option<u64>,
@@ -199,8 +199,8 @@ impl Serve {
             store_log_mib: self.store_log_mib.or(file.store_log_mib),
             disk_reserve: self.disk_reserve.or(file.disk_reserve),
             shipping: self.shipping.or(file.shipping),
-            connections_max: self.connections_max.or(file.connections_max),
-            requests_at_once: self.requests_at_once.or(file.requests_at_once),
+            max_connections: self.max_connections.or(file.max_connections),
+            max_concurrent_requests: self.max_concurrent_requests.or(file.max_concurrent_requests),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
             lambdas: self.lambdas,
             swf_limits: self.swf_limits || file.swf_limits,
@@ -386,8 +386,8 @@ impl Serve {
         let credentials = Credentials::new(stanzas)?;
         let limits = self.limits()?;
         let functions = self.lambda()?;
-        let wanted = self.connections_max.unwrap_or(ServerLimits::default().connections_max);
-        let connections_max = crate::descriptors::connections(wanted)?;
+        let wanted = self.max_connections.unwrap_or(ServerLimits::default().max_connections);
+        let max_connections = crate::descriptors::connections(wanted)?;
         if !listen.ip().is_loopback() && credentials.is_empty() && !self.allow_remote_without_credentials {
             return Err(format!(
                 "{listen} can be reached from other machines, and nobody is asked who they are; give [[credentials]] \
@@ -419,7 +419,10 @@ impl Serve {
         if let Some(embedded) = &embedded {
             begin_new_life(embedded, &engine).await?;
         }
-        let settings = FrontSettings { bytes_in_flight_max: memory.in_flight, requests_at_once: self.requests_at_once };
+        let settings = FrontSettings {
+            bytes_in_flight_max: memory.in_flight,
+            max_concurrent_requests: self.max_concurrent_requests,
+        };
         let front = Front::of(Arc::clone(&engine), &settings);
         let mut may_answer = MayAnswer::default();
         if let Some(embedded) = embedded {
@@ -455,7 +458,7 @@ impl Serve {
         }
         let limits = ServerLimits::default();
         let shutdown_wait = self.shutdown_seconds.map_or(limits.shutdown_wait, Duration::from_secs);
-        let limits = ServerLimits { connections_max, shutdown_wait, ..limits };
+        let limits = ServerLimits { max_connections, shutdown_wait, ..limits };
         let hosts = if address.ip().is_loopback() && credentials.is_empty() {
             Hosts::loopback_and(self.allowed_hosts.clone())
         } else {

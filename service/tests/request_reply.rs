@@ -214,7 +214,7 @@ async fn of_fifty_concurrent_matches_of_a_task_one_succeeds() {
     assert_eq!(reason(update(&client, "match", &again, Some("m-2".to_owned()), None).await), "taken");
     // With a condition, any other change makes it fail, too.
     let other = Match { task: "V".to_owned(), to: "r2".to_owned() };
-    assert_eq!(reason(update(&client, "match", &other, None, Some(&tag)).await), "version-moved");
+    assert_eq!(reason(update(&client, "match", &other, None, Some(&tag)).await), "version-mismatch");
     let now = first.etag.unwrap();
     update(&client, "match", &other, None, Some(&now)).await.unwrap();
 }
@@ -231,11 +231,11 @@ async fn of_fifty_updates_on_one_version_one_succeeds() {
     let answers = sending.join_all().await;
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 49));
-    assert!(lost.into_iter().all(|answer| reason(answer) == "version-moved"));
+    assert!(lost.into_iter().all(|answer| reason(answer) == "version-mismatch"));
     // A signal changes the version, too.
     let tag = client.etag("w", None).await.unwrap();
     client.signal("w", "news", None, None).await.unwrap();
-    assert_eq!(reason(update(&client, "match", &1, None, Some(&tag)).await), "version-moved");
+    assert_eq!(reason(update(&client, "match", &1, None, Some(&tag)).await), "version-mismatch");
 }
 
 #[tokio::test(flavor = "multi_thread")]

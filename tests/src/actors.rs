@@ -247,14 +247,14 @@ pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         let Some(events) = whole_history(world, &task).await else { return };
         results = asking::results(&task, &events);
         let mut decisions = Vec::new();
-        if !task.only_asks {
+        if !task.query_only {
             verdicts = asking::judge(world, &task, &events);
             decisions = decide(&events, world.goes_on);
         }
         Command::complete(token.turn, decisions)
     };
     // A task that only asks is no turn, and one for updates alone may come to nothing.
-    let is_turn = !task.only_asks && !task.speculative;
+    let is_turn = !task.query_only && !task.speculative;
     let completes = is_turn && matches!(command, Command::CompleteTurn { .. });
     for _ in 0..REPEATS {
         let node = world.node();
@@ -271,7 +271,9 @@ pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
             // It was judged meanwhile, or nobody waits for it any more: the turn may still be held.
-            Err(refusal) if !is_turn || ["update-known", "update-unknown"].contains(&refusal.code()) => return,
+            Err(refusal) if !is_turn || ["update-already-accepted", "unknown-update"].contains(&refusal.code()) => {
+                return;
+            }
             Err(refusal) => return late(world, token.run_id, token.turn.started_event_id, &refusal),
         }
     }

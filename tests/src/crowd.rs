@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, UpdateRequest};
-use history::event::{ByHand, ChildPolicy};
+use history::event::{ChildPolicy, OperatorAction};
 use history::{
     Command, Decision, Event, EventKind, Payload, RecordMarker, RetryPolicy, Run, ScheduleActivity, SignalExternal,
     Start, StartChild, StartTimer, SucceedWorkflow, TurnAnswer, UpdateAnswer, Verdict, check, limits,
@@ -231,11 +231,12 @@ impl Crowd {
 
     /// Stops every clock of the full run, by somebody with the longest of names who has much to say.
     async fn pause_and_resume(&self) {
-        let said = || ByHand { identity: Some(long("漢", 256)), reason: Some(long("漢", limits::REASON_CHARS_MAX)) };
-        self.tell(Command::Pause { stop_clocks: true, by_hand: said(), key: None }).await;
+        let said =
+            || OperatorAction { identity: Some(long("漢", 256)), reason: Some(long("漢", limits::REASON_CHARS_MAX)) };
+        self.tell(Command::Pause { stop_clocks: true, operator: said(), key: None }).await;
         let paused = self.run().await;
         assert!(paused.paused.is_some() && paused.activities.len() == 1_000, "{:?}", paused.open_counts());
-        self.tell(Command::Resume { by_hand: said(), key: None }).await;
+        self.tell(Command::Resume { operator: said(), key: None }).await;
     }
 
     /// Has updates accepted; nobody waits for their answers.

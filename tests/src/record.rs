@@ -319,7 +319,7 @@ impl Heard for DeciderTask {
             self.attempt,
             self.previous_started_event_id,
             self.started_event_id,
-            self.only_asks,
+            self.query_only,
             self.speculative,
             asks.collect::<Vec<_>>(),
             updates.collect::<Vec<_>>(),

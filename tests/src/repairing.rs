@@ -2,7 +2,7 @@
 
 use engine::{Refusal, RunRef};
 use history::Author;
-use history::event::ByHand;
+use history::event::OperatorAction;
 use store::ListQuery;
 
 use crate::world::{DOMAIN, World};
@@ -20,10 +20,10 @@ pub(crate) async fn repair_all(world: &World) {
             let started = &late.run.started;
             let (domain, workflow_id) = (DOMAIN.into(), started.workflow_id.as_str().into());
             let at = RunRef { domain, workflow_id, run_id: Some(started.run_id) };
-            let by_hand = ByHand { identity: Some("operator".to_owned()), reason: None };
-            match node.repair().repair(&at, by_hand, Author::default()).await {
+            let operator = OperatorAction { identity: Some("operator".to_owned()), reason: None };
+            match node.repair().repair(&at, operator, Author::default()).await {
                 // Nodes whose clocks were apart have yet to see that they are not any more.
-                Err(Refusal::ClockDoubted { .. }) => return,
+                Err(Refusal::ClockSuspect { .. }) => return,
                 Ok(done) => world.facts().repaired += done.late.deadlines.len(),
                 Err(_) => {}
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{EventRange, Refusal, Reset, RunRef};
-use history::event::{ByHand, LaterSignals, WorkflowReset};
+use history::event::{LaterSignals, OperatorAction, WorkflowReset};
 use history::{Branching, Event, EventKind, Fault, RequestKey};
 
 use crate::actors::{REPEATS, answer, pause};
@@ -32,8 +32,12 @@ async fn reset(world: &World, at: &RunRef) {
     let key = RequestKey(world.dice(u64::MAX));
     let signals = if world.dice(3) == 0 { LaterSignals::Drop } else { LaterSignals::Reapply };
     for _ in 0..REPEATS {
-        let reset =
-            Reset { branching: Branching { event_id, signals }, by_hand: ByHand::default(), key: Some(key), by: None };
+        let reset = Reset {
+            branching: Branching { event_id, signals },
+            operator: OperatorAction::default(),
+            key: Some(key),
+            by: None,
+        };
         match answer(world, world.node().commands().reset(at, reset)).await {
             Ok(reset) => {
                 world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });
@@ -42,7 +46,7 @@ async fn reset(world: &World, at: &RunRef) {
                     return;
                 }
             }
-            Err(Refusal::Fault(Fault::NotAResetPoint { before, after, .. })) => match before.or(after) {
+            Err(Refusal::Fault(Fault::InvalidResetPoint { before, after, .. })) => match before.or(after) {
                 Some(point) => event_id = point,
                 None => return,
             },

@@ -81,7 +81,7 @@ async fn what_somebody_may_still_mend_stays_owed_and_is_seen_to_be() {
     {
         let (_, engine) = wants(trouble, decision).await;
         let has_failed =
-            |engine: &Engine| engine.render_metrics().contains("baton_effects_put_off_total{code=\"corrupt\"}");
+            |engine: &Engine| engine.render_metrics().contains("baton_effects_deferred_total{code=\"corrupt\"}");
         while !has_failed(&engine) {
             tokio::task::yield_now().await;
         }
@@ -104,7 +104,7 @@ async fn a_signal_to_a_run_that_is_full_waits_until_that_has_room() {
     drop(engine);
     let engine = open(Poison::over(store, Trouble::TooLarge), 9).await;
     decide(&engine, signal()).await;
-    while !engine.render_metrics().contains("baton_effects_put_off_total{code=\"run-too-large\"}") {
+    while !engine.render_metrics().contains("baton_effects_deferred_total{code=\"run-too-large\"}") {
         tokio::task::yield_now().await;
     }
     assert_eq!(engine.views().describe(&at("w")).await.unwrap().owed.iter().len(), 1);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{Engine, EventRange, Reset, RunRef};
-use history::event::{ByHand, LaterSignals};
+use history::event::{LaterSignals, OperatorAction};
 use history::{Branching, Command, RequestKey, Start, check};
 use simulation::broken::Dying;
 use simulation::still;
@@ -45,7 +45,7 @@ async fn begin(store: &Arc<dyn Store>, is_closed: bool) -> Uuid {
 
 fn reset() -> Reset {
     let branching = Branching { event_id: 2, signals: LaterSignals::Reapply };
-    Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(7)), by: None }
+    Reset { branching, operator: OperatorAction::default(), key: Some(RequestKey(7)), by: None }
 }
 
 async fn names(engine: &Arc<Engine>, run_id: Uuid) -> Vec<&'static str> {

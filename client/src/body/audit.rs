@@ -14,14 +14,14 @@ answers! {
         last: u64,
     }
 
-    /// An entry of the audit log: a requested change, or with `of` its outcome.
+    /// An entry of the audit log: a requested change, or with `requestSeq` its outcome.
     AuditEntry {
         /// Number of the entry: 1, 2, 3, …
         seq: u64,
         /// Time when the entry was written.
         at: Timestamp,
         /// Number of the entry with the request of this outcome.
-        of: Option<u64>,
+        request_seq: Option<u64>,
         /// HTTP status of the response; absent if the caller did not wait for it.
         status: Option<u16>,
         /// Code of the problem if the request was refused.

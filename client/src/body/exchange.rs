@@ -22,8 +22,8 @@ bodies! {@request
         /// Maximum number of turns to take, 0 to 256; 0 by default. Each has a separate slot; slots are numbered from
         /// 0.
         #[serde(default)]
-        room: u32,
-        /// Slots that are still empty. Replaces `room` if `attempt` is more than 1. At most 256.
+        max_tasks: u32,
+        /// Slots that are still empty. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -71,8 +71,8 @@ bodies! {@request
         /// Maximum number of activities to take, 0 to 256; 0 by default. Each has a separate slot; slots are numbered
         /// from 0.
         #[serde(default)]
-        room: u32,
-        /// Slots that are still empty. Replaces `room` if `attempt` is more than 1. At most 256.
+        max_tasks: u32,
+        /// Slots that are still empty. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -122,8 +122,8 @@ pub struct Exchanged<T> {
     /// Tasks that were taken.
     pub tasks: Vec<SlotTask<T>>,
     /// If no task was taken: lists of the domain that have waiting tasks and no pollers, in the format of the
-    /// `Baton-Unpolled` header of polls.
-    pub unpolled: Option<String>,
+    /// `Baton-No-Pollers` header of polls.
+    pub no_pollers: Option<String>,
 }
 
 /// A task in a slot.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 bodies! {@request
     /// Completion of an activity by an operator, even if a runner holds it.
-    CompleteByHand {
+    CompleteActivityManually {
         /// Result of the activity.
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
@@ -17,7 +17,7 @@ bodies! {@request
         reason: Option<String>,
     }
     /// Failure of an activity by an operator, even if a runner holds it.
-    FailByHand {
+    FailActivityManually {
         /// Reason for the failure, for programs: the `reason` of its ActivityFailed. 1 to 256 characters.
         failure_reason: String,
         /// Details of the failure, for people and programs.
@@ -29,7 +29,7 @@ bodies! {@request
         reason: Option<String>,
     }
     /// Retry, pause or resumption by an operator.
-    ByHand {
+    OperatorAction {
         /// Name of the operator; shown in the history.
         identity: Option<String>,
         /// Reason for the action. At most 256 characters.
@@ -129,8 +129,8 @@ answers! {
     }
     /// A deadline that is too late because it was set while the service's clock was ahead.
     LateDeadline {
-        /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
-        what: String,
+        /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-retry`, `effects`, ….
+        kind: String,
         /// Event id of the event that set it.
         scheduled_event_id: Option<EventId>,
         /// Name of the activity or timer.
@@ -160,11 +160,11 @@ answers! {
         now: Timestamp,
         /// Reason to doubt the clock; absent if it is known to be right. Repairs are refused while the clock is in
         /// doubt.
-        doubt: Option<String>,
+        clock_problem: Option<String>,
         /// Runs on this page.
         runs: Vec<LateRun>,
         /// Number of open runs examined for this page.
-        looked_at: u64,
+        examined: u64,
         /// Value of `page` for the next page; absent on the last one.
         next_page: Option<String>,
     }

@@ -12,8 +12,8 @@ answers! {
     }
     /// A condition that needs an operator's attention.
     ReadinessWarning {
-        /// Kind of condition, for programs: `store-trouble`, `disk-low`, `disk-full`, `clock-doubted`, `clock-moved`,
-        /// `clock-behind`, `clocks-apart`, `zones-differ` or `file-refused`. There may be others.
+        /// Kind of condition, for programs: `store-failing`, `disk-low`, `disk-full`, `clock-suspect`, `clock-jumped`,
+        /// `clock-behind`, `clock-skew`, `tzdata-mismatch` or `reload-failed`. There may be others.
         code: String,
         /// Description of the condition.
         detail: String,

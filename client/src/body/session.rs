@@ -34,7 +34,7 @@ answers! {
     /// Identity and permissions of the caller.
     SessionInfo {
         /// Permissions of the caller.
-        may: CredentialLevels,
+        permissions: CredentialLevels,
         /// Value of the `baton-csrf` header for requests that change something; only in a session.
         csrf_token: Option<String>,
         /// Latest time at which the session expires; only in a session.
@@ -50,7 +50,7 @@ answers! {
         /// Address of the node.
         address: String,
         /// True for the node that responds.
-        answers: bool,
+        responding: bool,
         /// Version of the node; absent if the node has not reported it.
         version: Option<String>,
         /// Number of shards of the due index that the node handles. They contain timers, timeouts and retries.

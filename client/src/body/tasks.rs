@@ -154,7 +154,7 @@ answers! {
         /// True if there is nothing to decide, only `queries` to answer. No turn was started, `startedEventId` is the
         /// run's newest event, and decisions are refused.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        only_asks: bool,
+        query_only: bool,
         /// Updates to judge with the turn, in this order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<TaskUpdate>,
@@ -219,7 +219,7 @@ answers! {
         event_id: EventId,
     }
     /// The response to a heartbeat.
-    Beaten {
+    HeartbeatResult {
         /// True if the activity should stop.
         cancel_requested: bool,
     }
@@ -276,7 +276,7 @@ answers! {
         /// share a store.
         in_flight: Option<u64>,
         /// Approximate number of tasks dispatched in the last minute.
-        handed_out_last_minute: u64,
+        dispatched_last_minute: u64,
         /// Number of polls in progress.
         polls: u64,
         /// Pollers that are polling, or polled in the last five minutes; the polling ones first. At most 20.
@@ -284,10 +284,10 @@ answers! {
         pollers: Vec<ListPoller>,
         /// Addresses of other nodes over the same store with pollers of this list.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        polled_at: Vec<String>,
+        polling_nodes: Vec<String>,
         /// Time since which the list has had no poller: the end of the last poll, or the start of the service if no
         /// poll is known. Absent while a poll is in progress.
-        unpolled_since: Option<Timestamp>,
+        no_pollers_since: Option<Timestamp>,
         /// Next tasks to dispatch, in that order; only in the description of a single list. At most 100.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         next: Vec<ListedTask>,

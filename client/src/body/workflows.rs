@@ -106,7 +106,7 @@ answers! {
         next_page: Option<String>,
         /// Number of runs examined for this page, including those that the filter excludes.
         #[serde(default)]
-        looked_at: u64,
+        examined: u64,
     }
     /// Number of runs.
     Count {
@@ -123,8 +123,8 @@ answers! {
     Deadline {
         /// Time when it is due.
         at: Timestamp,
-        /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
-        what: String,
+        /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-retry`, `effects`, ….
+        kind: String,
         /// Event id of the event that set it.
         scheduled_event_id: Option<EventId>,
         /// Name of the activity or timer.
@@ -149,7 +149,7 @@ answers! {
         /// Maximum number of attempts of its retry policy; absent without a limit or a policy.
         maximum_attempts: Option<u32>,
         /// Earliest time of the next attempt, while it waits for that.
-        next_try_at: Option<Timestamp>,
+        next_attempt_at: Option<Timestamp>,
         /// Outcome of the last attempt that was followed by another.
         last_failure: Option<LastFailure>,
         /// True if its cancellation was requested.
@@ -222,7 +222,7 @@ answers! {
         /// Number of the attempt, with a retry policy: 1, 2, 3, …
         attempt: Option<u32>,
         /// Time when this attempt begins, while it waits for that.
-        next_try_at: Option<Timestamp>,
+        next_attempt_at: Option<Timestamp>,
         /// Run id of the retry, if this run failed or timed out and is retried.
         retried_as: Option<Uuid>,
         /// Run id of the run that continues from an earlier event, if this run was reset.
@@ -273,16 +273,16 @@ answers! {
         /// Undelivered effects on other runs, in the order of their decisions. They are in delivery, or wait for the
         /// next attempt, which is in `deadlines` as `effects`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        outbox: Vec<OwedEffect>,
+        outbox: Vec<OutboxEffect>,
         /// Number of times that the delivery of `outbox` was retried.
         #[serde(default, skip_serializing_if = "is_zero")]
-        outbox_tries: u32,
+        outbox_retries: u32,
         /// Task lists with waiting tasks of this run and without pollers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        unpolled: Vec<UnpolledList>,
+        no_pollers: Vec<ListWithoutPollers>,
     }
     /// A task list without pollers.
-    UnpolledList {
+    ListWithoutPollers {
         /// Name of the task list.
         task_list: String,
         /// True for a list of turns, false for a list of activities.
@@ -319,9 +319,9 @@ answers! {
         timeout: Option<DeciderTimeout>,
     }
     /// An undelivered effect of a run on another run.
-    OwedEffect {
-        /// Kind of effect: `start-child`, `signal`, `request-cancel`, `end-child` or `tell-parent`.
-        what: String,
+    OutboxEffect {
+        /// Kind of effect: `start-child`, `signal`, `request-cancel`, `end-child` or `notify-parent`.
+        kind: String,
         /// Event id of the event that requested it.
         event_id: EventId,
         /// Run id of the run that requested it, if it is an earlier one of this workflow id.

@@ -108,7 +108,7 @@ pub(super) struct Exchanges<K: TaskKind, C> {
 struct Asked<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answers: Vec<&'a RawValue>,
-    room: Option<usize>,
+    max_tasks: Option<usize>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     slots: &'a [u32],
     identity: &'a str,
@@ -288,7 +288,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         let is_first = poll.attempt == 1;
         let asked = Asked {
             answers: answers.iter().map(|answer| &*answer.json).collect(),
-            room: (is_first && !poll.slots.is_empty()).then_some(poll.slots.len()),
+            max_tasks: (is_first && !poll.slots.is_empty()).then_some(poll.slots.len()),
             slots: if is_first { &[] } else { &poll.slots },
             identity: &self.asking.identity,
             queries: self.asking.queries,
@@ -315,8 +315,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
     fn handle(&mut self, number: u64, news: ExchangeMessage<K::Task>) {
         let Some(exchange) = self.in_flight.get_mut(&number) else { return };
         match news {
-            ExchangeMessage::Line(Exchanged { receipts, tasks, unpolled }) => {
-                if let Some(lists) = unpolled.filter(|lists| self.client.unpolled.replace(lists)) {
+            ExchangeMessage::Line(Exchanged { receipts, tasks, no_pollers }) => {
+                if let Some(lists) = no_pollers.filter(|lists| self.client.unpolled.replace(lists)) {
                     tracing::info!(
                         polled = self.url,
                         lists,

@@ -6,23 +6,24 @@ use uuid::Uuid;
 use super::{Client, encode, push_query, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
-    AuditEntries, ByHand, ChangeActivity, ChangeDomain, CompleteByHand, ConfirmedClock, Deleted, Domain, FailByHand,
-    LateRuns, PauseWorkflow, Recorded, RepairedDeadlines, ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
+    AuditEntries, ChangeActivity, ChangeDomain, CompleteActivityManually, ConfirmedClock, Deleted, Domain,
+    FailActivityManually, LateRuns, OperatorAction, PauseWorkflow, Recorded, RepairedDeadlines, ResetWorkflow,
+    RotateSecret, RotatedSecret, WasReset,
 };
 
 /// An operator's action on an open activity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActivityOperation {
     /// Completes the activity, even if a runner holds it.
-    Complete(CompleteByHand),
+    Complete(CompleteActivityManually),
     /// Fails the activity, regardless of its retry policy.
-    Fail(FailByHand),
+    Fail(FailActivityManually),
     /// Retries the activity at once.
-    Retry(ByHand),
+    Retry(OperatorAction),
     /// Stops dispatching the activity.
-    Pause(ByHand),
+    Pause(OperatorAction),
     /// Dispatches the activity again.
-    Resume(ByHand),
+    Resume(OperatorAction),
     /// Changes the options of the activity.
     Change(ChangeActivity),
 }
@@ -32,7 +33,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `no-audit-log` if the service writes none.
+    /// See [`Error`]: `audit-log-disabled` if the service writes none.
     pub async fn audit(&self, after: u64, limit: Option<usize>) -> Result<AuditEntries, Error> {
         let mut query = String::new();
         push_query(&mut query, "after", Some(&after.to_string()));
@@ -101,12 +102,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `clock-doubted` unless the clock is known to be right.
+    /// See [`Error`]: `clock-suspect` unless the clock is known to be right.
     pub async fn repair_deadlines(
         &self,
         workflow_id: &str,
         run_id: Option<Uuid>,
-        repair: &ByHand,
+        repair: &OperatorAction,
     ) -> Result<RepairedDeadlines, Error> {
         self.write(&self.workflow_url(workflow_id, &format!("/repair-deadlines{}", run_query(run_id))), repair, None)
             .await
@@ -160,7 +161,7 @@ impl Client {
         &self,
         workflow_id: &str,
         run_id: Option<Uuid>,
-        resume: &ByHand,
+        resume: &OperatorAction,
         key: Option<&str>,
     ) -> Result<Recorded, Error> {
         self.write(&self.workflow_url(workflow_id, &format!("/resume{}", run_query(run_id))), resume, key).await

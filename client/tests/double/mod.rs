@@ -200,7 +200,7 @@ fn lines(receipt: Option<Value>, slot: Option<u64>, task: &Value) -> String {
 fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let (list, side) = path.strip_suffix("/exchange").unwrap().rsplit_once('/').unwrap();
     let slots = body["slots"].as_array().cloned().unwrap_or_default();
-    let slot = slots.first().and_then(Value::as_u64).or_else(|| (body["room"].as_u64() > Some(0)).then_some(0));
+    let slot = slots.first().and_then(Value::as_u64).or_else(|| (body["maxTasks"].as_u64() > Some(0)).then_some(0));
     let poll = |of: &[&str]| -> Value {
         of.iter().filter_map(|name| Some(((*name).to_owned(), body.get(name)?.clone()))).collect()
     };

@@ -615,7 +615,7 @@ fn a_test_can_apply_any_external_command() {
     let version = service.run("ann").version;
     let signal =
         |if_version| Command::Signal { name: "leave".to_owned(), input: None, identity: None, key: None, if_version };
-    assert!(matches!(service.command("ann", &signal(Some(version + 1))), Err(Fault::VersionMoved { .. })));
+    assert!(matches!(service.command("ann", &signal(Some(version + 1))), Err(Fault::VersionMismatch { .. })));
     assert!(service.command("ann", &signal(Some(version))).is_ok());
     assert_eq!(service.finish("ann").status, Status::Success);
     assert!(ends(|| drop(service.finish("bob"))).contains("no run of `bob` was started"));

@@ -88,7 +88,7 @@ impl Transition {
         // Check the state first, so that a late answer is reported as late even if it has other errors.
         must_hold(&self.run, turn)?;
         answer.validate(&self.run)?;
-        answer.moves_to.as_ref().map_or(Ok(()), |to| self.may_move(to))?;
+        answer.next_task_list.as_ref().map_or(Ok(()), |to| self.may_move(to))?;
         let decision_event_id = self.turn_completed(turn, answer, now);
         self.carry_out_all(answer, decision_event_id, now);
         Ok(())

@@ -15,7 +15,7 @@ impl HistoryReader {
         }
         let may_exhaust =
             activity.scheduled.retry.as_ref().is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause);
-        let is_exhausted = it.cause == ActivityPausedCause::TriesExhausted;
+        let is_exhausted = it.cause == ActivityPausedCause::AttemptsExhausted;
         if is_exhausted && !may_exhaust {
             return broken(Rule::Pause, id, "its attempts are exhausted, but its policy does not pause it");
         }

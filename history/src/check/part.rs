@@ -104,10 +104,10 @@ pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
 }
 
 /// Returns `true` if an operator closed the activity.
-pub(super) fn is_by_hand(kind: &EventKind) -> bool {
+pub(super) fn is_manual(kind: &EventKind) -> bool {
     match kind {
-        EventKind::ActivitySuccess(it) => it.by_hand.is_some(),
-        EventKind::ActivityFailed(it) => it.by_hand.is_some(),
+        EventKind::ActivitySuccess(it) => it.operator.is_some(),
+        EventKind::ActivityFailed(it) => it.operator.is_some(),
         _ => false,
     }
 }

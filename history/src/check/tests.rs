@@ -73,7 +73,7 @@ fn completes(scheduled_event_id: EventId, started_event_id: EventId) -> EventKin
         started_event_id,
         context: None,
         awaiting: Vec::new(),
-        moves_to: None,
+        next_task_list: None,
     })
 }
 
@@ -167,7 +167,7 @@ fn done(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
         activity_id: None,
         started_event_id,
         result: None,
-        by_hand: None,
+        operator: None,
     })
 }
 
@@ -259,7 +259,7 @@ fn ran_out() -> EventKind {
     EventKind::WorkflowTimedOut(WorkflowTimedOut {
         timeout: WorkflowTimeout::Execution,
         new_run_id: None,
-        next_try_at: None,
+        next_attempt_at: None,
     })
 }
 

@@ -4,7 +4,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::event::{ByHand, EventId};
+use crate::event::{EventId, OperatorAction};
 use crate::payload::{self, PackRef, Payload};
 use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
@@ -114,7 +114,7 @@ pub struct ActivitySuccess {
     pub result: Option<Payload>,
     /// Operator that completed the activity manually; absent if the runner did.
     #[n(3)]
-    pub by_hand: Option<ByHand>,
+    pub operator: Option<OperatorAction>,
     /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
@@ -145,7 +145,7 @@ pub struct ActivityFailed {
     pub non_retryable: bool,
     /// Operator that failed the activity manually; absent if the runner did.
     #[n(5)]
-    pub by_hand: Option<ByHand>,
+    pub operator: Option<OperatorAction>,
     /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
     /// have either.
     #[n(6)]

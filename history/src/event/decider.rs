@@ -71,7 +71,7 @@ pub struct DeciderCompleted {
     pub awaiting: Vec<String>,
     /// Task list for later turns, if the decider changes it.
     #[n(4)]
-    pub moves_to: Option<TurnList>,
+    pub next_task_list: Option<TurnList>,
 }
 
 /// Task list on which later turns wait.

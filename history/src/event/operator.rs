@@ -111,10 +111,10 @@ pub struct ActivityOptionsChanged {
 pub enum ActivityPausedCause {
     /// An operator paused it.
     #[n(0)]
-    ByHand,
+    OperatorInitiated,
     /// Its retries are exhausted, and its retry policy pauses it in that case.
     #[n(1)]
-    TriesExhausted,
+    AttemptsExhausted,
 }
 
 /// The run is paused: no turn and no activity is handed out. A worker that already holds a task may still complete

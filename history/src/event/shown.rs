@@ -48,7 +48,7 @@ mod tests {
         fn is_named<T: fmt::Display + serde::Serialize>(kind: T) {
             assert_eq!(serde_json::to_value(&kind).unwrap(), kind.to_string());
         }
-        is_named(ActivityPausedCause::TriesExhausted);
+        is_named(ActivityPausedCause::AttemptsExhausted);
         is_named(ActivityTimeout::ScheduleToClose);
         is_named(CloseDecision::ContinueAsNew);
         is_named(CloseFailedCause::UnhandledEvents);

@@ -137,7 +137,7 @@ pub struct WorkflowFailed {
     pub new_run_id: Option<Uuid>,
     /// Earliest time of that run's first turn.
     #[n(4)]
-    pub next_try_at: Option<Timestamp>,
+    pub next_attempt_at: Option<Timestamp>,
     /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
     /// have either.
     #[n(5)]
@@ -208,7 +208,7 @@ pub struct WorkflowTimedOut {
     pub new_run_id: Option<Uuid>,
     /// Earliest time of that run's first turn.
     #[n(2)]
-    pub next_try_at: Option<Timestamp>,
+    pub next_attempt_at: Option<Timestamp>,
 }
 
 /// The run was terminated.

@@ -74,7 +74,7 @@ impl Effect {
                 let command = Command::TakeParentClose { origin: own, policy };
                 command_of(&it.workflow_id, None, command)
             }
-            (EffectKind::TellParent, close) => {
+            (EffectKind::NotifyParent, close) => {
                 let Origin { workflow_id, run_id, event_id } = source.parent.as_ref()?;
                 let (scheduled_event_id, close) = (*event_id, Box::new(close.clone()));
                 let command = Command::TakeChildClose { scheduled_event_id, run_id: source.run_id, close };

@@ -27,7 +27,7 @@ pub enum EffectKind {
     EndChild,
     /// Report the close of the run to its parent.
     #[n(4)]
-    TellParent,
+    NotifyParent,
 }
 
 impl EffectKind {
@@ -38,7 +38,7 @@ impl EffectKind {
             Self::Signal => "signal",
             Self::RequestCancel => "request-cancel",
             Self::EndChild => "end-child",
-            Self::TellParent => "admit-parent",
+            Self::NotifyParent => "notify-parent",
         }
     }
 }

@@ -25,6 +25,6 @@ fn owed_at_close(run: &Run, event: &Event) -> Vec<Effect> {
     // The parent sees a chain of successors as one child, so only the last one reports its close.
     let has_successor = event.kind.followed_by().is_some();
     let tells = run.started.parent.as_ref().filter(|_| !has_successor);
-    let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));
+    let tells = tells.map(|parent| Effect::new(event.id, EffectKind::NotifyParent, &parent.workflow_id));
     ends.chain(tells).collect()
 }

@@ -3,7 +3,7 @@
 use minicbor::{Decode, Encode};
 
 use crate::caller::CallerName;
-use crate::event::{ByHand, Event, EventKind, RequestKey, ResetPlan};
+use crate::event::{Event, EventKind, OperatorAction, RequestKey, ResetPlan};
 use crate::time::Timestamp;
 
 /// A reset that was accepted, with everything needed to create the new run.
@@ -14,7 +14,7 @@ pub struct PlannedReset {
     pub plan: ResetPlan,
     /// Operator, and the reason.
     #[n(1)]
-    pub by_hand: ByHand,
+    pub operator: OperatorAction,
     /// Time of the request.
     #[n(2)]
     pub at: Timestamp,
@@ -30,7 +30,7 @@ impl PlannedReset {
     /// Returns the plan recorded in the event that closed an open run for a reset.
     pub fn of(closing: &Event) -> Option<Self> {
         let EventKind::WorkflowTerminated(it) = &closing.kind else { return None };
-        let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
-        it.reset.map(|plan| Self { plan, by_hand, at: closing.at(), key: closing.key, by: closing.by.clone() })
+        let operator = OperatorAction { identity: it.identity.clone(), reason: it.reason.clone() };
+        it.reset.map(|plan| Self { plan, operator, at: closing.at(), key: closing.key, by: closing.by.clone() })
     }
 }

@@ -42,7 +42,7 @@ use crate::dialect;
 use crate::event::{
     ActivityCanceled, ActivityNotStartedCause, ActivityOptionsChanged, ActivityPaused, ActivityScheduleFailed,
     ActivityScheduleFailedCause, ActivityScheduled, ActivityScheduledTimeout, ActivityTaskCancel,
-    ActivityTaskCancelFailed, ActivityTaskCancelFailedCause, ByHand, Event, EventId, EventKind,
+    ActivityTaskCancelFailed, ActivityTaskCancelFailedCause, Event, EventId, EventKind, OperatorAction,
 };
 use crate::fault::Fault;
 use crate::limits;
@@ -241,9 +241,9 @@ impl Run {
 
     pub(crate) fn apply_activity_paused(&mut self, event: &Event, it: &ActivityPaused) {
         if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
-            let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
+            let operator = OperatorAction { identity: it.identity.clone(), reason: it.reason.clone() };
             let (event_id, at, cause) = (event.id, event.at(), it.cause);
-            activity.paused = Some(Box::new(PausedActivity { event_id, at, cause, by_hand }));
+            activity.paused = Some(Box::new(PausedActivity { event_id, at, cause, operator }));
         }
     }
 

@@ -96,7 +96,7 @@ impl Transition {
             EffectKind::Signal => self.settle_external(event_id, true, result, now),
             EffectKind::RequestCancel => self.settle_external(event_id, false, result, now),
             // Only closed runs request these effects.
-            EffectKind::EndChild | EffectKind::TellParent => {}
+            EffectKind::EndChild | EffectKind::NotifyParent => {}
         }
     }
 

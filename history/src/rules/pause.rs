@@ -15,7 +15,7 @@
 //!
 //! The clock of a run can be stopped [`CLOCK_STOPS_MAX`](limits::CLOCK_STOPS_MAX) times.
 
-use crate::event::{ByHand, Event, EventKind, RequestKey, WorkflowPaused, WorkflowResumed};
+use crate::event::{Event, EventKind, OperatorAction, RequestKey, WorkflowPaused, WorkflowResumed};
 use crate::fault::Fault;
 use crate::limits;
 use crate::run::{Released, Run, RunPause};
@@ -27,11 +27,11 @@ impl Transition {
     pub(crate) fn pause(
         &mut self,
         stop_clocks: bool,
-        by_hand: &ByHand,
+        operator: &OperatorAction,
         key: Option<RequestKey>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        validate::by_hand(by_hand)?;
+        validate::operator(operator)?;
         must_be_open(&self.run)?;
         if self.run.paused.is_some() {
             return Err(Fault::AlreadyPaused);
@@ -41,20 +41,25 @@ impl Transition {
             let problem = format!("was used {max} times in this run, which is the limit; pause it without this option");
             return Err(Fault::Invalid { field: "stopClocks".to_owned(), problem });
         }
-        let ByHand { identity, reason } = by_hand.clone();
+        let OperatorAction { identity, reason } = operator.clone();
         let paused = EventKind::WorkflowPaused(WorkflowPaused { stop_clocks, identity, reason });
         self.must_have_space(&paused)?;
         self.push_keyed(now, paused, key);
         Ok(())
     }
 
-    pub(crate) fn resume(&mut self, by_hand: &ByHand, key: Option<RequestKey>, now: Timestamp) -> Result<(), Fault> {
-        validate::by_hand(by_hand)?;
+    pub(crate) fn resume(
+        &mut self,
+        operator: &OperatorAction,
+        key: Option<RequestKey>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::operator(operator)?;
         must_be_open(&self.run)?;
         if self.run.paused.is_none() {
             return Err(Fault::NotPaused);
         }
-        let ByHand { identity, reason } = by_hand.clone();
+        let OperatorAction { identity, reason } = operator.clone();
         self.push_keyed(
             now,
             EventKind::WorkflowResumed(WorkflowResumed { identity, reason, ..WorkflowResumed::default() }),
@@ -66,9 +71,9 @@ impl Transition {
 
 impl Run {
     pub(crate) fn apply_paused(&mut self, event: &Event, it: &WorkflowPaused) {
-        let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
+        let operator = OperatorAction { identity: it.identity.clone(), reason: it.reason.clone() };
         let (event_id, at, stops_clock) = (event.id, event.at(), it.stop_clocks);
-        self.paused = Some(Box::new(RunPause { event_id, at, stops_clock, by_hand }));
+        self.paused = Some(Box::new(RunPause { event_id, at, stops_clock, operator }));
         if stops_clock {
             self.clock.stop(at);
         }

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use crate::command::Heartbeat;
-use crate::event::{ByHand, EventId, EventKind, RequestKey, WorkflowPaused, WorkflowResumed};
+use crate::event::{EventId, EventKind, OperatorAction, RequestKey, WorkflowPaused, WorkflowResumed};
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::Outbox;
@@ -44,11 +44,11 @@ impl Transition {
         &mut self,
         heartbeats: &[Heartbeat],
         timers: &BTreeMap<EventId, Duration>,
-        by_hand: &ByHand,
+        operator: &OperatorAction,
         key: Option<RequestKey>,
         now: Timestamp,
     ) -> Result<CommandOutcome, Fault> {
-        validate::by_hand(by_hand)?;
+        validate::operator(operator)?;
         must_be_open(&self.run)?;
         let mut known = self.run.clone();
         known.learn_timer_spans(timers);
@@ -58,7 +58,7 @@ impl Transition {
         }
         let mut after = self.clone();
         after.run = known;
-        after.push_repair(by_hand, key, now);
+        after.push_repair(operator, key, now);
         let before = self.run.reserved_bytes(&self.links);
         let (found, max) = (after.run.reserved_bytes(&after.links), limits::STATE_BYTES_MAX);
         if found > max && found > before {
@@ -70,18 +70,18 @@ impl Transition {
         Ok(CommandOutcome::Recorded(first))
     }
 
-    fn push_repair(&mut self, by_hand: &ByHand, key: Option<RequestKey>, now: Timestamp) {
-        let ByHand { identity, reason } = by_hand.clone();
+    fn push_repair(&mut self, operator: &OperatorAction, key: Option<RequestKey>, now: Timestamp) {
+        let OperatorAction { identity, reason } = operator.clone();
         let resumed = WorkflowResumed { identity, reason, repairs_deadlines: true };
         match self.run.paused.as_deref().cloned() {
             None => {
-                let ByHand { identity, reason } = by_hand.clone();
+                let OperatorAction { identity, reason } = operator.clone();
                 let paused = WorkflowPaused { stop_clocks: false, identity, reason };
                 self.push_keyed(now, EventKind::WorkflowPaused(paused), key);
                 self.push(now, EventKind::WorkflowResumed(resumed));
             }
             Some(before) => {
-                let (stop_clocks, ByHand { identity, reason }) = (before.stops_clock, before.by_hand);
+                let (stop_clocks, OperatorAction { identity, reason }) = (before.stops_clock, before.operator);
                 self.push_keyed(now, EventKind::WorkflowResumed(resumed), key);
                 self.push(now, EventKind::WorkflowPaused(WorkflowPaused { stop_clocks, identity, reason }));
             }

@@ -19,7 +19,7 @@
 
 use crate::author::Author;
 use crate::caller::CallerName;
-use crate::event::{ByHand, Event, EventKind, RequestKey, ResetPlan, WorkflowReset, WorkflowTerminated};
+use crate::event::{Event, EventKind, OperatorAction, RequestKey, ResetPlan, WorkflowReset, WorkflowTerminated};
 use crate::fault::Fault;
 use crate::links::PlannedReset;
 use crate::reset::Branch;
@@ -38,19 +38,19 @@ impl Transition {
     pub fn plan_reset(
         &mut self,
         plan: ResetPlan,
-        by_hand: &ByHand,
+        operator: &OperatorAction,
         key: Option<RequestKey>,
         by: Option<CallerName>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        validate::by_hand(by_hand)?;
+        validate::operator(operator)?;
         if self.run.is_open() {
-            let ByHand { identity, reason } = by_hand.clone();
+            let OperatorAction { identity, reason } = operator.clone();
             let reset = Some(plan);
             let terminated = WorkflowTerminated { reason, identity, reset, ..WorkflowTerminated::default() };
             self.push_by(now, EventKind::WorkflowTerminated(terminated), key, by);
         } else {
-            self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at: now, key, by }));
+            self.links.reset = Some(Box::new(PlannedReset { plan, operator: operator.clone(), at: now, key, by }));
             self.has_unrecorded_changes = true;
         }
         Ok(())
@@ -69,7 +69,7 @@ impl Transition {
         let now = reset.at;
         let author = Author::named(reset.by.clone());
         let mut transition = Self::beginning(run, events, author);
-        let ByHand { identity, reason } = reset.by_hand.clone();
+        let OperatorAction { identity, reason } = reset.operator.clone();
         let ResetPlan { run_id, event_id, signals: later, .. } = reset.plan;
         let reset_event = WorkflowReset { run_id, event_id, workflow_id: None, signals: later, identity, reason };
         transition.push_keyed(now, EventKind::WorkflowReset(reset_event), reset.key);

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | from a caller | Signal | fails with run-closed |
 //! | from a caller, repeated with its key | original response | original response |
-//! | from a caller, for another version | fails with version-moved | fails with run-closed |
+//! | from a caller, for another version | fails with version-mismatch | fails with run-closed |
 //! | from another run | Signal | fails with run-closed, which is reported to the sender |
 //! | from another run, repeated | original response | original response |
 //!
@@ -84,11 +84,11 @@ mod tests {
             check(&given, &signal("go"), "Signal(go)");
             check(&given, &keyed_signal("first", 7), "repeats 3");
             check(&given, &signal_at(version), "Signal(go)");
-            let moved = Fault::VersionMoved { expected: version - 1, found: version };
+            let moved = Fault::VersionMismatch { expected: version - 1, found: version };
             assert_eq!(admit(&given.run, &signal_at(version - 1), given.now), Err(moved));
-            check(&given, &signal_at(version + 1), "fault version-moved");
+            check(&given, &signal_at(version + 1), "fault version-mismatch");
             // If several signals require the same version, only one of them succeeds.
-            check(&given.clone().then(&signal_at(version)), &signal_at(version), "fault version-moved");
+            check(&given.clone().then(&signal_at(version)), &signal_at(version), "fault version-mismatch");
             check(&given, &signal_of(4, 10), "Signal(go)");
             check(&given, &signal_of(4, 9), "repeats 4");
         }

@@ -47,7 +47,7 @@ impl TurnAnswer {
         let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
         validate::size("context", self.context.as_ref(), context_max)?;
         validate::awaiting(&self.awaiting)?;
-        if let Some(list) = &self.moves_to {
+        if let Some(list) = &self.next_task_list {
             validate::name("taskList", &list.task_list)?;
             validate::span("taskListScheduleToStart", list.schedule_to_start.unwrap_or_default())?;
         }
@@ -130,7 +130,7 @@ impl Transition {
             started_event_id,
             context: answer.context.clone(),
             awaiting: answer.awaiting.clone(),
-            moves_to: answer.moves_to.clone(),
+            next_task_list: answer.next_task_list.clone(),
         };
         self.push(now, EventKind::DeciderCompleted(completed))
     }
@@ -231,7 +231,7 @@ impl Run {
         if it.context.is_some() {
             self.context_event_id = Some(event.id);
         }
-        if let Some(list) = &it.moves_to {
+        if let Some(list) = &it.next_task_list {
             self.move_turns(list);
         }
     }

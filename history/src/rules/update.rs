@@ -13,13 +13,13 @@
 //! | accepted | rejected | UpdateFailed |
 //! | accepted | the run closes | known as accepted by a closed run |
 //! | answered | a caller's request | original answer |
-//! | answered | accepted | fails with update-known |
+//! | answered | accepted | fails with update-already-accepted |
 //! | answered | rejected | no event |
 //!
 //! A new update fails in these cases:
 //!
 //! * The run is paused (run-paused).
-//! * The run is not at the required version (version-moved).
+//! * The run is not at the required version (version-mismatch).
 //! * [`OPEN_UPDATES_MAX`](limits::OPEN_UPDATES_MAX) accepted updates have no answer yet (open-updates-limit).
 //!
 //! An update that is accepted to be answered later fails (`state-limit`) if the state of the run has no space for
@@ -50,7 +50,7 @@ const STATE_LIMIT: &str = "state-limit";
 ///
 /// # Errors
 ///
-/// For a new update: an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`] or
+/// For a new update: an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMismatch`] or
 /// [`Fault::OpenUpdatesLimit`]. A known update is never refused, because its answer exists or will.
 pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
     may_update_in(run, asked, None)
@@ -193,19 +193,19 @@ impl Transition {
         let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
             return match status {
                 UpdateStatus::Accepted { .. } => Ok(false),
-                UpdateStatus::New | UpdateStatus::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
+                UpdateStatus::New | UpdateStatus::Ended { .. } => Err(Fault::UnknownUpdate { update_id }),
             };
         };
         if matches!(answer.verdict, Verdict::Rejected { .. }) {
             return Ok(false);
         }
         if status != UpdateStatus::New {
-            return Err(Fault::UpdateKnown { update_id });
+            return Err(Fault::UpdateAlreadyAccepted { update_id });
         }
         must_be_at(&self.run, asked.if_version)?;
         match asked.if_version {
             // The other update will change the version.
-            Some(expected) if others => Err(Fault::VersionMoved { expected, found: self.run.last_event_id + 1 }),
+            Some(expected) if others => Err(Fault::VersionMismatch { expected, found: self.run.last_event_id + 1 }),
             _ => Ok(true),
         }
     }

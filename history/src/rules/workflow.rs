@@ -292,13 +292,13 @@ impl Transition {
     }
 
     pub(crate) fn fail_workflow(&self, it: &FailWorkflow, decision_event_id: EventId, now: Timestamp) -> EventKind {
-        let (new_run_id, next_try_at) = self.next_attempt(Some(&it.reason), now).unzip();
+        let (new_run_id, next_attempt_at) = self.next_attempt(Some(&it.reason), now).unzip();
         EventKind::WorkflowFailed(WorkflowFailed {
             reason: it.reason.clone(),
             details: it.details.clone(),
             decision_event_id,
             new_run_id,
-            next_try_at,
+            next_attempt_at,
             has_empty_reason: it.has_empty_reason && it.reason.is_empty(),
         })
     }
@@ -335,8 +335,8 @@ impl Transition {
             WorkflowTimeout::Execution => None,
             WorkflowTimeout::Run => self.next_attempt(None, now),
         };
-        let (new_run_id, next_try_at) = next_attempt.unzip();
-        self.push(now, EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id, next_try_at }));
+        let (new_run_id, next_attempt_at) = next_attempt.unzip();
+        self.push(now, EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id, next_attempt_at }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::event::{ByHand, EventId};
+use crate::event::{EventId, OperatorAction};
 use crate::time::{Duration, Timestamp};
 
 /// Pause of a run.
@@ -19,7 +19,7 @@ pub struct RunPause {
     pub stops_clock: bool,
     /// Operator, and the reason.
     #[n(3)]
-    pub by_hand: ByHand,
+    pub operator: OperatorAction,
 }
 
 /// Period in which the clock of a run was stopped.

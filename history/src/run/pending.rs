@@ -5,7 +5,8 @@ use minicbor::{Decode, Encode};
 use super::{Attempts, Fingerprint};
 use crate::command::TaskId;
 use crate::event::{
-    ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ByHand, ChildPolicy, EventId, LastFailure, TurnList,
+    ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ChildPolicy, EventId, LastFailure, OperatorAction,
+    TurnList,
 };
 use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
@@ -189,7 +190,7 @@ pub struct PausedActivity {
     pub cause: ActivityPausedCause,
     /// Operator, and the reason.
     #[n(3)]
-    pub by_hand: ByHand,
+    pub operator: OperatorAction,
 }
 
 /// Manual release of an activity, after which runners can take it.

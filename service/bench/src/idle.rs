@@ -47,7 +47,7 @@ impl Idle {
         must_open(self.polls + FILES_BESIDE)?;
         let scratch = Scratch::new(None)?;
         let connections = (self.polls + FILES_BESIDE / 2).to_string();
-        let service = Service::start_with(&scratch, &["--connections-max", &connections]).await?;
+        let service = Service::start_with(&scratch, &["--max-connections", &connections]).await?;
         let client = client(&service.url)?;
         let empty = service.process.memory().unwrap_or_default();
         let mut polls = self.begin(&service)?;

@@ -264,7 +264,7 @@ impl Counters {
             syncs: value("baton_store_syncs_total"),
             written: value("baton_store_bytes_written_total"),
             on_disk: value("baton_store_bytes_on_disk"),
-            matched: value("baton_tasks_matched_at_once_total"),
+            matched: value("baton_sync_matches_total"),
             write_units: value("baton_store_write_units_total"),
             read_units: value("baton_store_read_units_total"),
         })

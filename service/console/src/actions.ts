@@ -201,7 +201,7 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
     return () => `${base}/${what}?runId=${encodeURIComponent(run.runId)}`;
   };
   // One that waits for its first try is to be had already.
-  const isRetryable = activity.startedAt ?? activity.nextTryAt ?? activity.paused ?? activity.lastFailure;
+  const isRetryable = activity.startedAt ?? activity.nextAttemptAt ?? activity.paused ?? activity.lastFailure;
   const actions: (Action | undefined)[] = [
     isRetryable
       ? {

@@ -4,7 +4,7 @@ import { millisecondsOf } from './time';
 
 export interface Deadline {
   at: number;
-  what: string;
+  kind: string;
   name?: string;
   eventId?: number;
 }
@@ -19,7 +19,7 @@ export function deadlinesOf(state: State): Deadline[] {
   const add = (
     from: number | undefined,
     after: string | null | undefined,
-    what: string,
+    kind: string,
     name?: string,
     eventId?: number,
   ): void => {
@@ -27,14 +27,14 @@ export function deadlinesOf(state: State): Deadline[] {
     if (from !== undefined && ms !== undefined) {
       deadlines.push({
         at: from + ms,
-        what,
+        kind,
         ...(name === undefined ? {} : { name }),
         ...(eventId === undefined ? {} : { eventId }),
       });
     }
   };
   for (const { scheduled, at } of state.timers.values())
-    deadlines.push({ at, what: 'timer', name: scheduled.timerId, eventId: scheduled.id });
+    deadlines.push({ at, kind: 'timer', name: scheduled.timerId, eventId: scheduled.id });
   for (const { scheduled, started, timeouts, paused } of state.activities.values()) {
     const { id, activityId } = scheduled;
     add(timeOf(scheduled), timeouts.scheduleToClose, 'activity-schedule-to-close', activityId, id);
@@ -47,7 +47,7 @@ export function deadlinesOf(state: State): Deadline[] {
     add(timeOf(state.turnSince), turn.startToClose, 'turn-start-to-close', undefined, turn.id);
   if (turn && state.turn === 'waiting') {
     if (turn.notBefore && Date.parse(turn.notBefore) > state.at) {
-      deadlines.push({ at: Date.parse(turn.notBefore), what: 'turn-again', eventId: turn.id });
+      deadlines.push({ at: Date.parse(turn.notBefore), kind: 'turn-retry', eventId: turn.id });
     } else {
       add(timeOf(turn), turn.scheduleToStart, 'turn-schedule-to-start', undefined, turn.id);
     }
@@ -63,8 +63,8 @@ export function deadlinesOf(state: State): Deadline[] {
 }
 
 /** Says what a deadline will cause, as the event that it records and what follows. */
-export function consequenceOf(deadline: { what: string; name?: string | null }): { event: string; then: string } {
-  switch (deadline.what) {
+export function consequenceOf(deadline: { kind: string; name?: string | null }): { event: string; then: string } {
+  switch (deadline.kind) {
     case 'timer':
       return { event: 'TimerExpired', then: 'a turn' };
     case 'execution':
@@ -75,7 +75,7 @@ export function consequenceOf(deadline: { what: string; name?: string | null }):
       return { event: 'DeciderTimedOut', then: 'the turn is given to another decider' };
     case 'turn-schedule-to-start':
       return { event: 'DeciderTimedOut', then: 'the turn is scheduled again on the run’s task list' };
-    case 'turn-again':
+    case 'turn-retry':
       return { event: 'no event', then: 'the turn is handed out again' };
     case 'first-turn':
       return { event: 'DeciderScheduled', then: 'the first turn' };
@@ -90,8 +90,8 @@ export function consequenceOf(deadline: { what: string; name?: string | null }):
     case 'activity-schedule-to-close':
       return { event: 'ActivityTimedOut', then: 'a turn' };
     case 'effects':
-      return { event: 'no event', then: 'what is owed to other runs is delivered' };
+      return { event: 'no event', then: 'kind is owed to other runs is delivered' };
     default:
-      return { event: deadline.what, then: '' };
+      return { event: deadline.kind, then: '' };
   }
 }

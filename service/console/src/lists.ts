@@ -7,7 +7,7 @@ export type TaskList = Schemas['ListedTaskList'];
 /** Says whether tasks wait on a list that nobody polls. Who has a task of it and polled lately is only busy. */
 export function isLonely(list: TaskList): boolean {
   const isBusy = (list.pollers ?? []).length > 0 && list.inFlight !== 0;
-  return list.waiting > 0 && list.unpolledSince != null && !isBusy;
+  return list.waiting > 0 && list.noPollersSince != null && !isBusy;
 }
 
 /** Returns those in trouble first, then those with the most tasks. */
@@ -29,13 +29,13 @@ export function waitsFor(list: TaskList): string {
 
 /** Says who polls a list. */
 export function polledBy(list: TaskList, now: number): string {
-  const elsewhere = (list.polledAt ?? []).length;
+  const elsewhere = (list.pollingNodes ?? []).length;
   const other = elsewhere === 0 ? '' : `${elsewhere} other node${elsewhere === 1 ? '' : 's'}`;
   const at = [list.polls > 0 ? `${list.polls} poller${list.polls === 1 ? '' : 's'}` : '', other].filter(Boolean);
   if (at.length > 0) return at.join(' and ');
-  if (list.unpolledSince == null) return '';
+  if (list.noPollersSince == null) return '';
   const busy = (list.pollers ?? []).length;
-  const whole = Math.max(0, Math.floor((now - Date.parse(list.unpolledSince)) / 1000) * 1000);
+  const whole = Math.max(0, Math.floor((now - Date.parse(list.noPollersSince)) / 1000) * 1000);
   return busy > 0
     ? `nobody now; ${busy === 1 ? 'one' : busy} in the last five minutes`
     : `nobody for ${duration(whole)}`;

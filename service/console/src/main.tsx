@@ -138,7 +138,7 @@ function Top(): JSX.Element {
         {link({ page: 'schedules', domain: domain.value }, 'Schedules')}
         {link({ page: 'types', domain: domain.value, kind: 'workflow' }, 'Types')}
         {link({ page: 'domains' }, 'Domains')}
-        {session.value?.may.operator ? link({ page: 'service' }, 'Service') : null}
+        {session.value?.permissions.operator ? link({ page: 'service' }, 'Service') : null}
       </nav>
       <span class="grow" />
       <DomainChoice />

@@ -18,7 +18,7 @@ export interface SampleTask {
   runId: string;
   previousStartedEventId?: number | null;
   events?: Event[] | null;
-  onlyAsks?: boolean;
+  queryOnly?: boolean;
   queries?: { id: string; name: string }[];
 }
 
@@ -34,7 +34,7 @@ export function decide(task: SampleTask): Record<string, unknown> {
   const queryResults = (task.queries ?? []).map(({ id, name }) =>
     name === 'page' ? { id, result: { markdown: PAGE } } : { id, error: { reason: 'unknown-query', known: ['page'] } },
   );
-  if (task.onlyAsks) return { queryResults };
+  if (task.queryOnly) return { queryResults };
   const news = (task.events ?? []).filter(({ id }) => id > (task.previousStartedEventId ?? 0));
   const hello = news.find((event) => event.type === 'Signal');
   if (hello || news.some(({ type }) => type === 'TimerExpired')) {

@@ -61,4 +61,4 @@ export function allows(may: Levels | undefined, action: string, domain: string):
 }
 
 /** Says whether whoever is signed in may do this. */
-export const mayDo = (action: string, domain: string): boolean => allows(session.value?.may, action, domain);
+export const mayDo = (action: string, domain: string): boolean => allows(session.value?.permissions, action, domain);

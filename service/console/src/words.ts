@@ -143,7 +143,7 @@ export function triesOf(activity: {
   const { attempt, maximumAttempts, paused } = activity;
   if (maximumAttempts == null) return `try ${attempt}`;
   const isBeyond = attempt > maximumAttempts;
-  if (attempt > 1 && paused && (isBeyond || paused.cause === 'TriesExhausted'))
+  if (attempt > 1 && paused && (isBeyond || paused.cause === 'AttemptsExhausted'))
     return `after try ${attempt - 1}, its last`;
   // Somebody has had it tried once more.
   if (isBeyond) return `try ${attempt} by hand, after ${maximumAttempts} by its policy`;
@@ -190,7 +190,7 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
       const first = paused[0];
       const failure = first?.lastFailure;
       return `Blocked: ${paused.map((one) => activity(one.activityId)).join(', ')} ${
-        first?.paused?.cause === 'TriesExhausted'
+        first?.paused?.cause === 'AttemptsExhausted'
           ? triesHad(first.attempt, first.maximumAttempts)
           : `is paused${who(first?.paused?.identity)}`
       }${
@@ -211,15 +211,15 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
       return `Event ${again?.eventId ?? ''} schedules ${what} again, with the same type and input, after it had succeeded. Does the decider take its window for the whole history? Poll with history full.`;
     }
     case 'retrying': {
-      const next = run.openActivities.find((one) => one.nextTryAt);
+      const next = run.openActivities.find((one) => one.nextAttemptAt);
       const again = run.openActivities.find((one) => one.lastFailure && !one.paused);
       if (!next && again) {
         const failure = again.lastFailure?.reason ?? again.lastFailure?.timeout ?? 'a failure';
         return `Try ${again.attempt} of ${activity(again.activityId)} ${again.startedAt ? 'is being made' : `waits for a runner of ${again.taskList}`}; the last one ended with ${failure}.`;
       }
       return next
-        ? `Waits for try ${next.attempt} of ${activity(next.activityId)}, ${relative(Date.parse(next.nextTryAt ?? ''), now)}${why(next.lastFailure?.reason ?? next.lastFailure?.timeout)}.`
-        : `Waits for try ${run.attempt ?? 2} of the workflow${run.nextTryAt ? `, ${relative(Date.parse(run.nextTryAt), now)}` : ''}.`;
+        ? `Waits for try ${next.attempt} of ${activity(next.activityId)}, ${relative(Date.parse(next.nextAttemptAt ?? ''), now)}${why(next.lastFailure?.reason ?? next.lastFailure?.timeout)}.`
+        : `Waits for try ${run.attempt ?? 2} of the workflow${run.nextAttemptAt ? `, ${relative(Date.parse(run.nextAttemptAt), now)}` : ''}.`;
     }
     case 'open':
       return openReason(run, now);
@@ -229,7 +229,7 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
 }
 
 function openReason(run: Described, now: number): string {
-  const lists = (run.unpolled ?? []).map(
+  const lists = (run.noPollers ?? []).map(
     (one) => `${one.taskList} (${one.decider ? 'deciders' : 'runners'}, for ${lasting(Date.parse(one.since), now)})`,
   );
   if (lists.length > 0) return `Waits for a task list that nobody polls: ${lists.join(', ')}.`;

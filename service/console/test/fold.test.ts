@@ -206,7 +206,7 @@ test('each deadline that the service names has words', () => {
     'activity-heartbeat',
     'activity-retry',
     'first-turn',
-    'turn-again',
+    'turn-retry',
     'effects',
   ]) {
     assert.notEqual(consequenceOf({ what }).then, '', what);

@@ -10,26 +10,26 @@ const list = (more: Partial<TaskList>): TaskList => ({
   waiting: 0,
   moreWaiting: false,
   inFlight: 0,
-  handedOutLastMinute: 0,
+  dispatchedLastMinute: 0,
   polls: 0,
   ...more,
 });
 const lately = { polls: 0, since: SINCE, lastPolledAt: SINCE };
 
 test('a list is lonely where tasks wait and nobody polls, and not while who polled lately has one of them', () => {
-  assert.equal(isLonely(list({ waiting: 1, unpolledSince: SINCE })), true);
-  assert.equal(isLonely(list({ waiting: 0, unpolledSince: SINCE })), false);
+  assert.equal(isLonely(list({ waiting: 1, noPollersSince: SINCE })), true);
+  assert.equal(isLonely(list({ waiting: 0, noPollersSince: SINCE })), false);
   assert.equal(isLonely(list({ waiting: 1, polls: 1 })), false);
-  assert.equal(isLonely(list({ waiting: 1, unpolledSince: SINCE, pollers: [lately] })), true, 'it went away');
-  assert.equal(isLonely(list({ waiting: 1, unpolledSince: SINCE, pollers: [lately], inFlight: 1 })), false, 'busy');
+  assert.equal(isLonely(list({ waiting: 1, noPollersSince: SINCE, pollers: [lately] })), true, 'it went away');
+  assert.equal(isLonely(list({ waiting: 1, noPollersSince: SINCE, pollers: [lately], inFlight: 1 })), false, 'busy');
 });
 
 test('who polls is said, here and at other nodes, and who did lately', () => {
   assert.equal(polledBy(list({ polls: 1 }), NOW), '1 poller');
-  assert.equal(polledBy(list({ polls: 2, polledAt: ['b'] }), NOW), '2 pollers and 1 other node');
-  assert.equal(polledBy(list({ polledAt: ['b', 'c'] }), NOW), '2 other nodes');
-  assert.equal(polledBy(list({ unpolledSince: SINCE }), NOW), 'nobody for 3\u00a0m');
-  const busy = list({ unpolledSince: SINCE, pollers: [lately] });
+  assert.equal(polledBy(list({ polls: 2, pollingNodes: ['b'] }), NOW), '2 pollers and 1 other node');
+  assert.equal(polledBy(list({ pollingNodes: ['b', 'c'] }), NOW), '2 other nodes');
+  assert.equal(polledBy(list({ noPollersSince: SINCE }), NOW), 'nobody for 3\u00a0m');
+  const busy = list({ noPollersSince: SINCE, pollers: [lately] });
   assert.equal(polledBy(busy, NOW), 'nobody now; one in the last five minutes');
 });
 
@@ -40,7 +40,7 @@ test('what waits is counted in words, and lists in trouble come first', () => {
   const lists = [
     list({ name: 'b' }),
     list({ name: 'c', waiting: 9, polls: 1 }),
-    list({ name: 'd', waiting: 1, unpolledSince: SINCE }),
+    list({ name: 'd', waiting: 1, noPollersSince: SINCE }),
     list({ name: 'a' }),
   ];
   assert.deepEqual(

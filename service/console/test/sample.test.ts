@@ -25,7 +25,7 @@ test('the sample answers its one query with a page, and only that where nothing 
     { id: 'a', name: 'page' },
     { id: 'b', name: 'other' },
   ];
-  const answer = decide(task({ onlyAsks: true, queries }));
+  const answer = decide(task({ queryOnly: true, queries }));
   assert.deepEqual(Object.keys(answer), ['queryResults']);
   const [page, other] = answer['queryResults'] as { result?: { markdown: string }; error?: { known: string[] } }[];
   assert.match(page?.result?.markdown ?? '', /\[Say hello\]\(<signal:hello/);

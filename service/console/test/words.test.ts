@@ -26,7 +26,7 @@ const reason = (more: object, last?: object): string =>
 
 test('a run that waits for a list that nobody polls says which one', () => {
   assert.match(
-    reason({ turn: 'waiting', unpolled: [{ taskList: 'orders', decider: true, since: '2026-11-23T06:05:00.000Z' }] }),
+    reason({ turn: 'waiting', noPollers: [{ taskList: 'orders', decider: true, since: '2026-11-23T06:05:00.000Z' }] }),
     /nobody polls: orders \(deciders, for 5\sm\)/,
   );
 });
@@ -67,7 +67,7 @@ test('each way in which a run stands has its reason in words', () => {
           activityId: 'copy',
           attempt: 3,
           maximumAttempts: 2,
-          paused: { cause: 'TriesExhausted' },
+          paused: { cause: 'AttemptsExhausted' },
           lastFailure: { reason: 'disk-full' },
         },
       ],
@@ -91,7 +91,7 @@ test('each way in which a run stands has its reason in words', () => {
     reason({
       retrying: true,
       openActivities: [
-        { activityId: 'pull', attempt: 2, nextTryAt: '2026-11-23T06:11:00.000Z', lastFailure: { reason: 'http-503' } },
+        { activityId: 'pull', attempt: 2, nextAttemptAt: '2026-11-23T06:11:00.000Z', lastFailure: { reason: 'http-503' } },
       ],
     }),
     /try 2 of activity pull, in 1 m: http-503/,

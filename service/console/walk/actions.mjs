@@ -122,7 +122,7 @@ export function actionsByHand(at) {
     assert.equal(await browser.run('() => document.querySelector("#act-eventId").value'), String(started.id));
     await fill('reason', 'try the new card');
     await submit();
-    await browser.shows('.act-dialog .trouble', 'not-a-reset-point');
+    await browser.shows('.act-dialog .trouble', 'invalid-reset-point');
     await browser.click('.act-dialog .trouble .link', 'from event');
     await submit();
     await isClosed();

@@ -148,7 +148,7 @@ export function heldByAll(at, pages) {
         if (/\\/workflow-count$/.test(path)) return json({ count: 1000000, truncated: false, byStatus: { open: 1000000 } });
         if (!/\\/workflows\\?.*tag=rare/.test(path)) return ask(path, init);
         if (pages > 0) await new Promise((done) => window.goOn.push(done));
-        return ++pages < 3 ? json({ workflows: [], lookedAt: 4096, nextPage: String(pages) }) : ask(path.replace(/&page=.*/, '').replace('tag=rare', 'tag=declined'), init);
+        return ++pages < 3 ? json({ workflows: [], examined: 4096, nextPage: String(pages) }) : ask(path.replace(/&page=.*/, '').replace('tag=rare', 'tag=declined'), init);
       };
     }`;
     const { identifier } = await browser.devtools('Page.addScriptToEvaluateOnNewDocument', { source });

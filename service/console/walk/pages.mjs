@@ -38,7 +38,7 @@ async function answerNext(service, list, answers, decisions = [], seconds = 20) 
       ? { id, result: answers[name] }
       : { id, error: { reason: 'unknown-query', known: Object.keys(answers) } },
   );
-  const body = task.onlyAsks ? { queryResults } : { decisions, queryResults };
+  const body = task.queryOnly ? { queryResults } : { decisions, queryResults };
   await service.call('POST', `/v1/decider-tasks/${task.token}/complete`, body);
 }
 

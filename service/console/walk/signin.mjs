@@ -72,7 +72,7 @@ export function signingIn(at, findings) {
       const signal = '/v1/domains/default/workflows/guarded-1/signals/s';
       const { body } = await asked('GET', '/v1/session');
       const token = { 'baton-csrf': body.csrfToken };
-      assert.equal((await asked('POST', signal)).body.code, 'no-csrf-token');
+      assert.equal((await asked('POST', signal)).body.code, 'csrf-token-missing');
       assert.equal((await asked('POST', signal, token)).body.code, 'forbidden');
       await browser.click('.whoami button', 'Sign out');
       await browser.shows('.sign-in h2', 'Sign in');

@@ -77,7 +77,7 @@ pub struct DeciderTask {
     pub queries: Vec<PendingQuery>,
     /// True if the task has only queries and nothing to decide. No turn was started and the history has no event of
     /// this task. `started_event_id` is then the run's newest event.
-    pub only_asks: bool,
+    pub query_only: bool,
     /// Updates to validate with the turn.
     pub updates: Vec<ProposedUpdate>,
     /// True if the turn exists only for its updates. Its last two events are not recorded yet (ADR 10).
@@ -330,7 +330,7 @@ impl Tasks {
     }
 
     async fn decider_task(&self, grant: &Grant, asked: TaskEvents) -> Result<DeciderTask, Refusal> {
-        let (turn, previous_started_event_id, attempt, only_asks) = match &grant.what {
+        let (turn, previous_started_event_id, attempt, query_only) = match &grant.what {
             Granted::Turn { turn, previous_started_event_id, attempt } => {
                 (*turn, *previous_started_event_id, *attempt, None)
             }
@@ -361,7 +361,7 @@ impl Tasks {
             run_id: grant.run_id,
             task_list: grant.task_list.clone(),
             turn,
-            only_asks,
+            query_only,
             speculative,
             node: self.nodes.address().filter(|_| !grant.riders.is_empty()).map(Into::into),
             judges: !grant.riders.updates.is_empty(),
@@ -387,7 +387,7 @@ impl Tasks {
             next: read.next,
             context: read.context,
             queries: grant.riders.queries.iter().map(query).collect(),
-            only_asks: only_asks.is_some(),
+            query_only: query_only.is_some(),
             updates: grant.riders.updates.clone(),
             speculative: speculative.is_some(),
             trace: grant.trace.clone(),

@@ -59,11 +59,11 @@ pub(crate) enum NoEntry {
     /// No credential, or an unknown one.
     Unknown,
     /// The session of the cookie has ended or never existed.
-    SessionOver,
+    SessionExpired,
     /// The secret or token is correct, but has expired.
     Expired { what: CredentialKind, who: String, since: Timestamp },
     /// The secret or token is correct, but not valid yet.
-    Early { what: CredentialKind, who: String, from: Timestamp },
+    NotYetValid { what: CredentialKind, who: String, from: Timestamp },
     /// The token is not trusted; the reason is only logged.
     Token { why: String },
     /// The token is trusted, but no rule grants it permissions.
@@ -76,8 +76,8 @@ impl NoEntry {
     /// Returns the name of the credential, if known.
     pub(crate) fn who(&self) -> Option<&str> {
         match self {
-            Self::Unknown | Self::SessionOver | Self::Certificate { .. } | Self::Token { .. } => None,
-            Self::Expired { who, .. } | Self::Early { who, .. } | Self::NoRule { who } => Some(who),
+            Self::Unknown | Self::SessionExpired | Self::Certificate { .. } | Self::Token { .. } => None,
+            Self::Expired { who, .. } | Self::NotYetValid { who, .. } | Self::NoRule { who } => Some(who),
         }
     }
 }
@@ -264,13 +264,13 @@ impl Credentials {
     /// Authenticates a caller by a session cookie.
     pub(crate) fn admit_session(&self, secret: &str, now: Timestamp) -> Result<Principal, NoEntry> {
         let sessions = &self.0.sessions;
-        let (session, way) = sessions.find(secret, now).ok_or(NoEntry::SessionOver)?;
+        let (session, way) = sessions.find(secret, now).ok_or(NoEntry::SessionExpired)?;
         let set = self.now();
         let found = set.find(&way).filter(|(_, validity)| validity.at(now) == SecretStanding::Good);
         let Some((holder, validity)) = found else {
             // The credential that the session began with is no longer valid.
             sessions.end(secret);
-            return Err(NoEntry::SessionOver);
+            return Err(NoEntry::SessionExpired);
         };
         Ok(Principal { holder, way, validity, set, session: Some(session) })
     }
@@ -375,7 +375,7 @@ impl Principal {
 fn must_be_good(validity: Validity, what: CredentialKind, who: &str, now: Timestamp) -> Result<(), NoEntry> {
     match validity.at(now) {
         SecretStanding::Good => Ok(()),
-        SecretStanding::Early(from) => Err(NoEntry::Early { what, who: who.to_owned(), from }),
+        SecretStanding::NotYetValid(from) => Err(NoEntry::NotYetValid { what, who: who.to_owned(), from }),
         SecretStanding::Expired(since) => Err(NoEntry::Expired { what, who: who.to_owned(), since }),
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Denied {
     /// The credential has expired.
     Expired,
     /// The credential is not valid yet.
-    Early,
+    NotYetValid,
     /// The credential was revoked, or expired, during the request.
     Revoked,
     /// The certificate belongs to no credential.
@@ -33,7 +33,7 @@ pub(crate) enum Denied {
     /// The credential lacks the permission.
     Forbidden,
     /// Too many unknown credentials.
-    TooManyGuesses,
+    TooManyFailedAttempts,
 }
 
 impl Denied {
@@ -41,12 +41,12 @@ impl Denied {
         match self {
             Self::Unauthorized => "unauthorized",
             Self::Expired => "expired",
-            Self::Early => "early",
+            Self::NotYetValid => "not-yet-valid",
             Self::Revoked => "revoked",
             Self::Certificate => "certificate",
             Self::Token => "token",
             Self::Forbidden => "forbidden",
-            Self::TooManyGuesses => "too-many-guesses",
+            Self::TooManyFailedAttempts => "too-many-failed-attempts",
         }
     }
 }
@@ -99,8 +99,8 @@ impl Denials {
             Some(std::mem::take(&mut span.unlogged))
         });
         if let Some(others) = others {
-            let who = who.unwrap_or("nobody");
-            tracing::warn!(why = denied.word(), who, what, others_since = others, "somebody was not let in");
+            let who = who.unwrap_or("unknown");
+            tracing::warn!(reason = denied.word(), caller = who, needed = what, suppressed = others, "request denied");
         }
     }
 }

@@ -154,13 +154,13 @@ impl Need {
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Nothing | Self::Known => "do this".to_owned(),
-            Self::Node => "do what nodes do".to_owned(),
-            Self::Operator => "do what operators do".to_owned(),
+            Self::Node => "act as a node".to_owned(),
+            Self::Operator => "operate the service".to_owned(),
             Self::Metrics => "read metrics".to_owned(),
-            Self::Related(domain) => format!("look at domain `{domain}`"),
+            Self::Related(domain) => format!("read domain `{domain}`"),
             Self::Reader(domain) => format!("read workflows of domain `{domain}`"),
             Self::Application(domain) => format!("use workflows of domain `{domain}`"),
-            Self::DomainOperator(domain) => format!("do what operators of domain `{domain}` do"),
+            Self::DomainOperator(domain) => format!("operate domain `{domain}`"),
             Self::Decider(domain, list) => format!("take or answer turns of list `{list}` in domain `{domain}`"),
             Self::Runner(domain, list) => format!("take or answer activities of list `{list}` in domain `{domain}`"),
         }

@@ -98,7 +98,7 @@ pub(crate) struct Validity {
 pub(crate) enum SecretStanding {
     Good,
     /// Valid from this time on.
-    Early(Timestamp),
+    NotYetValid(Timestamp),
     /// Expired at this time.
     Expired(Timestamp),
 }
@@ -130,7 +130,7 @@ impl Validity {
     pub(crate) fn at(self, now: Timestamp) -> SecretStanding {
         match (self.from, self.until) {
             (_, Some(until)) if until <= now => SecretStanding::Expired(until),
-            (Some(from), _) if now < from => SecretStanding::Early(from),
+            (Some(from), _) if now < from => SecretStanding::NotYetValid(from),
             _ => SecretStanding::Good,
         }
     }
@@ -163,7 +163,7 @@ mod tests {
         let at = Timestamp::from_millis;
         let moment = |ms| Some(Moment(at(ms)));
         let between = Validity::read(moment(10), moment(20)).unwrap();
-        assert_eq!(between.at(at(9)), SecretStanding::Early(at(10)));
+        assert_eq!(between.at(at(9)), SecretStanding::NotYetValid(at(10)));
         assert_eq!((between.at(at(10)), between.at(at(19))), (SecretStanding::Good, SecretStanding::Good));
         assert_eq!(between.at(at(20)), SecretStanding::Expired(at(20)));
         assert_eq!(Validity::default().at(at(u64::MAX)), SecretStanding::Good);

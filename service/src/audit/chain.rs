@@ -117,7 +117,8 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeOutcome {
     /// Entry that announced the change.
-    pub of: u64,
+    #[serde(rename = "requestSeq")]
+    pub request_seq: u64,
     /// Status of the response; absent if the caller did not wait for it.
     pub status: Option<u16>,
     /// Code of the refusal.
@@ -215,7 +216,7 @@ mod tests {
         let by = CallerName::new("ops").unwrap();
         let peer = "127.0.0.1:9".parse().ok();
         let change = Change { by: Some(by), peer, call: "POST /".to_owned(), names, request_id: "r".to_owned() };
-        let outcome = ChangeOutcome { of: 1, status: Some(409), code: Some("run-closed".to_owned()) };
+        let outcome = ChangeOutcome { request_seq: 1, status: Some(409), code: Some("run-closed".to_owned()) };
         let records = [EntryContent::Change(Box::new(change)), EntryContent::Outcome(outcome)];
         let (mut head, mut previous) = (ChainHead::genesis(), GENESIS.to_owned());
         for (record, seq) in records.into_iter().zip(1..) {

@@ -224,7 +224,7 @@ impl Announced {
 
     fn put(&mut self, status: Option<u16>, code: Option<String>) {
         self.has_outcome = true;
-        self.shared.lock().outcomes.push(ChangeOutcome { of: self.seq, status, code });
+        self.shared.lock().outcomes.push(ChangeOutcome { request_seq: self.seq, status, code });
         self.shared.news.notify_one();
     }
 }

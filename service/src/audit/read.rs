@@ -130,7 +130,7 @@ mod tests {
         for (first, count) in [(1, 10), (11, 9_000)] {
             let mut lines = Vec::new();
             for of in first..first + count {
-                let outcome = ChangeOutcome { of, status: Some(200), code: None };
+                let outcome = ChangeOutcome { request_seq: of, status: Some(200), code: None };
                 head.append(EntryContent::Outcome(outcome), Timestamp::from_millis(of), &mut lines).unwrap();
             }
             std::fs::write(files::named(directory.path(), first).path, lines).unwrap();

@@ -180,7 +180,7 @@ mod tests {
                 let names = Names { workflow_id: Some(format!("w-{of}")), ..Names::default() };
                 let (call, request_id) = ("POST /v1".to_owned(), format!("r-{of}"));
                 let change = Change { by: None, peer: None, call, names, request_id };
-                let outcome = ChangeOutcome { of, status: Some(201), code: None };
+                let outcome = ChangeOutcome { request_seq: of, status: Some(201), code: None };
                 for record in [EntryContent::Change(Box::new(change)), EntryContent::Outcome(outcome)] {
                     let at = Timestamp::from_millis(1_000 * of);
                     head.append(record, at, &mut lines).unwrap();
@@ -252,7 +252,7 @@ mod tests {
         // A forged entry with a correct hash, but the wrong predecessor.
         let directory = log();
         let (mut other, mut forged) = (ChainHead { seq: 8, hash: GENESIS.to_owned() }, Vec::new());
-        let outcome = EntryContent::Outcome(ChangeOutcome { of: 7, status: None, code: None });
+        let outcome = EntryContent::Outcome(ChangeOutcome { request_seq: 7, status: None, code: None });
         other.append(outcome, Timestamp::from_millis(1), &mut forged).unwrap();
         let forged = String::from_utf8(forged).unwrap().trim_end().to_owned();
         change(directory.path(), 7, |lines| lines[2] = forged);

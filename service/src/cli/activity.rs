@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use client::ActivityOperation;
-use client::body::{ChangeActivity, ChangeTimeouts, CompleteByHand, FailByHand};
+use client::body::{ChangeActivity, ChangeTimeouts, CompleteActivityManually, FailActivityManually};
 use history::{Duration, RetryPolicy};
 
 use super::workflow::Hand;
@@ -123,24 +123,32 @@ impl Activity {
             Self::Complete { which, result } => {
                 let (identity, reason) = which.hand.who();
                 let result = read_input(result.as_deref())?;
-                (which, ActivityOperation::Complete(CompleteByHand { result, identity, reason }))
+                (which, ActivityOperation::Complete(CompleteActivityManually { result, identity, reason }))
             }
             Self::Fail { which, failure, details } => {
                 let (identity, reason) = which.hand.who();
                 let details = read_input(details.as_deref())?;
-                (which, ActivityOperation::Fail(FailByHand { failure_reason: failure, details, identity, reason }))
+                (
+                    which,
+                    ActivityOperation::Fail(FailActivityManually {
+                        failure_reason: failure,
+                        details,
+                        identity,
+                        reason,
+                    }),
+                )
             }
             Self::Retry { which } => {
-                let by_hand = which.hand.by_hand();
-                (which, ActivityOperation::Retry(by_hand))
+                let operator = which.hand.operator();
+                (which, ActivityOperation::Retry(operator))
             }
             Self::Pause { which } => {
-                let by_hand = which.hand.by_hand();
-                (which, ActivityOperation::Pause(by_hand))
+                let operator = which.hand.operator();
+                (which, ActivityOperation::Pause(operator))
             }
             Self::Resume { which } => {
-                let by_hand = which.hand.by_hand();
-                (which, ActivityOperation::Resume(by_hand))
+                let operator = which.hand.operator();
+                (which, ActivityOperation::Resume(operator))
             }
             Self::Set { which, options } => {
                 let (identity, reason) = which.hand.who();

@@ -106,11 +106,11 @@ fn of_runs(code: &str) -> Option<&'static str> {
         "bad-history" => {
             "export it again, from a service of no later version than this one; open runs stay where they are"
         }
-        "run-differs" => {
+        "history-mismatch" => {
             "compare `baton history` of both services; `baton workflow delete --run` removes the one that is there, \
                 if it is the wrong one"
         }
-        "clock-doubted" => {
+        "clock-suspect" => {
             "correct the clocks of all nodes (NTP); where they are right: `baton clock confirm`, then the same \
                 command again"
         }
@@ -126,17 +126,17 @@ fn of_runs(code: &str) -> Option<&'static str> {
             "`baton workflow show` lists the open activities, `baton history` what became of the others"
         }
         "activity-not-retryable" => "`baton workflow show` says how its open activities stand",
-        "not-a-reset-point" => "choose one of those with --at",
-        "reset-refused" => "choose another event with --at; `baton history` shows them",
-        "version-moved" => "look at it again, and take the tag that it has now",
+        "invalid-reset-point" => "choose one of those with --at",
+        "reset-not-possible" => "choose another event with --at; `baton history` shows them",
+        "version-mismatch" => "look at it again, and take the tag that it has now",
         "query-failed" => "read the reason; the run goes on as if nothing had been asked",
-        "query-not-answered" => {
+        "query-timed-out" => {
             "ask again, with a longer --wait; see to it that a decider polls the run's list and answers queries"
         }
         "too-many-waiting" => "ask again after a moment",
         "update-rejected" => "read the reason; nothing of it is recorded",
         "update-failed" => "read the reason; the history has the update",
-        "update-not-answered" => {
+        "update-timed-out" => {
             "ask again with the same --id; see to it that a decider polls the run's list and takes updates"
         }
         "open-updates-limit" => "wait until the run has answered some of them",
@@ -145,8 +145,8 @@ fn of_runs(code: &str) -> Option<&'static str> {
         | "query-task-lost"
         | "turn-completed"
         | "turn-lost"
-        | "update-known"
-        | "update-unknown" => "deciders and runners are told this; they drop their answer and poll again",
+        | "update-already-accepted"
+        | "unknown-update" => "deciders and runners are told this; they drop their answer and poll again",
         _ => return None,
     })
 }
@@ -166,37 +166,35 @@ fn of_others(code: &str) -> Option<&'static str> {
         "schedule-exists" => "choose another id, or delete this one first",
         "unknown-schedule" => "`baton schedule list` shows those that there are",
         "limit-exceeded" => "use or change one of those that there are",
-        "no-audit-log" => "start the service with --audit-log to have one",
+        "audit-log-disabled" => "start the service with --audit-log to have one",
         _ => return None,
     })
 }
 
 fn of_access(code: &str) -> Option<&'static str> {
     Some(match code {
-        "expired-secret" | "early-secret" | "revoked-secret" => {
-            "give another secret with --secret-file or BATON_SECRET; `baton credential list` shows until when each is \
-                good"
+        "credential-expired" | "credential-not-yet-valid" | "credential-revoked" => {
+            "give another secret or token with --secret-file or BATON_SECRET; `baton credential list` shows when each \
+                secret is valid"
         }
-        "expired-token" | "early-token" | "token-refused" => {
-            "give another token of its issuer with --secret-file or BATON_SECRET"
-        }
+        "token-refused" => "give another token of its issuer with --secret-file or BATON_SECRET",
         "certificate-refused" => {
             "show another with --client-cert and --client-key, or give a credential's secret with --secret-file or \
                 BATON_SECRET"
         }
-        "unauthorized" | "too-many-guesses" => "give a credential's secret with --secret-file or BATON_SECRET",
+        "unauthorized" | "too-many-failed-attempts" => "give a credential's secret with --secret-file or BATON_SECRET",
         "forbidden" => {
             "give the secret of a credential that may with --secret-file or BATON_SECRET; whoever looks after the \
                 service knows which"
         }
-        "session-over" | "no-csrf-token" => {
+        "session-expired" | "csrf-token-missing" => {
             "give a credential's secret with --secret-file or BATON_SECRET: a program needs no session"
         }
         "cross-site" => "--url or BATON_URL: what stands before the service there makes this look like a web page's",
-        "misdirected" => {
+        "misdirected-request" => {
             "--url or BATON_URL: ask for it as localhost, or have it started with this name in --allowed-hosts"
         }
-        "not-encrypted" => "--url or BATON_URL: it begins with https:// there",
+        "tls-required" => "--url or BATON_URL: it begins with https:// there",
         _ => return None,
     })
 }
@@ -205,14 +203,14 @@ fn of_calls(code: &str) -> Option<&'static str> {
     Some(match code {
         "outcome-unknown" | "overloaded" => "ask again; with --key, where a command has it, that is always safe",
         "quota-exceeded" => "ask again after a moment; whoever looks after the service may raise the limit",
-        "disk-low" => {
+        "insufficient-storage" => {
             "ask again later; whoever looks after the service makes room on its disk, or starts it with a lower \
                 --disk-reserve"
         }
         "disk-full" => {
             "ask again later; whoever looks after the service makes room on its disk, or deletes closed runs"
         }
-        "stopping" | "unavailable" | "body-too-slow" => "ask again after a moment",
+        "stopping" | "unavailable" | "request-timeout" => "ask again after a moment",
         "audit-log-unavailable" => "ask again after a moment; the service's log has the cause",
         "invalid-field" => "correct it",
         "too-large" => "make it smaller, or keep the content elsewhere and pass where it is",
@@ -222,7 +220,7 @@ fn of_calls(code: &str) -> Option<&'static str> {
         | "bad-query"
         | "bad-header"
         | "bad-path"
-        | "no-such-path"
+        | "unknown-path"
         | "method-not-allowed"
         | "unsupported-media-type" => {
             "this `baton` and the service may be of different versions; `baton --version` tells one, the service's \
@@ -289,7 +287,7 @@ mod tests {
     #[test]
     fn every_refusal_has_advice_in_the_words_of_the_command_line() {
         let document: Value = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
-        let mut all = BTreeSet::from(["headers-too-large", "method-not-allowed", "no-such-path"].map(str::to_owned));
+        let mut all = BTreeSet::from(["headers-too-large", "method-not-allowed", "unknown-path"].map(str::to_owned));
         codes(&document["components"], false, &mut all);
         codes(&document["paths"], false, &mut all);
         assert!(all.len() > 70 && all.contains("quota-exceeded") && all.contains("stopping"), "{all:?}");

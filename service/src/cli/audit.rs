@@ -108,7 +108,7 @@ impl List {
 
 fn row(entry: AuditEntry) -> [String; 6] {
     let about = about(&entry);
-    let outcome = entry.of.map(|of| {
+    let outcome = entry.request_seq.map(|of| {
         let status = entry.status.map_or_else(|| "nobody waited".to_owned(), |status| status.to_string());
         let code = entry.code.map_or_else(String::new, |code| format!(" {code}"));
         format!("of {of}: {status}{code}")

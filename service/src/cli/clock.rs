@@ -1,7 +1,7 @@
 //! `baton clock …`.
 
 use clap::{Args, Subcommand};
-use client::body::{ByHand, LateDeadline, LateRun, LateRuns, RepairedDeadlines};
+use client::body::{LateDeadline, LateRun, LateRuns, OperatorAction, RepairedDeadlines};
 use client::{Client, Filter};
 
 use super::progress::{Progress, Quiet};
@@ -98,7 +98,7 @@ impl<'a> Search<'a> {
             return Ok(None);
         }
         let mut read = self.client.late_runs(self.workflow, self.page.as_deref()).await?;
-        self.looked_at += read.looked_at;
+        self.looked_at += read.examined;
         self.progress.at(self.looked_at, self.total.map(|total| total.max(self.looked_at)));
         self.page = read.next_page.take();
         self.is_over = self.page.is_none();
@@ -122,8 +122,8 @@ impl Clock {
                 print_line(&format!("{late} would be repaired"))
             }
             Self::Repair { scope, reason, who, quiet, target, .. } => {
-                let by_hand = ByHand { identity: Some(who.identity()), reason };
-                repair(&scope, &by_hand, quiet, &target).await
+                let operator = OperatorAction { identity: Some(who.identity()), reason };
+                repair(&scope, &operator, quiet, &target).await
             }
         }
     }
@@ -149,7 +149,7 @@ async fn show(scope: &Scope, json: bool, quiet: Quiet, target: &Target) -> Resul
     for (domain, client) in scope.clients(target).await? {
         let mut search = Search::of(scope, &domain, &client, quiet).await?;
         while let Some(page) = search.next().await? {
-            doubt = page.doubt.or(doubt);
+            doubt = page.clock_problem.or(doubt);
             for late in page.runs {
                 found.runs += 1;
                 found.deadlines += late.deadlines.len();
@@ -181,16 +181,16 @@ fn rows_of(domain: &str, late: &LateRun) -> Vec<[String; 6]> {
 }
 
 fn named(it: &LateDeadline) -> String {
-    it.name.as_ref().map_or_else(|| it.what.clone(), |name| format!("{} {name}", it.what))
+    it.name.as_ref().map_or_else(|| it.kind.clone(), |name| format!("{} {name}", it.kind))
 }
 
-async fn repair(scope: &Scope, by_hand: &ByHand, quiet: Quiet, target: &Target) -> Done {
+async fn repair(scope: &Scope, operator: &OperatorAction, quiet: Quiet, target: &Target) -> Done {
     let mut found = Found::default();
     for (domain, client) in scope.clients(target).await? {
         let mut search = Search::of(scope, &domain, &client, quiet).await?;
         while let Some(page) = search.next().await? {
             for late in page.runs {
-                match client.repair_deadlines(&late.workflow_id, Some(late.run_id), by_hand).await {
+                match client.repair_deadlines(&late.workflow_id, Some(late.run_id), operator).await {
                     Ok(repaired) => {
                         found.runs += usize::from(repaired.event_id.is_some());
                         found.deadlines += repaired.deadlines.len();
@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn late_deadlines_are_told_with_when_they_are_due() {
         let deadlines = json!([
-            { "what": "timer", "name": "t", "at": "2026-01-03T00:00:00.000Z",
+            { "kind": "timer", "name": "t", "at": "2026-01-03T00:00:00.000Z",
             "repairedAt": "2026-01-01T00:00:01.000Z" },
-            { "what": "run", "at": "2026-01-03T00:00:00.000Z", "repairedAt": "2026-01-01T00:00:02.000Z" },
+            { "kind": "run", "at": "2026-01-03T00:00:00.000Z", "repairedAt": "2026-01-01T00:00:02.000Z" },
         ]);
         let run_id = "01890000-0000-7000-8000-000000000001";
         let run = json!({ "workflowId": "w", "runId": run_id, "workflowType": "t", "deadlines": deadlines });

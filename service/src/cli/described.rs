@@ -1,15 +1,15 @@
 //! The state of a run, formatted for people.
 
-use client::body::{Described, OpenActivity, UnpolledList};
+use client::body::{Described, ListWithoutPollers, OpenActivity};
 use history::event::{ActivityPausedCause, ChildPolicy};
 
 /// Returns a line for each task list without pollers on which tasks of the run wait.
 pub(super) fn unpolled(run: &Described) -> Vec<String> {
-    let line = |it: &UnpolledList| {
+    let line = |it: &ListWithoutPollers| {
         let (what, list, since) = (if it.decider { "turns" } else { "activities" }, &it.task_list, it.since);
         format!("nobody polls list `{list}` for {what} since {since}")
     };
-    run.unpolled.iter().map(line).collect()
+    run.no_pollers.iter().map(line).collect()
 }
 
 /// Returns the state of a run, one fact per line.
@@ -48,7 +48,7 @@ pub(super) fn lines(run: &Described) -> String {
     if let (Some(policy), Some(attempt)) = (&run.retry, run.attempt) {
         let of = policy.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
         let after = run.continued_from.filter(|_| attempt > 1).map(|run_id| format!(", after run {run_id}"));
-        let waits = run.next_try_at.map(|at| format!("; begins {at}")).unwrap_or_default();
+        let waits = run.next_attempt_at.map(|at| format!("; begins {at}")).unwrap_or_default();
         lines.push(format!("try        {attempt}{of}{}{waits}", after.unwrap_or_default()));
     }
     lines.extend(
@@ -61,7 +61,7 @@ pub(super) fn lines(run: &Described) -> String {
         format!("branched   from run {}{of}, at its event {}", it.run_id, it.event_id)
     }));
     lines.extend(run.open_activities.iter().map(|it| {
-        let state = match (it.started_at, it.next_try_at) {
+        let state = match (it.started_at, it.next_attempt_at) {
             _ if it.paused.is_some() => "paused".to_owned(),
             (Some(_), _) => "started".to_owned(),
             (None, Some(at)) => format!("waits until {at} to be tried again"),
@@ -85,15 +85,15 @@ pub(super) fn lines(run: &Described) -> String {
         };
         format!("child      {}: {state}; {then} when this run closes first", it.workflow_id)
     }));
-    let tries = if run.outbox_tries > 1 { format!(", tried {} times", run.outbox_tries) } else { String::new() };
+    let tries = if run.outbox_retries > 1 { format!(", tried {} times", run.outbox_retries) } else { String::new() };
     lines.extend(run.outbox.iter().map(|it| {
         let of = it.run_id.map(|run_id| format!(" of run {run_id}")).unwrap_or_default();
-        format!("owes       {} for event {}{of}{tries}", it.what, it.event_id)
+        format!("owes       {} for event {}{of}{tries}", it.kind, it.event_id)
     }));
     lines.extend(run.deadlines.iter().map(|it| {
         let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
         let name = it.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
-        format!("next       {}  {}{name}{of}", it.at, it.what)
+        format!("next       {}  {}{name}{of}", it.at, it.kind)
     }));
     shown(&lines)
 }
@@ -107,7 +107,7 @@ pub(super) fn shown(lines: &[String]) -> String {
 fn flags(run: &Described) -> Vec<String> {
     let mut lines = Vec::new();
     if run.stuck {
-        let ends = run.deadlines.iter().find(|it| matches!(it.what.as_str(), "execution" | "run"));
+        let ends = run.deadlines.iter().find(|it| matches!(it.kind.as_str(), "execution" | "run"));
         let ends = ends.map(|it| format!("; it times out {}", it.at)).unwrap_or_default();
         let what =
             "nothing is open, and its last turn named no signal; a signal, an update or a cancel request wakes it";
@@ -160,7 +160,7 @@ fn tried(activity: &OpenActivity) -> String {
     let (attempt, most) = (activity.attempt, activity.maximum_attempts);
     let is_beyond = most.is_some_and(|most| attempt > most);
     let has_run_out =
-        activity.paused.as_ref().is_some_and(|it| is_beyond || it.cause == ActivityPausedCause::TriesExhausted);
+        activity.paused.as_ref().is_some_and(|it| is_beyond || it.cause == ActivityPausedCause::AttemptsExhausted);
     match most {
         _ if attempt <= 1 => String::new(),
         _ if has_run_out => format!(" after try {}, its last", attempt - 1),
@@ -193,9 +193,9 @@ mod tests {
                 "activityId": "ship", "activityType": "ship", "taskList": "carriers", "scheduledEventId": 5,
                 "scheduledAt": at, "cancelRequested": false, "attempt": 2, "maximumAttempts": 3, "timeouts": {},
                 "lastFailure": { "at": at, "reason": "carrier-busy" },
-                "nextTryAt": "2026-01-01T00:01:00.000Z",
+                "nextAttemptAt": "2026-01-01T00:01:00.000Z",
             }],
-            "unpolled": [
+            "noPollers": [
                 { "taskList": "orders", "decider": true, "since": at },
                 { "taskList": "carriers", "decider": false, "since": at },
             ],
@@ -204,9 +204,9 @@ mod tests {
                 { "workflowId": "a", "scheduledEventId": 7, "startedEventId": 8, "childPolicy": "terminate" },
                 { "workflowId": "b", "scheduledEventId": 9, "childPolicy": "abandon" },
             ],
-            "deadlines": [{ "at": at, "what": "TimerExpired", "name": "t", "scheduledEventId": 6 }],
-            "outbox": [{ "what": "start-child", "eventId": 9 }, { "what": "tell-parent", "eventId": 4, "runId": run }],
-            "outboxTries": 3,
+            "deadlines": [{ "at": at, "kind": "TimerExpired", "name": "t", "scheduledEventId": 6 }],
+            "outbox": [{ "kind": "start-child", "eventId": 9 }, { "kind": "notify-parent", "eventId": 4, "runId": run }],
+            "outboxRetries": 3,
             "branchedFrom": { "runId": run, "eventId": 2, "workflowId": "order-0" },
         });
         let described = serde_json::from_value(described).unwrap();
@@ -234,7 +234,7 @@ activity   ship (ship) on carriers: waits until 2026-01-01T00:01:00.000Z to be t
 child      a: started; is terminated when this run closes first
 child      b: is being started; goes on when this run closes first
 owes       start-child for event 9, tried 3 times
-owes       tell-parent for event 4 of run {run}, tried 3 times
+owes       notify-parent for event 4 of run {run}, tried 3 times
 next       {at}  TimerExpired `t` of event 6"
         );
         assert_eq!(lines(&described), expected);
@@ -248,7 +248,7 @@ next       {at}  TimerExpired `t` of event 6"
                 "startedAt": at,
                 "executionTimeout": "P365D", "tags": [], "cancelRequested": false, "stuck": false, "awaiting": [],
                 "version": 9, "historyLength": 12, "turn": "none", "openActivities": [], "openTimers": [],
-                "deadlines": [{ "at": "2027-01-01T00:00:00.000Z", "what": "execution" }],
+                "deadlines": [{ "at": "2027-01-01T00:00:00.000Z", "kind": "execution" }],
             });
             described.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             flags(&serde_json::from_value(described).unwrap()).join("\n")
@@ -269,7 +269,7 @@ next       {at}  TimerExpired `t` of event 6"
                 wakes \
              it; it times out 2027-01-01T00:00:00.000Z"
         );
-        let paused = activity(json!({ "paused": { "at": at, "cause": "TriesExhausted", "eventId": 9 } }));
+        let paused = activity(json!({ "paused": { "at": at, "cause": "AttemptsExhausted", "eventId": 9 } }));
         assert_eq!(
             shown(json!({ "blocked": true, "openActivities": paused })),
             format!(
@@ -309,9 +309,9 @@ next       {at}  TimerExpired `t` of event 6"
         assert_eq!(shown(1, Some(2), None), "");
         assert_eq!(shown(2, Some(2), None), ", try 2 of 2");
         assert_eq!(shown(7, None, None), ", try 7");
-        assert_eq!(shown(2, Some(2), Some("ByHand")), ", try 2 of 2");
-        assert_eq!(shown(3, Some(2), Some("TriesExhausted")), " after try 2, its last");
+        assert_eq!(shown(2, Some(2), Some("OperatorInitiated")), ", try 2 of 2");
+        assert_eq!(shown(3, Some(2), Some("AttemptsExhausted")), " after try 2, its last");
         assert_eq!(shown(3, Some(2), None), ", try 3 by hand, after 2 by its policy");
-        assert_eq!(shown(3, Some(2), Some("ByHand")), " after try 2, its last");
+        assert_eq!(shown(3, Some(2), Some("OperatorInitiated")), " after try 2, its last");
     }
 }

@@ -108,12 +108,12 @@ fn said(text: &str) -> String {
 
 fn of_warning(ReadinessWarning { code, detail, advice }: ReadinessWarning) -> Check {
     let (what, verdict) = match code.as_str() {
-        "store-trouble" => ("store", Verdict::Failing),
+        "store-failing" => ("store", Verdict::Failing),
         "disk-full" | "disk-low" => ("disk", Verdict::Failing),
-        "clock-doubted" => ("retention", Verdict::Failing),
-        "clock-behind" | "clock-moved" | "clocks-apart" => ("clock", Verdict::Failing),
-        "zones-differ" => ("zones", Verdict::Warning),
-        "file-refused" => ("files", Verdict::Warning),
+        "clock-suspect" => ("retention", Verdict::Failing),
+        "clock-behind" | "clock-jumped" | "clock-skew" => ("clock", Verdict::Failing),
+        "tzdata-mismatch" => ("zones", Verdict::Warning),
+        "reload-failed" => ("files", Verdict::Warning),
         "archive-behind" => ("archive", Verdict::Warning),
         // The code may come from a newer service.
         _ => ("service", Verdict::Warning),

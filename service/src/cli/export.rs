@@ -66,7 +66,7 @@ type ReadRun = Result<Option<(Listed, Box<RawValue>, RawHistory)>, Error>;
 impl Export {
     pub(super) async fn run(self) -> Done {
         let client = self.target.client()?.patience(PATIENCE);
-        must_see_payloads(&client.session().await?.may, &self.target.domain)?;
+        must_see_payloads(&client.session().await?.permissions, &self.target.domain)?;
         if self.out.as_os_str() == "-" {
             if std::io::stdout().is_terminal() {
                 return Err(Failed::Usage("a terminal is no place for this: say `--out FILE`, or pipe it".to_owned()));

@@ -56,7 +56,7 @@ impl Query {
                 }
                 Ok(Watched::Unchanged(tag)) => seen = tag,
                 // The run has changed, and no decider has answered the query since.
-                Err(error) if error.code() == Some("query-not-answered") => {}
+                Err(error) if error.code() == Some("query-timed-out") => {}
                 Err(error) => return Err(Failed::from(error)),
             }
         }

@@ -6,7 +6,7 @@ mod start;
 use clap::{Args, Subcommand};
 use client::Filter;
 use client::body::{
-    ByHand, CancelWorkflow, PauseWorkflow, ResetWorkflow, RunResult, SignalWorkflow, TerminateWorkflow,
+    CancelWorkflow, OperatorAction, PauseWorkflow, ResetWorkflow, RunResult, SignalWorkflow, TerminateWorkflow,
 };
 use history::event::LaterSignals;
 use history::{Duration, EventId, Status};
@@ -173,9 +173,9 @@ impl Hand {
         (Some(self.who.identity()), self.reason.clone())
     }
 
-    pub(super) fn by_hand(&self) -> ByHand {
+    pub(super) fn operator(&self) -> OperatorAction {
         let (identity, reason) = self.who();
-        ByHand { identity, reason }
+        OperatorAction { identity, reason }
     }
 }
 
@@ -236,7 +236,7 @@ impl Workflow {
             }
             Self::Resume { hand } => {
                 let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
-                print_json(&client.resume(id, run, &hand.by_hand(), key).await?)
+                print_json(&client.resume(id, run, &hand.operator(), key).await?)
             }
             Self::Reset { hand, at, drop_signals } => {
                 let (identity, reason) = hand.who();

@@ -193,7 +193,7 @@ struct Service {
 impl Service {
     async fn open() -> Self {
         let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), Settings::default()).await.unwrap();
-        let front = Front::of(engine, &FrontSettings { requests_at_once: Some(1), ..FrontSettings::default() });
+        let front = Front::of(engine, &FrontSettings { max_concurrent_requests: Some(1), ..FrontSettings::default() });
         Self { places: Arc::clone(front.places()), router: router_for(front.clone(), Credentials::default()), front }
     }
 
@@ -254,7 +254,7 @@ async fn requests_of_both_protocols_wait_and_are_measured() {
     let metrics = service.front.render_metrics();
     assert!(metrics.contains("\nbaton_requests_waiting_for_place 0\n"), "{metrics}");
     assert!(metrics.contains("\nbaton_place_waits_total 2\n"), "{metrics}");
-    let seconds = metrics.lines().find_map(|line| line.strip_prefix("baton_place_wait_seconds_total "));
+    let seconds = metrics.lines().find_map(|line| line.strip_prefix("baton_request_queue_wait_seconds_total "));
     assert!(seconds.unwrap().parse::<f64>().unwrap() > 0.0, "{metrics}");
 }
 
@@ -293,7 +293,7 @@ async fn a_waiting_poll_holds_no_place_and_task_answers_are_admitted() {
     poll.headers_mut().insert("prefer", "wait=60".parse().unwrap());
     let poll = service.ask(poll);
     let metrics = || service.front.render_metrics();
-    let polls = "baton_pollers_waiting{domain=\"default\",side=\"decider\",list=\"l\"} 1\n";
+    let polls = "baton_pollers_waiting{domain=\"default\",kind=\"decider\",list=\"l\"} 1\n";
     while !metrics().contains(polls) {
         tokio::task::yield_now().await;
     }

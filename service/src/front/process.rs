@@ -6,7 +6,7 @@ use engine::{MetricKind, MetricsPage, PageLabels};
 pub(super) fn write(page: &mut MetricsPage) {
     let features = if cfg!(feature = "dynamodb") { "dynamodb" } else { "" };
     let labels = vec![("version", env!("CARGO_PKG_VERSION").into()), ("features", features.into())];
-    page.family("build_info", MetricKind::Gauge, "1, with what this build is", [(labels, 1_u64)]);
+    page.family("build_info", MetricKind::Gauge, "1, with the version and features of this build", [(labels, 1_u64)]);
     #[cfg(target_os = "linux")]
     if let Some(readings) = linux::read() {
         for (name, kind, help, number) in readings {
@@ -40,12 +40,12 @@ mod linux {
         let started = procfs::boot_time_secs().ok()? as f64 + stat.starttime as f64 / ticks;
         let cpu = (stat.utime + stat.stime) as f64 / ticks;
         Some([
-            ("process_cpu_seconds", Counter, "Processor time that this process has taken", cpu),
-            ("process_resident_memory_bytes", Gauge, "Memory that it has", stat.rss_bytes().get() as f64),
-            ("process_virtual_memory_bytes", Gauge, "Addresses that it has", stat.vsize as f64),
-            ("process_open_fds", Gauge, "Files and sockets that it has open", open as f64),
-            ("process_max_fds", Gauge, "As many of them as it may have", most),
-            ("process_start_time_seconds", Gauge, "When it was started", started),
+            ("process_cpu_seconds", Counter, "Processor time of this process", cpu),
+            ("process_resident_memory_bytes", Gauge, "Resident memory of this process", stat.rss_bytes().get() as f64),
+            ("process_virtual_memory_bytes", Gauge, "Virtual memory of this process", stat.vsize as f64),
+            ("process_open_fds", Gauge, "Open files and sockets of this process", open as f64),
+            ("process_max_fds", Gauge, "Maximum number of open files and sockets", most),
+            ("process_start_time_seconds", Gauge, "Start time of this process", started),
         ])
     }
 }

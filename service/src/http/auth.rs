@@ -240,14 +240,14 @@ impl Refused {
     /// Returns the kind of denial, if the refusal denied access.
     fn denied(&self) -> Option<Denied> {
         match self {
-            Self::Unauthorized | Self::SessionOver => Some(Denied::Unauthorized),
+            Self::Unauthorized | Self::SessionExpired => Some(Denied::Unauthorized),
             Self::Expired { .. } => Some(Denied::Expired),
-            Self::Early { .. } => Some(Denied::Early),
+            Self::NotYetValid { .. } => Some(Denied::NotYetValid),
             Self::Token { .. } => Some(Denied::Token),
             Self::Revoked => Some(Denied::Revoked),
             Self::Certificate { .. } => Some(Denied::Certificate),
-            Self::Forbidden { .. } | Self::NoRule | Self::NoCsrfToken => Some(Denied::Forbidden),
-            Self::TooManyGuesses => Some(Denied::TooManyGuesses),
+            Self::Forbidden { .. } | Self::NoRule | Self::CsrfTokenMissing => Some(Denied::Forbidden),
+            Self::TooManyFailedAttempts => Some(Denied::TooManyFailedAttempts),
             _ => None,
         }
     }
@@ -257,9 +257,9 @@ impl From<NoEntry> for Refused {
     fn from(no: NoEntry) -> Self {
         match no {
             NoEntry::Unknown => Self::Unauthorized,
-            NoEntry::SessionOver => Self::SessionOver,
+            NoEntry::SessionExpired => Self::SessionExpired,
             NoEntry::Expired { what, since, .. } => Self::Expired { what, since },
-            NoEntry::Early { what, from, .. } => Self::Early { what, from },
+            NoEntry::NotYetValid { what, from, .. } => Self::NotYetValid { what, from },
             NoEntry::Token { why } => Self::Token { why },
             NoEntry::NoRule { .. } => Self::NoRule,
             NoEntry::Certificate { shown, why } => Self::Certificate { shown, why },
@@ -305,7 +305,7 @@ impl Gate {
             let is_guess = is_unknown && headers.contains_key(AUTHORIZATION);
             let is_one_too_many = is_guess && self.credentials.denials().has_guessed_too_often();
             let who = no.who().map(str::to_owned);
-            (if is_one_too_many { Refused::TooManyGuesses } else { no.into() }, who)
+            (if is_one_too_many { Refused::TooManyFailedAttempts } else { no.into() }, who)
         })
     }
 

@@ -146,5 +146,5 @@ pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, 
         }
         Ok(gathered)
     };
-    tokio::time::timeout(BODY_WAIT, gather).await.unwrap_or(Err(Refused::BodyTooSlow))
+    tokio::time::timeout(BODY_WAIT, gather).await.unwrap_or(Err(Refused::RequestTimeout))
 }

@@ -105,12 +105,14 @@ impl Around for HostGuard {
 fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
     for header in [HOST, AUTHORIZATION] {
         if headers.get_all(&header).iter().nth(1).is_some() {
-            let problem = "stands there twice: which one counts is not for guessing".to_owned();
+            let problem = "was sent more than once; send it once".to_owned();
             return Err(Refused::BadHeader { header, problem });
         }
     }
-    let no_host =
-        || Refused::BadHeader { header: HOST, problem: "is no name or address, with or without a port".to_owned() };
+    let no_host = || Refused::BadHeader {
+        header: HOST,
+        problem: "is not a host name or address with an optional port".to_owned(),
+    };
     let host = headers.get(HOST).map(|value| authority(value).ok_or_else(no_host)).transpose()?;
     if uri.authority().is_some_and(|authority| !is_host_and_port(authority)) {
         return Err(no_host());

@@ -92,7 +92,7 @@ impl Paths {
     /// Refuses a path that does not exist, with the path that the caller may have meant.
     pub(crate) fn no_such_path(&self, path: &str) -> Refused {
         let there_is_none = format!("there is no path `{}`", shortened(path));
-        Refused::NoSuchPath(match self.nearest(path) {
+        Refused::UnknownPath(match self.nearest(path) {
             Some(near) if near.len() <= SHOWN_BYTES_MAX => format!("{there_is_none}; did you mean `{near}`?"),
             _ => there_is_none,
         })
@@ -149,12 +149,12 @@ fn is_almost(word: &str, found: &str) -> bool {
 /// Refuses a path with an empty segment instead of a name.
 pub(super) fn empty_segment(path: &str) -> Refused {
     let shown = shortened(path);
-    Refused::NoSuchPath(format!("there is no path `{shown}`: a name or an id in it is empty (two slashes in a row)"))
+    Refused::UnknownPath(format!("there is no path `{shown}`: a name or an id in it is empty (two slashes in a row)"))
 }
 
 /// Refuses a path whose segments are not those of its route.
 pub(crate) fn other_segments() -> Refused {
-    Refused::NoSuchPath("there is no such path".to_owned())
+    Refused::UnknownPath("there is no such path".to_owned())
 }
 
 fn allow(names: &[&str]) -> HeaderValue {
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(paths().nearest(path).as_deref(), near, "{path}");
         }
         let long = format!("/v1/{}", "x".repeat(SHOWN_BYTES_MAX));
-        let Refused::NoSuchPath(detail) = paths().no_such_path(&long) else { unreachable!() };
+        let Refused::UnknownPath(detail) = paths().no_such_path(&long) else { unreachable!() };
         assert!(detail.len() < SHOWN_BYTES_MAX + 40, "{detail}");
     }
 

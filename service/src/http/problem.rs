@@ -28,13 +28,13 @@ pub(crate) enum Refused {
     #[error("the body has more than {max} bytes")]
     BodyTooLarge { max: usize },
     /// The elements of the body's lists take too much memory.
-    #[error("the entries of the body's lists take more than {max} bytes of memory")]
+    #[error("the lists in the body need more than {max} bytes of memory")]
     ListsTooLarge { max: usize },
     /// The request line and the headers are too large.
-    #[error("the request line and the headers have more than {max} bytes")]
+    #[error("the request line and the headers have more than {max} bytes together")]
     HeadersTooLarge { max: usize },
     /// Too many bytes of other requests are in flight.
-    #[error("too many bytes of requests and answers are in flight")]
+    #[error("too many bytes of requests and responses are in flight")]
     Overloaded {
         /// True if the request cannot have changed anything.
         changes_nothing: bool,
@@ -43,8 +43,8 @@ pub(crate) enum Refused {
     #[error("{Crowded}")]
     Crowded,
     /// The body did not arrive in time.
-    #[error("the body did not come in time")]
-    BodyTooSlow,
+    #[error("the body did not arrive in time")]
+    RequestTimeout,
     /// The content type of the body is not JSON.
     #[error("expected application/json, found `{0}`")]
     ContentType(String),
@@ -62,7 +62,7 @@ pub(crate) enum Refused {
     BadPath(String),
     /// The path does not exist.
     #[error("{0}")]
-    NoSuchPath(String),
+    UnknownPath(String),
     /// The path does not take this method.
     #[error("{detail}")]
     Method {
@@ -72,58 +72,58 @@ pub(crate) enum Refused {
         allow: HeaderValue,
     },
     /// `If-Match` names another run.
-    #[error("`If-Match` names {expected}, which is of another run")]
+    #[error("`If-Match` has {expected}, which is the tag of another run")]
     Precondition { expected: String },
     /// No credential, or an unknown one.
-    #[error("no credential, or one that is not known here")]
+    #[error("the credential is missing or unknown")]
     Unauthorized,
     /// The session of the cookie has ended or never existed.
-    #[error("this session is over")]
-    SessionOver,
+    #[error("the session has expired or does not exist")]
+    SessionExpired,
     /// A change was requested with a cookie but without the CSRF token of its session.
-    #[error("the cookie of a session alone changes nothing: `baton-csrf` is absent, or is not this session's")]
-    NoCsrfToken,
+    #[error("the header `baton-csrf` is missing, or does not have the CSRF token of this session")]
+    CsrfTokenMissing,
     /// The secret or token is correct, but has expired.
-    #[error("this {} was good until {since}{}", .what.name(), .what.leeway())]
+    #[error("the {} expired at {since}{}", .what.name(), .what.leeway())]
     Expired { what: CredentialKind, since: Timestamp },
     /// The secret or token is correct, but not valid yet.
-    #[error("this {} is good from {from} on{}", .what.name(), .what.leeway())]
-    Early { what: CredentialKind, from: Timestamp },
+    #[error("the {} is not valid before {from}{}", .what.name(), .what.leeway())]
+    NotYetValid { what: CredentialKind, from: Timestamp },
     /// The token is not trusted. The reason is only logged.
-    #[error("this token is not one that is believed here")]
+    #[error("the token is not trusted")]
     Token { why: String },
     /// The token is trusted, but no rule grants it permissions.
-    #[error("this token may do nothing here: no rule of its issuer is for what it has in its claims")]
+    #[error("the token has no permissions: no rule of its issuer matches its claims")]
     NoRule,
     /// The credential was revoked, or expired, during the call.
-    #[error("the credential was revoked, or its secret expired, while this was under way")]
+    #[error("the credential was revoked, or its secret expired, during the request")]
     Revoked,
     /// The connection's certificate belongs to no credential, and the request has no other.
-    #[error("the certificate of this connection, `{shown}`, lets nobody in: {why}")]
+    #[error("the certificate of this connection, `{shown}`, is not accepted: {why}")]
     Certificate { shown: String, why: String },
     /// The credential lacks the permission.
-    #[error("this credential may not {what}")]
+    #[error("the credential has no permission to {what}")]
     Forbidden { what: String },
     /// Too many wrong secrets within a second.
-    #[error("a credential that is not known here, after too many others that are not")]
-    TooManyGuesses,
+    #[error("the credential is unknown, and there were too many failed attempts")]
+    TooManyFailedAttempts,
     /// A page of another site caused the request.
-    #[error("a browser sent this for a page of another site: {from}")]
+    #[error("a browser sent the request for a page of another site: {from}")]
     CrossSite { from: String },
     /// The request names an unknown host.
-    #[error("`{host}` is no name of this machine that the service knows")]
+    #[error("`{host}` is not a known host name of this service")]
     Misdirected { host: String },
     /// The audit log cannot be written, so nothing may be changed; or it cannot be read.
-    #[error("the audit log cannot be written or read now; nothing is changed without an entry in it")]
+    #[error("the audit log cannot be written or read; nothing was changed")]
     AuditLogUnavailable,
     /// There is no audit log.
-    #[error("this node writes no audit log")]
-    NoAuditLog,
+    #[error("this node has no audit log")]
+    AuditLogDisabled,
     /// The request is not encrypted, but the port requires TLS.
-    #[error("this port speaks HTTPS, and this request is plain HTTP")]
-    NotEncrypted,
+    #[error("the request is plain HTTP, but this port requires HTTPS")]
+    TlsRequired,
     /// A handler panicked, which is a defect.
-    #[error("the service made a mistake")]
+    #[error("internal error of the service")]
     Panicked,
 }
 
@@ -139,7 +139,7 @@ impl CredentialKind {
     fn leeway(self) -> &'static str {
         match self {
             Self::Secret => "",
-            Self::Token => ", with a minute that clocks may differ",
+            Self::Token => ", with a minute of tolerance for clock skew",
         }
     }
 }
@@ -172,11 +172,13 @@ fn fault_members(fault: &Fault) -> Value {
         Fault::RunClosed { status } => json!({ "runStatus": status }),
         Fault::AlreadyOpen { run_id } => json!({ "runId": run_id }),
         Fault::ReuseRefused { run_id, status } => json!({ "runId": run_id, "runStatus": status }),
-        Fault::VersionMoved { expected, found } => json!({ "expected": expected, "found": found }),
-        Fault::UpdateUnknown { update_id } | Fault::UpdateKnown { update_id } => json!({ "updateId": update_id }),
+        Fault::VersionMismatch { expected, found } => json!({ "expected": expected, "found": found }),
+        Fault::UnknownUpdate { update_id } | Fault::UpdateAlreadyAccepted { update_id } => {
+            json!({ "updateId": update_id })
+        }
         Fault::OpenUpdatesLimit { max } => json!({ "max": max }),
         Fault::StateLimit { found, max } => json!({ "found": found, "max": max }),
-        Fault::NotAResetPoint { event_id, before, after } => {
+        Fault::InvalidResetPoint { event_id, before, after } => {
             json!({ "eventId": event_id, "before": before, "after": after })
         }
         Fault::Invalid { field, .. } => json!({ "field": field }),
@@ -202,13 +204,13 @@ fn refusal_members(refusal: &Refusal) -> Value {
             }
             members => members,
         },
-        Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
-        Refusal::RunOpen { run_id } | Refusal::RunDiffers { run_id } => json!({ "runId": run_id }),
+        Refusal::RunNotCurrent { current, .. } => json!({ "currentRunId": current }),
+        Refusal::RunOpen { run_id } | Refusal::HistoryMismatch { run_id } => json!({ "runId": run_id }),
         Refusal::QuotaExceeded(Throttled { kind, max, whose, .. }) => {
-            json!({ "limit": kind.word(), "max": max, "of": whose.kind(), "name": &*whose.name() })
+            json!({ "limit": kind.word(), "max": max, "scope": whose.kind(), "name": &*whose.name() })
         }
-        Refusal::DiskFull { free, least } => json!({ "free": free, "least": least }),
-        Refusal::DiskLow { room } => json!({ "free": room.free, "reserve": room.reserve }),
+        Refusal::DiskFull { free, least } => json!({ "free": free, "minimum": least }),
+        Refusal::InsufficientStorage { room } => json!({ "free": room.free, "reserve": room.reserve }),
         Refusal::RunTooLarge { found, max } | Refusal::TooManyWaiting { found, max, .. } => {
             json!({ "found": found, "max": max })
         }
@@ -218,14 +220,14 @@ fn refusal_members(refusal: &Refusal) -> Value {
         Refusal::UpdateFailed { update_id, event_id, reason, details } => {
             json!({ "updateId": update_id, "eventId": event_id, "reason": reason, "details": details })
         }
-        Refusal::UpdateNotAnswered { update_id, waits_for, .. } => {
+        Refusal::UpdateTimedOut { update_id, waits_for, .. } => {
             let mut extra = waits_for.as_ref().map_or_else(|| json!({}), turn_wait);
             if let Some(members) = extra.as_object_mut() {
                 members.insert("updateId".to_owned(), json!(update_id));
             }
             extra
         }
-        Refusal::NotAnswered { waits_for: Some(it), .. } => turn_wait(it),
+        Refusal::QueryTimedOut { waits_for: Some(it), .. } => turn_wait(it),
         Refusal::UnknownQuery { known, .. } => json!({ "known": known }),
         Refusal::QueryFailed { reason, message, .. } => json!({ "reason": reason, "message": message }),
         _ => json!({}),
@@ -234,119 +236,118 @@ fn refusal_members(refusal: &Refusal) -> Value {
 
 fn turn_wait(it: &TurnWait) -> Value {
     match it {
-        TurnWait::Unpolled(it) => json!({ "taskList": it.task_list, "unpolledSince": it.since }),
-        TurnWait::HeldBack { until, .. } => json!({ "turnHeldUntil": until }),
+        TurnWait::Unpolled(it) => json!({ "taskList": it.task_list, "noPollersSince": it.since }),
+        TurnWait::HeldBack { until, .. } => json!({ "turnNotBefore": until }),
     }
 }
 
 impl Refused {
     /// Returns the status, the code and the advice of this refusal.
     pub(crate) fn row(&self) -> RefusalRow {
-        const OVERLOADED: RefusalRow = RefusalRow::new(
-            503,
-            "overloaded",
-            "ask again after a moment; what changes something, with an Idempotency-Key",
-        )
-        .retryable();
+        const OVERLOADED: RefusalRow =
+            RefusalRow::new(503, "overloaded", "retry after a moment; send changes with an Idempotency-Key")
+                .retryable();
         match self {
             Self::Engine(refusal) => refusal.row(),
-            Self::BadJson(_) => RefusalRow::new(400, "bad-json", "correct the body; /openapi.json describes it"),
+            Self::BadJson(_) => RefusalRow::new(400, "bad-json", "correct the body as described in /openapi.json"),
             Self::BadHeader { .. } => RefusalRow::new(400, "bad-header", "correct the header"),
-            Self::BadQuery(_) => RefusalRow::new(400, "bad-query", "correct the query; /openapi.json describes it"),
-            Self::BadPath(_) => RefusalRow::new(400, "bad-path", "percent-encode ids and names as UTF-8 in the path"),
-            Self::NotEncrypted => RefusalRow::new(400, "not-encrypted", "ask with https://"),
+            Self::BadQuery(_) => RefusalRow::new(400, "bad-query", "correct the query as described in /openapi.json"),
+            Self::BadPath(_) => RefusalRow::new(400, "bad-path", "percent-encode ids and names in the path as UTF-8"),
+            Self::TlsRequired => RefusalRow::new(400, "tls-required", "use https://"),
             Self::Unauthorized => RefusalRow::new(401, "unauthorized", "send `Authorization: Bearer <secret>`"),
-            Self::SessionOver => RefusalRow::new(401, "session-over", "sign in again"),
-            Self::NoCsrfToken => {
-                RefusalRow::new(403, "no-csrf-token", "send the `csrfToken` of `GET /v1/session` as `baton-csrf`")
-            }
+            Self::SessionExpired => RefusalRow::new(401, "session-expired", "sign in again"),
+            Self::CsrfTokenMissing => RefusalRow::new(
+                403,
+                "csrf-token-missing",
+                "send the `csrfToken` of `GET /v1/session` in the header `baton-csrf`",
+            ),
             Self::Expired { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
-                "expired-secret",
-                "use the newer secret of this credential; who looks after the service makes one with `baton credential \
-                 new`",
+                "credential-expired",
+                "use a newer secret of this credential; the operator can create one with `baton credential new`",
             ),
             Self::Expired { what: CredentialKind::Token, .. } => {
-                RefusalRow::new(401, "expired-token", "get another one from its issuer")
+                RefusalRow::new(401, "credential-expired", "get a new token from its issuer")
             }
-            Self::Early { what: CredentialKind::Secret, .. } => RefusalRow::new(
+            Self::NotYetValid { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
-                "early-secret",
-                "use the older secret of this credential until then; check the clocks if it should be good by now",
+                "credential-not-yet-valid",
+                "use the older secret of this credential until then; if the secret should be valid now, check the clocks",
             ),
-            Self::Early { what: CredentialKind::Token, .. } => RefusalRow::new(
+            Self::NotYetValid { what: CredentialKind::Token, .. } => RefusalRow::new(
                 401,
-                "early-token",
-                "send it then; check the clocks of the issuer and of the service if it should be good by now",
+                "credential-not-yet-valid",
+                "use it later; if the token should be valid now, check the clocks of the issuer and of the service",
             ),
             Self::Token { .. } => RefusalRow::new(
                 401,
                 "token-refused",
-                "get one from an issuer that the service knows, made for this service and with a time when it ends; \
-                 the service's log says what is wrong with this one",
+                "get a token for this service, with an expiry time, from an issuer in its configuration; the service's \
+                 log has the reason",
             ),
             Self::Revoked => RefusalRow::new(
                 401,
-                "revoked-secret",
-                "use another secret; what changes something may have been done: ask again with its Idempotency-Key",
+                "credential-revoked",
+                "use another secret; a change may have been recorded: retry it with the same Idempotency-Key",
             )
             .perhaps_recorded(),
             Self::Certificate { .. } => RefusalRow::new(
                 401,
                 "certificate-refused",
-                "show one that a credential names as one of its `certificates`, or send `Authorization: Bearer \
-                 <secret>`",
+                "use a certificate that a credential lists in `certificates`, or send `Authorization: Bearer <secret>`",
             ),
             Self::NoRule => RefusalRow::new(
                 403,
                 "forbidden",
-                "have its issuer put into it what a rule is for, or have the operator add a rule",
+                "get a token with claims that match a rule, or ask the operator to add a rule",
             ),
-            Self::Forbidden { .. } => {
-                RefusalRow::new(403, "forbidden", "use a credential that may; the operator's configuration says which")
-            }
-            Self::CrossSite { .. } => RefusalRow::new(
+            Self::Forbidden { .. } => RefusalRow::new(
                 403,
-                "cross-site",
-                "send it from a program, or from a page that is served under the same host and port",
+                "forbidden",
+                "use a credential with this permission, or ask the operator to grant it",
             ),
-            Self::NoSuchPath(_) => RefusalRow::new(404, "no-such-path", "see /openapi.json"),
-            Self::NoAuditLog => RefusalRow::new(404, "no-audit-log", "start the service with --audit-log to have one"),
-            Self::Method { .. } => RefusalRow::new(405, "method-not-allowed", "see the Allow header, or /openapi.json"),
-            Self::BodyTooSlow => {
-                RefusalRow::new(408, "body-too-slow", "send the whole body without long pauses").retryable()
+            Self::CrossSite { .. } => {
+                RefusalRow::new(403, "cross-site", "send it from a program, or from a page of the same host and port")
             }
-            Self::Precondition { .. } => RefusalRow::new(412, "version-moved", "read the run again and decide anew"),
+            Self::UnknownPath(_) => RefusalRow::new(404, "unknown-path", "see /openapi.json"),
+            Self::AuditLogDisabled => RefusalRow::new(404, "audit-log-disabled", "start the service with --audit-log"),
+            Self::Method { .. } => RefusalRow::new(405, "method-not-allowed", "see the Allow header, or /openapi.json"),
+            Self::RequestTimeout => {
+                RefusalRow::new(408, "request-timeout", "send the whole body without long pauses").retryable()
+            }
+            Self::Precondition { .. } => RefusalRow::new(412, "version-mismatch", "read the run again and decide anew"),
             Self::BodyTooLarge { .. } | Self::ListsTooLarge { .. } => {
-                RefusalRow::new(413, "too-large", "send less at once")
+                RefusalRow::new(413, "too-large", "send smaller requests")
             }
             Self::ContentType(_) => {
-                RefusalRow::new(415, "unsupported-media-type", "send JSON, and say so in Content-Type")
+                RefusalRow::new(415, "unsupported-media-type", "send JSON with Content-Type: application/json")
             }
             Self::ContentEncoding(_) => RefusalRow::new(
                 415,
                 "unsupported-media-type",
-                "send the body as it is, uncompressed and without Content-Encoding",
+                "send the body uncompressed and without Content-Encoding",
             ),
             Self::Misdirected { .. } => RefusalRow::new(
                 421,
-                "misdirected",
-                "ask for it as localhost, or name the host with --allowed-hosts where the service is started",
+                "misdirected-request",
+                "use localhost, or start the service with this host in --allowed-hosts",
             ),
-            Self::TooManyGuesses => RefusalRow::new(
+            Self::TooManyFailedAttempts => RefusalRow::new(
                 429,
-                "too-many-guesses",
-                "send `Authorization: Bearer <secret>` with a secret that is known; it is never made to wait",
+                "too-many-failed-attempts",
+                "send `Authorization: Bearer <secret>` with a valid secret; valid credentials are never delayed",
             )
             .retryable(),
             Self::HeadersTooLarge { .. } => RefusalRow::new(431, "headers-too-large", "send fewer or shorter headers"),
-            Self::Panicked => RefusalRow::new(500, "internal", "report it, with the service's log").perhaps_recorded(),
+            Self::Panicked => {
+                RefusalRow::new(500, "internal", "report it as a bug, with the service's log").perhaps_recorded()
+            }
             Self::Overloaded { changes_nothing: false } => OVERLOADED.perhaps_recorded(),
             Self::Overloaded { changes_nothing: true } | Self::Crowded => OVERLOADED,
             Self::AuditLogUnavailable => RefusalRow::new(
                 503,
                 "audit-log-unavailable",
-                "ask again after a moment; the operator sees the cause in the service's log",
+                "retry after a moment; the service's log has the cause for the operator",
             )
             .retryable(),
         }
@@ -371,8 +372,8 @@ impl Refused {
                 Some(retry_after.map_or(1, |wait| wait.as_secs().max(1)))
             }
             Self::Engine(Refusal::QuotaExceeded(throttled)) => Some(throttled.retry_after()),
-            Self::Engine(Refusal::DiskLow { .. } | Refusal::DiskFull { .. }) => Some(DISK_LOW_WAIT),
-            Self::TooManyGuesses
+            Self::Engine(Refusal::InsufficientStorage { .. } | Refusal::DiskFull { .. }) => Some(DISK_LOW_WAIT),
+            Self::TooManyFailedAttempts
             | Self::AuditLogUnavailable
             | Self::Overloaded { .. }
             | Self::Crowded

@@ -41,7 +41,7 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 pub struct ServerLimits {
     /// Maximum number of connections; further ones wait to be accepted. While some wait, the service closes connections
     /// whose clients have closed their sending half.
-    pub connections_max: usize,
+    pub max_connections: usize,
     /// Maximum time for a TLS handshake.
     pub handshake_wait: Duration,
     /// Maximum time for receiving the headers of a request, and for which a connection may be idle. Clients must close
@@ -59,7 +59,7 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            connections_max: CONNECTIONS_MAX,
+            max_connections: CONNECTIONS_MAX,
             handshake_wait: HANDSHAKE_WAIT,
             header_wait: HEADER_WAIT,
             unfinished_bytes_max: UNFINISHED_BYTES_MAX,
@@ -119,7 +119,7 @@ impl Server {
     /// answer.
     pub async fn run_while(self, may_answer: MayAnswer, stop: impl Future<Output = ()>) {
         let Self { listener, router, limits, tls } = self;
-        let connections = Arc::new(Semaphore::new(limits.connections_max));
+        let connections = Arc::new(Semaphore::new(limits.max_connections));
         let (stopping, crowded) = (watch::Sender::new(false), watch::Sender::new(false));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -233,7 +233,7 @@ impl AcceptedConnection {
                 self.connection(Encryption::Tls, certificate).serve(stream).await;
             }
             Begun::Plain(stream) => {
-                let router = Router::new().fallback(async || Refused::NotEncrypted);
+                let router = Router::new().fallback(async || Refused::TlsRequired);
                 let mut http = http1::Builder::clone(&self.http);
                 http.keep_alive(false);
                 let connection = self.connection(Encryption::Plain, None);

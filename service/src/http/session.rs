@@ -55,7 +55,7 @@ pub(super) fn must_be_meant(session: Option<&Session>, method: &Method, headers:
         return Ok(());
     };
     let is_meant = headers.get(CSRF).is_some_and(|shown| is_same(shown.as_bytes(), session.csrf().as_bytes()));
-    if is_meant { Ok(()) } else { Err(Refused::NoCsrfToken) }
+    if is_meant { Ok(()) } else { Err(Refused::CsrfTokenMissing) }
 }
 
 /// Compares in constant time, so that the duration reveals nothing.

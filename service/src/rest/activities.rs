@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{ActivityCommand, Command, OptionsChange};
 
 use super::extract::{IdempotencyKey, Params, Path};
@@ -15,7 +15,7 @@ use crate::http::{Answer, AppState, Json};
 type OnActivity = (AppState, Path<3>, Params<RunQuery>, IdempotencyKey, Caller);
 
 /// Submits the command.
-async fn act(on: OnActivity, act: ActivityCommand, by_hand: ByHand) -> Answer {
+async fn act(on: OnActivity, act: ActivityCommand, operator: OperatorAction) -> Answer {
     let (State(engine), Path([domain, id, activity_id]), Params(query), key, caller) = on;
     let verb = match &act {
         ActivityCommand::Succeed { .. } => "success",
@@ -26,38 +26,38 @@ async fn act(on: OnActivity, act: ActivityCommand, by_hand: ByHand) -> Answer {
         ActivityCommand::Change(_) => "options",
     };
     let key = key.of(&format!("activity/{verb}/{activity_id}"));
-    let command = Command::ActOnActivity { activity_id, act, by_hand, key };
+    let command = Command::ActOnActivity { activity_id, act, operator, key };
     tell(&engine, caller.author(), run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }
 
-pub(super) async fn succeed(on: OnActivity, Json(body): Json<body::CompleteByHand>) -> Answer {
-    let body::CompleteByHand { result, identity, reason } = body;
-    act(on, ActivityCommand::Succeed { result }, ByHand { identity, reason }).await
+pub(super) async fn succeed(on: OnActivity, Json(body): Json<body::CompleteActivityManually>) -> Answer {
+    let body::CompleteActivityManually { result, identity, reason } = body;
+    act(on, ActivityCommand::Succeed { result }, OperatorAction { identity, reason }).await
 }
 
-pub(super) async fn fail(on: OnActivity, Json(body): Json<body::FailByHand>) -> Answer {
-    let body::FailByHand { failure_reason, details, identity, reason } = body;
-    act(on, ActivityCommand::Fail { reason: failure_reason, details }, ByHand { identity, reason }).await
+pub(super) async fn fail(on: OnActivity, Json(body): Json<body::FailActivityManually>) -> Answer {
+    let body::FailActivityManually { failure_reason, details, identity, reason } = body;
+    act(on, ActivityCommand::Fail { reason: failure_reason, details }, OperatorAction { identity, reason }).await
 }
 
-pub(super) async fn retry(on: OnActivity, Json(body): Json<body::ByHand>) -> Answer {
-    let body::ByHand { identity, reason } = body;
-    act(on, ActivityCommand::Retry, ByHand { identity, reason }).await
+pub(super) async fn retry(on: OnActivity, Json(body): Json<body::OperatorAction>) -> Answer {
+    let body::OperatorAction { identity, reason } = body;
+    act(on, ActivityCommand::Retry, OperatorAction { identity, reason }).await
 }
 
-pub(super) async fn pause(on: OnActivity, Json(body): Json<body::ByHand>) -> Answer {
-    let body::ByHand { identity, reason } = body;
-    act(on, ActivityCommand::Pause, ByHand { identity, reason }).await
+pub(super) async fn pause(on: OnActivity, Json(body): Json<body::OperatorAction>) -> Answer {
+    let body::OperatorAction { identity, reason } = body;
+    act(on, ActivityCommand::Pause, OperatorAction { identity, reason }).await
 }
 
-pub(super) async fn resume(on: OnActivity, Json(body): Json<body::ByHand>) -> Answer {
-    let body::ByHand { identity, reason } = body;
-    act(on, ActivityCommand::Resume, ByHand { identity, reason }).await
+pub(super) async fn resume(on: OnActivity, Json(body): Json<body::OperatorAction>) -> Answer {
+    let body::OperatorAction { identity, reason } = body;
+    act(on, ActivityCommand::Resume, OperatorAction { identity, reason }).await
 }
 
 pub(super) async fn change(on: OnActivity, Json(body): Json<body::ChangeActivity>) -> Answer {
     let body::ChangeActivity { task_list, timeouts, retry, identity, reason } = body;
     let body::ChangeTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = timeouts;
     let change = OptionsChange { task_list, schedule_to_start, start_to_close, schedule_to_close, heartbeat, retry };
-    act(on, ActivityCommand::Change(Box::new(change)), ByHand { identity, reason }).await
+    act(on, ActivityCommand::Change(Box::new(change)), OperatorAction { identity, reason }).await
 }

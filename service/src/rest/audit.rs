@@ -31,7 +31,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Log {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
         let log = Extension::<Arc<AuditLog>>::from_request_parts(parts, state).await;
-        log.map(|Extension(log)| Self(log)).map_err(|_| Refused::NoAuditLog)
+        log.map(|Extension(log)| Self(log)).map_err(|_| Refused::AuditLogDisabled)
     }
 }
 
@@ -42,10 +42,10 @@ impl OperationInput for Log {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AuditListParams {
-    /// Entries after the one with this number; from the first that is there when absent.
+    /// Number of the entry after which the page begins; the first entry by default.
     #[serde(default)]
     after: u64,
-    /// At most so many entries: 1 to 1,000, 100 when absent. A page ends early where it would be larger than a mebibyte.
+    /// Maximum number of entries on a page, 1 to 1,000; 100 by default. A page has at most about 1 MiB.
     limit: Option<usize>,
 }
 

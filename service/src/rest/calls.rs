@@ -1,9 +1,9 @@
 //! The table of all calls: the route of each one, its handler, and the documentation that the handler's signature does
 //! not contain.
 
-mod by_hand;
 mod codes;
 mod looked_at;
+mod manual;
 mod schedules;
 mod tasks;
 mod types;
@@ -16,7 +16,7 @@ use super::{audit, clock, domains, process, secret};
 use crate::access::{CallEffect as E, Level as L};
 
 pub(crate) fn calls<const DOC: bool>() -> CallTable<DOC> {
-    let calls = by_hand::all(workflows::all(of_domains(CallTable::none())));
+    let calls = manual::all(workflows::all(of_domains(CallTable::none())));
     let calls = schedules::all(tasks::all(looked_at::all(calls)));
     let calls = types::all(calls);
     calls
@@ -24,14 +24,18 @@ pub(crate) fn calls<const DOC: bool>() -> CallTable<DOC> {
             "/healthz",
             L::Nothing,
             process::healthy,
-            Doc::of("isHealthy", "Check that the process answers").answers_text("text/plain", "It does."),
+            Doc::of("checkHealth", "Check that the process responds")
+                .answers_text("text/plain", "The process responds."),
         )
         .get(
             "/readyz",
             L::Nothing,
             process::ready,
-            Doc::of("isReady", "Check that the service accepts work, and what somebody should see to")
-                .answers::<body::Readiness>(200, "It does, and this is what somebody should see to.")
+            Doc::of("checkReadiness", "Check that the service accepts work, and list conditions that need attention")
+                .answers::<body::Readiness>(
+                    200,
+                    "The service accepts work; `warnings` lists conditions that need an operator.",
+                )
                 .refuses(503, &["stopping"]),
         )
         .get(
@@ -39,38 +43,35 @@ pub(crate) fn calls<const DOC: bool>() -> CallTable<DOC> {
             L::Metrics,
             process::metrics,
             Doc::of("readMetrics", "Get metrics for Prometheus")
-                .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
-                .refuses(401, &["early-secret", "expired-secret", "revoked-secret", "unauthorized"])
+                .answers_text("application/openmetrics-text", "Metrics as OpenMetrics text.")
+                .refuses(401, &["credential-expired", "credential-not-yet-valid", "credential-revoked", "unauthorized"])
                 .refuses(403, &["forbidden"])
-                .refuses(429, &["quota-exceeded", "too-many-guesses"]),
+                .refuses(429, &["quota-exceeded", "too-many-failed-attempts"]),
         )
         .post(
             "/v1/clock/confirm",
             L::Operator,
             E::Changes,
             clock::confirm,
-            Doc::of(
-                "confirmClock",
-                "Confirm that the service's clock is right after it has jumped ahead; for operators",
-            )
-            .answers::<body::ConfirmedClock>(200, "It is believed."),
+            Doc::of("confirmClock", "Confirm the service's clock after it has jumped (operators only)")
+                .answers::<body::ConfirmedClock>(200, "The clock is confirmed."),
         )
         .post(
             "/v1/secret/rotate",
             L::Operator,
             E::Changes,
             secret::rotate,
-            Doc::of("rotateSecret", "Rotate the secret of task tokens, with an overlap; for operators")
-                .answers::<body::RotatedSecret>(200, "It was made.")
+            Doc::of("rotateSecret", "Rotate the secret of task tokens (operators only)")
+                .answers::<body::RotatedSecret>(200, "The new secret was created.")
                 .refuses(409, &["limit-exceeded"]),
         )
         .get(
             "/v1/audit",
             L::Operator,
             audit::list,
-            Doc::of("listAudit", "List changes and who made them, from the audit log of this node; for operators")
-                .answers::<body::AuditEntries>(200, "A page of entries, oldest first.")
-                .refuses(404, &["no-audit-log"])
+            Doc::of("listAuditEntries", "List entries of this node's audit log (operators only)")
+                .answers::<body::AuditEntries>(200, "Page of entries, oldest first.")
+                .refuses(404, &["audit-log-disabled"])
                 .refuses(503, &["audit-log-unavailable"]),
         )
         .get(
@@ -78,7 +79,7 @@ pub(crate) fn calls<const DOC: bool>() -> CallTable<DOC> {
             L::Nothing,
             process::openapi,
             Doc::of("readOpenApi", "Get this document")
-                .answers::<serde_json::Map<String, serde_json::Value>>(200, "This document."),
+                .answers::<serde_json::Map<String, serde_json::Value>>(200, "The OpenAPI document."),
         )
 }
 
@@ -96,22 +97,22 @@ fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             domains::create,
             Doc::of("createDomain", "Create a domain")
-                .answers::<body::Domain>(201, "It was created.")
+                .answers::<body::Domain>(201, "The domain was created.")
                 .refuses(409, &["domain-exists", "limit-exceeded"]),
         )
         .get(
             "/v1/domains/{domain}",
             L::Related,
             domains::show,
-            Doc::of("showDomain", "Describe a domain").answers::<body::Domain>(200, "The domain."),
+            Doc::of("describeDomain", "Describe a domain").answers::<body::Domain>(200, "The domain."),
         )
         .patch(
             "/v1/domains/{domain}",
             L::DomainOperator,
             E::Changes,
             domains::change,
-            Doc::of("changeDomain", "Change a domain's description, or how long its next runs are kept")
-                .answers::<body::Domain>(200, "The domain as it is now."),
+            Doc::of("changeDomain", "Change the description of a domain, or the retention of its future runs")
+                .answers::<body::Domain>(200, "The changed domain."),
         )
         .delete(
             "/v1/domains/{domain}",
@@ -119,7 +120,7 @@ fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             domains::delete,
             Doc::of("deleteDomain", "Delete a deprecated domain that has no runs and no schedules")
-                .answers_nothing(204, "It is deleted, and the types that were registered in it.")
+                .answers_nothing(204, "The domain and its registered types were deleted.")
                 .refuses(409, &["domain-in-use"]),
         )
         .post(
@@ -127,8 +128,8 @@ fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             domains::deprecate,
-            Doc::of("deprecateDomain", "Deprecate a domain: nothing new starts or is registered in it")
-                .answers::<body::Domain>(200, "It is deprecated.")
+            Doc::of("deprecateDomain", "Deprecate a domain, so that nothing can be started or registered in it")
+                .answers::<body::Domain>(200, "The deprecated domain.")
                 .refuses(409, &["domain-deprecated"]),
         )
         .post(
@@ -137,7 +138,7 @@ fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             domains::undeprecate,
             Doc::of("undeprecateDomain", "Undeprecate a domain")
-                .answers::<body::Domain>(200, "It is in use.")
+                .answers::<body::Domain>(200, "The domain, in use again.")
                 .refuses(409, &["domain-exists"]),
         )
         .post(

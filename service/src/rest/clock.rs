@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use client::body;
 use engine::LateRun;
 use history::UpcomingChange;
-use history::event::ByHand;
+use history::event::OperatorAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::ListQuery;
@@ -25,9 +25,9 @@ pub(super) async fn confirm(State(engine): AppState, _: NoQuery) -> Answer {
 pub(super) struct LateQuery {
     /// Only runs of this workflow id.
     workflow_id: Option<String>,
-    /// The most open runs to look at for a page; 100 when absent, at most 1,000.
+    /// Maximum number of open runs to examine for a page, 1 to 1,000; 100 by default.
     limit: Option<usize>,
-    /// The `nextPage` of the page before.
+    /// `nextPage` of the previous page.
     page: Option<String>,
 }
 
@@ -48,25 +48,25 @@ pub(super) async fn late_runs(
         paused: late.run.paused.is_some(),
         deadlines: late_deadlines(late),
     });
-    let (now, doubt, looked_at) = (engine.clock().now(), engine.repair().doubt().await?, found.looked_at);
+    let (now, clock_problem, examined) = (engine.clock().now(), engine.repair().doubt().await?, found.looked_at);
     let next_page = found.next.map(|place| ListKind::LateRuns.token(&engine, &domain, &place));
-    Ok(json(StatusCode::OK, &body::LateRuns { now, doubt, runs: runs.collect(), looked_at, next_page }))
+    Ok(json(StatusCode::OK, &body::LateRuns { now, clock_problem, runs: runs.collect(), examined, next_page }))
 }
 
 fn late_deadlines(late: &LateRun) -> Vec<body::LateDeadline> {
     let deadlines = late.deadlines.iter().map(|it| {
-        let body::Deadline { at, what, scheduled_event_id, name } =
+        let body::Deadline { at, kind, scheduled_event_id, name } =
             deadline(&late.run, UpcomingChange { at: it.at, what: it.what });
-        body::LateDeadline { what, scheduled_event_id, name, at, repaired_at: it.repaired_at }
+        body::LateDeadline { kind, scheduled_event_id, name, at, repaired_at: it.repaired_at }
     });
     deadlines.collect()
 }
 
-pub(super) async fn repair_deadlines(on: OnRun, Json(by_hand): Json<body::ByHand>) -> Answer {
+pub(super) async fn repair_deadlines(on: OnRun, Json(operator): Json<body::OperatorAction>) -> Answer {
     let (State(engine), Path([domain, id]), Params(query), _, caller) = on;
-    let body::ByHand { identity, reason } = by_hand;
+    let body::OperatorAction { identity, reason } = operator;
     let at = run_ref(&domain, &id, query.run_id);
-    let done = engine.repair().repair(&at, ByHand { identity, reason }, caller.author()).await?;
+    let done = engine.repair().repair(&at, OperatorAction { identity, reason }, caller.author()).await?;
     let (run_id, deadlines) = (done.late.run.started.run_id, late_deadlines(&done.late));
     let (workflow_id, event_id) = (id, done.event_id);
     Ok(json(StatusCode::OK, &body::RepairedDeadlines { workflow_id, run_id, event_id, deadlines }))

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{
     Branched, CloseReason, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity, PendingActivity,
     Repeated, Run, RunPause, Timestamp, UpcomingChange, UpcomingKind,
@@ -87,7 +87,7 @@ fn render(
         continued_from: started.continued_from,
         retry: started.retry.clone(),
         attempt: started.attempt,
-        next_try_at: run.next_try_at(),
+        next_attempt_at: run.next_attempt_at(),
         retried_as: run.retried_by(),
         reset_as: *reset_as,
         branched_from: run.branched.as_deref().map(branched_from),
@@ -110,8 +110,8 @@ fn render(
         parent: run.started.parent.clone(),
         deadlines: run.future(beats, owed, now).into_iter().map(|coming| deadline(run, coming)).collect(),
         outbox: owed.iter().map(owed_effect).collect(),
-        outbox_tries: owed.attempts(),
-        unpolled: unpolled.into_iter().map(unpolled_list).collect(),
+        outbox_retries: owed.attempts(),
+        no_pollers: unpolled.into_iter().map(unpolled_list).collect(),
     }
 }
 
@@ -130,7 +130,7 @@ fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats:
         started_at: activity.held_since(),
         attempt: activity.attempt(),
         maximum_attempts: activity.retry.as_ref().and_then(|retry| retry.maximum_attempts),
-        next_try_at: activity.not_before(),
+        next_attempt_at: activity.not_before(),
         last_failure: activity.last_failure().cloned(),
         cancel_requested: activity.cancel_event_id.is_some(),
         paused: activity.paused.as_deref().map(paused),
@@ -144,7 +144,7 @@ pub(super) fn deadline(run: &Run, coming: UpcomingChange) -> body::Deadline {
         Some(activity) => Some(activity.activity_id.clone()),
         None => run.timers.iter().find(|(_, timer)| timer.scheduled_event_id == id).map(|(name, _)| name.clone()),
     });
-    body::Deadline { at: coming.at, what: what.to_owned(), scheduled_event_id, name }
+    body::Deadline { at: coming.at, kind: what.to_owned(), scheduled_event_id, name }
 }
 
 /// Removes payloads from a description.
@@ -212,29 +212,29 @@ async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body:
     Ok(Some(failing))
 }
 
-fn unpolled_list(unpolled: Unpolled) -> body::UnpolledList {
+fn unpolled_list(unpolled: Unpolled) -> body::ListWithoutPollers {
     let Unpolled { task_list, is_decider: decider, since } = unpolled;
-    body::UnpolledList { task_list, decider, since }
+    body::ListWithoutPollers { task_list, decider, since }
 }
 
-fn owed_effect(effect: &Effect) -> body::OwedEffect {
-    body::OwedEffect { what: effect.kind.word().to_owned(), event_id: effect.event_id, run_id: effect.of }
+fn owed_effect(effect: &Effect) -> body::OutboxEffect {
+    body::OutboxEffect { kind: effect.kind.word().to_owned(), event_id: effect.event_id, run_id: effect.of }
 }
 
 fn paused_run(pause: &RunPause) -> body::PausedRun {
-    let ByHand { identity, reason } = pause.by_hand.clone();
+    let OperatorAction { identity, reason } = pause.operator.clone();
     body::PausedRun { at: pause.at, stop_clocks: pause.stops_clock, event_id: pause.event_id, identity, reason }
 }
 
 fn paused(paused: &PausedActivity) -> body::PausedActivity {
-    let ByHand { identity, reason } = paused.by_hand.clone();
+    let OperatorAction { identity, reason } = paused.operator.clone();
     body::PausedActivity { at: paused.at, cause: paused.cause, event_id: paused.event_id, identity, reason }
 }
 
 fn coming_words(what: UpcomingKind) -> (&'static str, Option<u64>) {
     match what {
         UpcomingKind::FirstTurn { scheduled_event_id } => ("first-turn", Some(scheduled_event_id)),
-        UpcomingKind::TurnRetry { scheduled_event_id } => ("turn-again", Some(scheduled_event_id)),
+        UpcomingKind::TurnRetry { scheduled_event_id } => ("turn-retry", Some(scheduled_event_id)),
         UpcomingKind::Effects => ("effects", None),
         UpcomingKind::Deadline(what) => deadline_words(what),
     }

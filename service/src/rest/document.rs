@@ -231,21 +231,21 @@ pub fn recorded_document() -> Bytes {
 }
 
 /// Description of the security scheme.
-const SECRET_DESCRIPTION: &str = "Where the service knows credentials.";
+const SECRET_DESCRIPTION: &str = "Needed if the service has credentials.";
 
 /// Introduction of the document.
 const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any \
-    JSON value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; \
-    in answers, pass over those that you do not know.";
+    JSON value of at most 256 KiB and are stored byte for byte. Requests with unknown fields or parameters fail. Ignore \
+    unknown fields in responses.";
 
 /// Groups of calls in the document.
 const TAGS: [(&str, &str); 6] = [
-    ("domains", "Domains, in which all names are."),
+    ("domains", "Domains, the namespaces of all names."),
     ("types", "Registered types of workflows and activities."),
-    ("workflows", "Runs: started, told something, asked, read, ended, and operated by hand."),
-    ("schedules", "Runs that are started at times."),
-    ("tasks", "Polls of deciders and runners, and their answers."),
-    ("service", "The process itself."),
+    ("workflows", "Runs: start, signal, query, update, read, end and operate them."),
+    ("schedules", "Schedules, which start runs at given times."),
+    ("tasks", "Polls of deciders and runners, and answers to tasks."),
+    ("service", "The service itself."),
 ];
 
 /// Returns the group of a path.
@@ -270,26 +270,25 @@ const REFUSALS: [(u16, &[&str]); 8] = [
         401,
         &[
             "certificate-refused",
-            "early-secret",
-            "early-token",
-            "expired-secret",
-            "expired-token",
-            "revoked-secret",
-            "session-over",
+            "credential-expired",
+            "credential-not-yet-valid",
+            "credential-revoked",
+            "session-expired",
             "token-refused",
             "unauthorized",
         ],
     ),
-    (403, &["cross-site", "forbidden", "no-csrf-token"]),
+    (403, &["cross-site", "csrf-token-missing", "forbidden"]),
     (404, &["unknown-domain"]),
-    (421, &["misdirected"]),
-    (429, &["quota-exceeded", "too-many-guesses"]),
+    (421, &["misdirected-request"]),
+    (429, &["quota-exceeded", "too-many-failed-attempts"]),
     (500, &["corrupt", "internal"]),
     (503, &["outcome-unknown", "overloaded", "stopping", "unavailable"]),
 ];
 
 /// Error codes of all calls.
-const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header", "not-encrypted"]), (421, &["misdirected"])];
+const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] =
+    [(400, &["bad-header", "tls-required"]), (421, &["misdirected-request"])];
 
 /// Error codes of calls that write, with or without a body.
 const REFUSALS_OF_WRITES: [(u16, &[&str]); 2] = [(415, &["unsupported-media-type"]), (507, &["disk-full"])];
@@ -302,7 +301,7 @@ const CHANGE_UNAVAILABLE: &str = "ChangeUnavailable";
 /// Error codes of calls with a body.
 const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
     (400, &["bad-json", "invalid-field"]),
-    (408, &["body-too-slow"]),
+    (408, &["request-timeout"]),
     (413, &["too-large"]),
     (415, &["unsupported-media-type"]),
 ];
@@ -317,13 +316,13 @@ fn refuse_unknown_fields(schema: &mut Schema) {
 /// Returns the description of a path parameter.
 fn segment(name: &str) -> &'static str {
     match name {
-        "domain" => "The domain.",
-        "activity" => "The decider's name for the activity; the open one with this name.",
-        "id" => "The workflow id.",
-        "list" => "The task list.",
-        "type" => "The type's name; with its version, where it has one, as `name/version`.",
-        "token" => "The task's token, exactly as the poll gave it.",
-        "name" => "Its name. 1 to 256 characters.",
+        "domain" => "Domain.",
+        "activity" => "Activity id of an open activity, chosen by the decider.",
+        "id" => "Workflow id.",
+        "list" => "Name of the task list.",
+        "type" => "Name of the type, or `name/version` if it has a version.",
+        "token" => "Task token, unchanged from the poll.",
+        "name" => "Name of the signal, query or update. 1 to 256 characters.",
         _ => "",
     }
 }
@@ -382,7 +381,7 @@ fn problem(status: u16, codes: &BTreeSet<&str>) -> Value {
     });
     let header_of_status = match status {
         401 => Some(("WWW-Authenticate", "`Bearer`")),
-        429 | 503 | 507 => Some(("Retry-After", "After how many seconds to ask again, where that is known.")),
+        429 | 503 | 507 => Some(("Retry-After", "Delay in seconds before the next attempt, if known.")),
         _ => None,
     };
     if let (Some(response), Some((name, what))) = (response.as_object_mut(), header_of_status) {

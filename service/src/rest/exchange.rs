@@ -63,9 +63,9 @@ impl OperationInput for HowToAnswer {
         PreferWait::describe(call);
         call.header(
             "Accept",
-            "`application/x-ndjson`: a line with the receipts as soon as the answers are durable, and one each time \
-             that tasks come, until each slot has its own or the wait is over. Otherwise all comes at once, with the \
-             first tasks.",
+            "`application/x-ndjson` for a stream: a line with the receipts as soon as the answers are durable, and a \
+             line whenever tasks arrive, until all slots have tasks or the wait is over. Otherwise there is one \
+             response, with the first tasks.",
         );
     }
 }
@@ -102,16 +102,21 @@ impl Exchange {
     }
 
     /// Returns the slots to fill. They already wait while answers are recorded.
-    async fn slots(&self, (room, slots): (u32, Vec<u32>), poll: &Poll, has_answers: bool) -> Result<Slots, Refused> {
-        let problem = match usize::try_from(room) {
-            Ok(0..=SLOTS_MAX) if room == 0 || slots.is_empty() => None,
+    async fn slots(
+        &self,
+        (max_tasks, slots): (u32, Vec<u32>),
+        poll: &Poll,
+        has_answers: bool,
+    ) -> Result<Slots, Refused> {
+        let problem = match usize::try_from(max_tasks) {
+            Ok(0..=SLOTS_MAX) if max_tasks == 0 || slots.is_empty() => None,
             Ok(0..=SLOTS_MAX) => Some("must be absent beside `slots`".to_owned()),
-            _ => Some(format!("is {room}, at most {SLOTS_MAX} are allowed")),
+            _ => Some(format!("is {max_tasks}, at most {SLOTS_MAX} are allowed")),
         };
         if let Some(problem) = problem {
-            return Err(Fault::Invalid { field: "room".to_owned(), problem }.into());
+            return Err(Fault::Invalid { field: "maxTasks".to_owned(), problem }.into());
         }
-        let slots = if slots.is_empty() { (0..room).collect() } else { slots };
+        let slots = if slots.is_empty() { (0..max_tasks).collect() } else { slots };
         let (of, is_decider) = ((self.domain.as_str(), self.list.as_str()), self.level == Level::Decider);
         let tasks = self.engine.tasks();
         let mut slots = match tasks.slots(is_decider, of, poll, slots).await {
@@ -167,7 +172,7 @@ impl Exchange {
         if domain == self.domain && list == self.list {
             return Ok(());
         }
-        let problem = format!("is of a task of list `{list}` in domain `{domain}`, not of this one");
+        let problem = format!("belongs to list `{list}` in domain `{domain}`; answer it in an exchange of that list");
         Err(Fault::Invalid { field: "token".to_owned(), problem }.into())
     }
 
@@ -230,8 +235,18 @@ pub(super) async fn turns(
     Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
 ) -> Answer {
     let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller, peer) = on;
-    let body::ExchangeTurns { answers, room, slots, identity, history, max_events, queries, updates, poll_id, attempt } =
-        asked;
+    let body::ExchangeTurns {
+        answers,
+        max_tasks,
+        slots,
+        identity,
+        history,
+        max_events,
+        queries,
+        updates,
+        poll_id,
+        attempt,
+    } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/decider/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Decider };
     exchange.must_have_share(answers.len())?;
@@ -249,7 +264,7 @@ pub(super) async fn turns(
         attempt,
         by,
     };
-    let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
+    let mut slots = exchange.slots((max_tasks, slots), &poll, !answers.is_empty()).await?;
     let receipt =
         async |it: body::TurnReply| exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_turn(it))).await;
     let receipts = Exchange::receipts(join_all(answers.into_iter().map(receipt)), &mut slots).await;
@@ -263,13 +278,13 @@ pub(super) async fn activities(
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
 ) -> Answer {
     let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller, peer) = on;
-    let body::ExchangeActivities { answers, room, slots, identity, poll_id, attempt } = asked;
+    let body::ExchangeActivities { answers, max_tasks, slots, identity, poll_id, attempt } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Runner };
     exchange.must_have_share(answers.len())?;
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
-    let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
+    let mut slots = exchange.slots((max_tasks, slots), &poll, !answers.is_empty()).await?;
     let receipt = async |it: body::ActivityReply| {
         exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await
     };
@@ -345,14 +360,14 @@ impl TasksOf {
             self.slots.give_up();
         }
         let waits = self.waits.take().filter(|_| found.is_empty());
-        let unpolled = waits.and_then(|(caller, domain)| unpolled_by(&self.engine, &domain, &caller));
-        let says_something = receipts.is_some() || unpolled.is_some() || !found.is_empty();
+        let no_pollers = waits.and_then(|(caller, domain)| unpolled_by(&self.engine, &domain, &caller));
+        let says_something = receipts.is_some() || no_pollers.is_some() || !found.is_empty();
         let rendered = found.into_iter().map(|(slot, delivery)| {
             let (task, receipt) = delivery.split();
             (SlotTask { slot, task: body(task) }, receipt)
         });
         let (tasks, delivered) = rendered.unzip();
-        says_something.then(|| (bytes_of(&Exchanged { receipts, tasks, unpolled }), delivered))
+        says_something.then(|| (bytes_of(&Exchanged { receipts, tasks, no_pollers }), delivered))
     }
 }
 
@@ -362,7 +377,7 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
         return bytes_of_json(StatusCode::OK, deliver_tasks(at_once((bytes, delivered), tasks)));
     }
     let (has_answers, may_linger) = (!receipts.is_empty(), receipts.len() == 1 && tasks.slots.are_next());
-    let first = Exchanged::<()> { receipts: Some(receipts), tasks: Vec::new(), unpolled: None };
+    let first = Exchanged::<()> { receipts: Some(receipts), tasks: Vec::new(), no_pollers: None };
     let mut piece = has_answers.then(|| (line(bytes_of(&first)), Vec::new()));
     let mut next = next_line(tasks);
     if may_linger {

@@ -122,11 +122,8 @@ impl<S: Send + Sync> FromRequestParts<S> for PreferWait {
 
 impl OperationInput for PreferWait {
     fn describe(call: &mut Operation<'_>) {
-        call.header(
-            "Prefer",
-            "`wait=N`: wait so many seconds, 0 to 60, for what is asked for (RFC 7240). `HEAD` does not wait.",
-        );
-        call.answer_header("Preference-Applied", "The wait that was taken, where one was asked for.");
+        call.header("Prefer", "`wait=N`: maximum number of seconds to wait, 0 to 60 (RFC 7240). `HEAD` does not wait.");
+        call.answer_header("Preference-Applied", "Applied wait, if the request had one.");
     }
 }
 
@@ -188,8 +185,8 @@ impl OperationInput for IdempotencyKey {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "Idempotency-Key",
-            "1 to 255 visible ASCII characters: the call is recorded once, however often it is repeated within a day; \
-             a start for as long as its run is kept.",
+            "1 to 255 visible ASCII characters. Repeated requests with the same key are recorded once, within a day; \
+             starts within the retention of their run.",
         );
     }
 }
@@ -207,8 +204,8 @@ impl<S: Send + Sync> FromRequestParts<S> for TraceHeaders {
 
 impl OperationInput for TraceHeaders {
     fn describe(call: &mut Operation<'_>) {
-        call.header("traceparent", "The trace that the caller is in (W3C Trace Context). A malformed one is ignored.");
-        call.header("tracestate", "What vendors say of that trace. Longer than 512 bytes it is ignored.");
+        call.header("traceparent", "Trace context of the caller (W3C Trace Context). Malformed values are ignored.");
+        call.header("tracestate", "Vendor data of that trace. Values of more than 512 bytes are ignored.");
     }
 }
 
@@ -285,7 +282,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
 
 impl OperationInput for IfMatch {
     fn describe(call: &mut Operation<'_>) {
-        call.header("If-Match", "An entity tag of the run: the call is refused when the run has moved on since.");
+        call.header("If-Match", "Entity tag of the run: the call fails if the run has changed since.");
     }
 }
 
@@ -306,8 +303,8 @@ impl OperationInput for IfNoneMatch {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "If-None-Match",
-            "An entity tag of the run: the call waits until there is something else than what it names, and answers \
-             304 when there is nothing else in time.",
+            "Entity tag of the run. The call waits until the run differs from it, and responds with 304 if it does not \
+             differ within the wait.",
         );
     }
 }
@@ -319,8 +316,8 @@ fn strong(value: &[u8]) -> &[u8] {
 }
 
 fn read_tag(header: HeaderName, value: &[u8]) -> Result<EntityTag, Refused> {
-    std::str::from_utf8(value.trim_ascii())
-        .ok()
-        .and_then(EntityTag::read)
-        .ok_or_else(|| Refused::BadHeader { header, problem: "is not an entity tag of this service".to_owned() })
+    std::str::from_utf8(value.trim_ascii()).ok().and_then(EntityTag::read).ok_or_else(|| Refused::BadHeader {
+        header,
+        problem: "is not an entity tag of this service; send an `ETag` of an earlier response".to_owned(),
+    })
 }

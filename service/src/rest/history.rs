@@ -56,10 +56,11 @@ macro_rules! page_of_events {
             after: Option<u64>,
             /// Only events before this one.
             before: Option<u64>,
-            /// Newest first.
+            /// True for newest first.
             #[serde(default)]
             reverse: bool,
-            /// The most events on a page, 1 to 10,000; 1,000 when absent. A page has at most 4 MiB of events, too; one that is larger comes alone.
+            /// Maximum number of events on a page, 1 to 10,000; 1,000 by default. A page has at most 4 MiB of events, or one
+            /// event that is larger.
             limit: Option<usize>,
         }
 
@@ -163,15 +164,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Streamed {
             return Ok(Self::Yes { last: None });
         };
         let last: Option<u64> = value.to_str().ok().and_then(|text| text.parse().ok());
-        let bad = || Refused::BadHeader { header, problem: "is not an event id".to_owned() };
+        let bad = || Refused::BadHeader { header, problem: "is not an event id; expected a number".to_owned() };
         Ok(Self::Yes { last: Some(last.ok_or_else(bad)?) })
     }
 }
 
 impl OperationInput for Streamed {
     fn describe(call: &mut Operation<'_>) {
-        call.header("Accept", "`text/event-stream`: one message for each event, until the run has closed.");
-        call.header("Last-Event-ID", "Where to go on with a stream: only events after this one.");
+        call.header("Accept", "`text/event-stream` for a stream with one message per event, until the run has closed.");
+        call.header("Last-Event-ID", "Event id after which a stream continues.");
     }
 }
 

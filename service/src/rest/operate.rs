@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{Branching, Command};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,14 +18,14 @@ use engine::{Deletion, Reset};
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct DeleteQuery {
-    /// The run; all runs of the workflow id when absent.
+    /// Run id; all runs of the workflow id by default.
     run_id: Option<Uuid>,
-    /// Whether an open run is terminated first; it is refused otherwise.
+    /// True to terminate an open run first. Otherwise the deletion of an open run fails.
     #[serde(default)]
     terminate: bool,
-    /// Why, for the termination.
+    /// Reason of the termination.
     reason: Option<String>,
-    /// Who asks, for the termination.
+    /// Name of the caller, for the termination.
     identity: Option<String>,
 }
 
@@ -43,12 +43,15 @@ pub(super) async fn delete(
 
 pub(super) async fn pause(on: OnRun, Json(pause): Json<body::PauseWorkflow>) -> Answer {
     let body::PauseWorkflow { stop_clocks, identity, reason } = pause;
-    let command = |key| Command::Pause { stop_clocks, by_hand: ByHand { identity, reason }, key };
+    let command = |key| Command::Pause { stop_clocks, operator: OperatorAction { identity, reason }, key };
     tell_on(on, "pause", command, StatusCode::OK).await
 }
 
-pub(super) async fn resume(on: OnRun, Json(body::ByHand { identity, reason }): Json<body::ByHand>) -> Answer {
-    let command = |key| Command::Resume { by_hand: ByHand { identity, reason }, key };
+pub(super) async fn resume(
+    on: OnRun,
+    Json(body::OperatorAction { identity, reason }): Json<body::OperatorAction>,
+) -> Answer {
+    let command = |key| Command::Resume { operator: OperatorAction { identity, reason }, key };
     tell_on(on, "resume", command, StatusCode::OK).await
 }
 
@@ -56,7 +59,8 @@ pub(super) async fn reset(on: OnRun, Json(reset): Json<body::ResetWorkflow>) -> 
     let (State(engine), Path([domain, id]), Params(query), key, caller) = on;
     let body::ResetWorkflow { event_id, signals, identity, reason } = reset;
     let branching = Branching { event_id, signals };
-    let reset = Reset { branching, by_hand: ByHand { identity, reason }, key: key.of("reset"), by: caller.by() };
+    let reset =
+        Reset { branching, operator: OperatorAction { identity, reason }, key: key.of("reset"), by: caller.by() };
     let done = engine.commands().reset(&run_ref(&domain, &id, query.run_id), reset).await?;
     let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
     let (run_id, base_run_id, base_event_id) = (done.run_id, done.base_run_id, done.base_event_id);

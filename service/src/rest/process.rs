@@ -36,38 +36,40 @@ fn warning(code: &str, detail: String, advice: &str) -> ReadinessWarning {
 async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     let mut warnings = Vec::new();
     if let Some(trouble) = front.store_trouble().await {
-        let advice =
-            "look at the store, and at the service's log; what is asked meanwhile is refused and can be asked again";
-        warnings.push(warning("store-trouble", format!("the store does not answer as it should: {trouble}"), advice));
+        let advice = "check the store and the service's log; failed requests can be retried";
+        warnings.push(warning("store-failing", format!("the store is failing: {trouble}"), advice));
     }
     let room = engine.disk_room();
     if let Some(room) = room.filter(|room| room.is_full()) {
         let detail = Refusal::DiskFull { free: room.free, least: room.least }.to_string();
-        let advice = "make room on the disk, or delete closed runs";
+        let advice = "free space on the disk, or delete closed runs";
         warnings.push(warning("disk-full", detail, advice));
     } else if let Some(room) = room.filter(|room| room.is_low()) {
-        let detail = format!("{room}: no run is started, and what is open goes on");
-        let advice = "make room on the disk, or start the service with a lower --disk-reserve";
+        let detail = format!("{room}: no run is started, and open runs continue");
+        let advice = "free space on the disk, or start the service with a lower --disk-reserve";
         warnings.push(warning("disk-low", detail, advice));
     }
     if let Some(ship) = front.ship_standing().filter(|ship| ship.error.is_some() || ship.lag > SHIP_LAG_MAX) {
         let why = ship.error.map_or_else(String::new, |error| format!(": {error}"));
-        let detail =
-            format!("what was acknowledged in the last {:.0} s is not in the archive{why}", ship.lag.as_secs_f64());
-        let advice = "look at the disk and the mount, or the bucket, of --ship-to; the service goes on meanwhile, and \
-            ships by itself later";
+        let detail = format!("the archive does not have the commits of the last {:.0} s{why}", ship.lag.as_secs_f64());
+        let advice = "check the disk and the mount, or the bucket, of --ship-to; the service continues and \
+            catches up by itself";
         warnings.push(warning("archive-behind", detail, advice));
     }
     if let Some(Doubt { found, newest, .. }) = engine.guard().doubt() {
-        let clock = format!("the clock said {found}, and the newest time that was seen is {newest}");
-        let detail = format!("{clock}: nothing is deleted by retention");
-        warnings.push(warning("clock-doubted", detail, "where the clock is right: `baton clock confirm`"));
+        let clock = format!("the clock said {found}, and the newest time seen over this store is {newest}");
+        let detail = format!("{clock}: retention deletes nothing");
+        warnings.push(warning(
+            "clock-suspect",
+            detail,
+            "correct the clock (NTP), or if it is right, run `baton clock confirm`",
+        ));
     }
     warnings.extend(clock_warnings(engine));
     for what in front.reloads().refused() {
-        let detail = format!("{what}: what the file has now is refused, and what it had before is in force");
-        let advice = "correct the file: the service's log says what is wrong with it";
-        warnings.push(warning("file-refused", detail, advice));
+        let detail = format!("{what}: the new content of the file is invalid, and the earlier content is in force");
+        let advice = "correct the file; the service's log has the error";
+        warnings.push(warning("reload-failed", detail, advice));
     }
     warnings
 }
@@ -78,33 +80,33 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
     let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();
     if let (Some(behind), Some(newest)) = (behind, newest) {
         let detail = format!(
-            "the clock says {now}, {behind} behind {newest}, the newest time that was seen over this store: what is \
-             due by then stands still meanwhile"
+            "the clock says {now}, {behind} behind {newest}, the newest time seen over this store: timers and \
+             timeouts until then are delayed"
         );
-        let advice = "correct the clock (NTP); where it is right: `baton clock confirm`";
+        let advice = "correct the clock (NTP), or if it is right, run `baton clock confirm`";
         warnings.push(warning("clock-behind", detail, advice));
     }
     if let Some(ClockMove { from, to, node }) = moves.last() {
         let (by, how) =
-            if to > from { (to.since(*from), "jumped ahead by") } else { (from.since(*to), "was put back by") };
+            if to > from { (to.since(*from), "jumped ahead by") } else { (from.since(*to), "jumped back by") };
         let node = node.as_ref().map(|node| format!(" of node {node}")).unwrap_or_default();
         let detail = format!(
-            "the clock{node} {how} {by}, from {from} to {to} ({} such jumps are not confirmed): deadlines may be wrong",
+            "the clock{node} {how} {by}, from {from} to {to} ({} unconfirmed jumps): deadlines may be wrong",
             moves.len()
         );
-        let advice = "correct the clock (NTP), and see `baton clock show` for what was armed meanwhile; where the \
-            clock is right: `baton clock confirm`";
-        warnings.push(warning("clock-moved", detail, advice));
+        let advice = "correct the clock (NTP), and list the deadlines set meanwhile with `baton clock show`; if the \
+            clock is right, run `baton clock confirm`";
+        warnings.push(warning("clock-jumped", detail, advice));
     }
     for (node, by) in engine.nodes().clocks_apart() {
-        let detail = format!("the clock and that of node {node} are {by} apart");
-        warnings.push(warning("clocks-apart", detail, "correct the one that is wrong (NTP)"));
+        let detail = format!("the clock of this node and the clock of node {node} differ by {by}");
+        warnings.push(warning("clock-skew", detail, "correct the wrong clock (NTP)"));
     }
     for (node, zones) in engine.nodes().other_zones() {
         let own = history::zone_tables();
-        let detail = format!("node {node} has the time-zone tables {zones}, this one {own}");
-        let advice = "give all nodes the same --zoneinfo, or none, and the same version";
-        warnings.push(warning("zones-differ", detail, advice));
+        let detail = format!("node {node} has version {zones} of the time-zone tables, this node has {own}");
+        let advice = "run all nodes with the same version and the same --zoneinfo";
+        warnings.push(warning("tzdata-mismatch", detail, advice));
     }
     warnings
 }

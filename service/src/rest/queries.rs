@@ -35,9 +35,9 @@ pub(super) enum WatchFor {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct QueryParams {
-    /// The run; the newest one when absent.
+    /// Run id; the newest run by default.
     run_id: Option<Uuid>,
-    /// With `If-None-Match`: what to wait for, any news of the run (`version`, when absent) or another result (`result`).
+    /// With `If-None-Match`: change to wait for, either of the run (`version`, the default) or of the result (`result`).
     #[serde(default)]
     watch: WatchFor,
 }
@@ -80,7 +80,8 @@ fn seen(tag: EntityTag, watch: WatchFor) -> Result<SeenVersion, Refused> {
     let hash = match watch {
         WatchFor::Version => None,
         WatchFor::Result if hash.is_none() => {
-            let problem = "names a run and no result of a query, as `watch=result` needs it".to_owned();
+            let problem =
+                "is the entity tag of a run; `watch=result` needs the entity tag of a query result".to_owned();
             return Err(Refused::BadHeader { header: axum::http::header::IF_NONE_MATCH, problem });
         }
         WatchFor::Result => hash,

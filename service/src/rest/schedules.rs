@@ -22,16 +22,16 @@ const NEXT_MAX: usize = 1_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ScheduleListParams {
-    /// The most schedules on a page, 1 to 1,000; 100 when absent.
+    /// Maximum number of schedules on a page, 1 to 1,000; 100 by default.
     limit: Option<usize>,
-    /// The `nextPage` of the page before.
+    /// `nextPage` of the previous page.
     page: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NextParams {
-    /// How many times, 1 to 1,000; 10 when absent.
+    /// Number of times, 1 to 1,000; 10 by default.
     limit: Option<usize>,
 }
 

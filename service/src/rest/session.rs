@@ -35,7 +35,7 @@ fn anybody() -> body::CredentialLevels {
 
 fn info(sign_in: &SignIn, session: Option<&Session>) -> body::SessionInfo {
     body::SessionInfo {
-        may: sign_in.admitted.as_ref().map_or_else(anybody, |admitted| rendered(admitted.holder().levels())),
+        permissions: sign_in.admitted.as_ref().map_or_else(anybody, |admitted| rendered(admitted.holder().levels())),
         csrf_token: session.map(|session| session.csrf().to_owned()),
         expires_at: session.map(Session::until),
     }
@@ -72,9 +72,9 @@ pub(super) async fn nodes(State(engine): AppState, _: NoQuery) -> Answer {
     let (homes, due_shards) = engine.views().due_shards_by_node();
     let mut versions = engine.nodes().versions();
     let nodes = homes.into_iter().map(|(address, due_shards)| {
-        let answers = own.as_deref() == Some(address.as_str());
+        let responding = own.as_deref() == Some(address.as_str());
         let version = versions.remove(&address).flatten();
-        body::ListedNode { address, answers, version, due_shards }
+        body::ListedNode { address, responding, version, due_shards }
     });
     Ok(json(StatusCode::OK, &body::NodeList { nodes: nodes.collect(), due_shards }))
 }

@@ -24,9 +24,9 @@ const POLLERS_MAX: usize = 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TaskListParams {
-    /// The most task lists on a page, 1 to 200; 100 when absent.
+    /// Maximum number of task lists on a page, 1 to 200; 100 by default.
     limit: Option<usize>,
-    /// The `nextPage` of the page before.
+    /// `nextPage` of the previous page.
     page: Option<String>,
 }
 
@@ -47,11 +47,11 @@ fn listed(report: ListReport) -> body::ListedTaskList {
         more_waiting: report.has_more,
         oldest_since: report.oldest_since,
         in_flight: report.in_flight.map(|count| count as u64),
-        handed_out_last_minute: report.handed_out,
+        dispatched_last_minute: report.handed_out,
         polls: report.polls as u64,
         pollers: report.pollers.into_iter().take(POLLERS_MAX).map(poller).collect(),
-        polled_at: report.polled_at,
-        unpolled_since: report.unpolled_since,
+        polling_nodes: report.polling_nodes,
+        no_pollers_since: report.unpolled_since,
         next: report.next.into_iter().map(task).collect(),
     }
 }

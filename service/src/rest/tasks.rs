@@ -30,7 +30,7 @@ pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
         next: task.next,
         context: task.context,
         queries: task.queries.into_iter().map(query).collect(),
-        only_asks: task.only_asks,
+        query_only: task.query_only,
         updates: task.updates.into_iter().map(asked_update).collect(),
         speculative: task.speculative,
         traceparent,
@@ -106,7 +106,7 @@ const NAME_ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// Header that names lists of the domain with waiting tasks and without pollers. The poller may have meant one of them.
-pub(super) const UNPOLLED: &str = "baton-unpolled";
+pub(super) const UNPOLLED: &str = "baton-no-pollers";
 
 fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
     let mut response = Response::new(Body::empty());
@@ -252,5 +252,5 @@ pub(super) async fn heartbeat(
 ) -> Answer {
     let token = engine.tasks().activity_token(&token)?;
     let cancel_requested = engine.tasks().heartbeat(&token, beat.details).await?;
-    Ok(json(StatusCode::OK, &body::Beaten { cancel_requested }))
+    Ok(json(StatusCode::OK, &body::HeartbeatResult { cancel_requested }))
 }

@@ -38,11 +38,11 @@ pub(super) async fn register<D: TypeKind>(
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TypeListParams {
-    /// Only deprecated types, or only those in use.
+    /// True for only deprecated types, false for only types in use.
     deprecated: Option<bool>,
-    /// Only types after this one, by name: the `next` of the page before.
+    /// Name after which the page begins: `next` of the previous page.
     after: Option<String>,
-    /// The most types on a page, 1 to 1,000; 100 when absent.
+    /// Maximum number of types on a page, 1 to 1,000; 100 by default.
     limit: Option<usize>,
 }
 

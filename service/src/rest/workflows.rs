@@ -31,7 +31,7 @@ const COUNT_LOOKS_AT_MAX: u64 = 100_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunQuery {
-    /// The run; the newest one when absent.
+    /// Run id; the newest run by default.
     pub(super) run_id: Option<Uuid>,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn start(
         match Box::pin(engine.views().closing_event(&at, patience)).await {
             Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
             // The start is recorded, and the response must report that.
-            Err(refusal) => tracing::debug!(%refusal, "the end of a run could not be waited for"),
+            Err(refusal) => tracing::debug!(%refusal, "waiting for the close of a started run failed"),
         }
     }
     Ok(with_wait_applied(json(status, &body), wait))
@@ -92,7 +92,7 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     result
 }
 
-/// An order of runs, by the member of theirs that it goes by; with a minus, the newest first.
+/// Member by which runs are ordered; with a minus, newest first.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 enum ListOrder {
     #[serde(rename = "-startedAt")]
@@ -119,32 +119,33 @@ impl From<ListOrder> for Order {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunFilter {
-    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`, `repeating`: the first that applies), or how
-    /// they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`, `continued-as-new`.
+    /// Only runs with this status: `open`; `closed`; a state of open runs (`paused`, `blocked`, `stuck`, `failing`,
+    /// `retrying` or `repeating`; if several apply, the first one counts); or an outcome (`success`, `failed`, `canceled`,
+    /// `timed-out`, `terminated` or `continued-as-new`).
     status: Option<String>,
     /// Only runs of this workflow type.
     r#type: Option<String>,
     /// Only runs of this workflow id.
     workflow_id: Option<String>,
-    /// Only runs of workflow ids that begin with this.
+    /// Only runs whose workflow id has this prefix.
     workflow_id_prefix: Option<String>,
     /// Only runs with this tag.
     tag: Option<String>,
-    /// Only runs that closed with exactly this `reason`.
+    /// Only runs that closed with this `reason` (exact match).
     reason: Option<String>,
-    /// Only runs that started at this instant or later.
+    /// Only runs that started at or after this time.
     started_from: Option<Timestamp>,
-    /// Only runs that started before this instant.
+    /// Only runs that started before this time.
     started_before: Option<Timestamp>,
-    /// Only runs that closed at this instant or later.
+    /// Only runs that closed at or after this time.
     closed_from: Option<Timestamp>,
-    /// Only runs that closed before this instant.
+    /// Only runs that closed before this time.
     closed_before: Option<Timestamp>,
-    /// In which order; by close, only closed runs are there. `-startedAt` when absent.
+    /// Order of the runs; `-startedAt` by default. Ordered by close, the list has only closed runs.
     order: Option<ListOrder>,
-    /// The most runs on a page, 1 to 1,000; 100 when absent.
+    /// Maximum number of runs on a page, 1 to 1,000; 100 by default.
     limit: Option<usize>,
-    /// The `nextPage` of the page before.
+    /// `nextPage` of the previous page.
     page: Option<String>,
 }
 
@@ -192,11 +193,11 @@ pub(super) async fn list(
     let query = list_query(&domain, &it)?;
     let page = it.page.as_deref().map(|page| ListKind::Runs.place(&engine, &domain, page)).transpose()?;
     let found = engine.views().list(&query, page.as_ref()).await?;
-    let looked_at = found.looked_at;
+    let examined = found.looked_at;
     let sees_payloads = caller.sees_payloads(&domain);
     let workflows = found.rows.into_iter().map(|row| listed(row, sees_payloads)).collect();
     let next_page = found.next.map(|place| ListKind::Runs.token(&engine, &domain, &place));
-    Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page, looked_at }))
+    Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page, examined }))
 }
 
 fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {

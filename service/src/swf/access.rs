@@ -48,13 +48,15 @@ impl From<NoEntry> for SwfFault {
     fn from(no: NoEntry) -> Self {
         match no {
             // Tokens of issuers and session cookies are not accepted here.
-            NoEntry::Unknown | NoEntry::SessionOver | NoEntry::Token { .. } | NoEntry::NoRule { .. } => unrecognized(),
+            NoEntry::Unknown | NoEntry::SessionExpired | NoEntry::Token { .. } | NoEntry::NoRule { .. } => {
+                unrecognized()
+            }
             NoEntry::Expired { since, .. } => {
                 let message =
                     format!("The security token included in the request is expired: it was good until {since}");
                 Self::new(FaultKind::ExpiredToken, message)
             }
-            NoEntry::Early { from, .. } => {
+            NoEntry::NotYetValid { from, .. } => {
                 let message = format!("The security token included in the request is good from {from} on");
                 Self::new(FaultKind::UnrecognizedClient, message)
             }
@@ -80,7 +82,7 @@ fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap
 /// Replaces the fault if there were too many failed signatures. Requests without credentials are not counted.
 fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> SwfFault {
     if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
-        SwfFault::new(FaultKind::TooManyGuesses, "Rate exceeded")
+        SwfFault::new(FaultKind::TooManyFailedAttempts, "Rate exceeded")
     } else {
         fault
     }

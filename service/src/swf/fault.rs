@@ -58,7 +58,7 @@ kinds! {
     UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";
     TooLarge PAYLOAD_TOO_LARGE "com.amazon.coral.service#RequestEntityTooLargeException";
     UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "com.amazon.coral.service#UnsupportedMediaTypeException";
-    TooManyGuesses TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
+    TooManyFailedAttempts TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
     Throttling TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
     TooSlow REQUEST_TIMEOUT "com.amazon.coral.service#RequestTimeoutException";
     Unavailable SERVICE_UNAVAILABLE "com.amazon.coral.service#ServiceUnavailableException";
@@ -139,7 +139,7 @@ impl SwfFault {
         response.extensions_mut().insert(Code(self.code()));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
-        if matches!(self.kind, FaultKind::TooManyGuesses | FaultKind::Throttling | FaultKind::Unavailable) {
+        if matches!(self.kind, FaultKind::TooManyFailedAttempts | FaultKind::Throttling | FaultKind::Unavailable) {
             headers.insert(RETRY_AFTER, HeaderValue::from(self.wait));
         }
         response
@@ -150,7 +150,7 @@ impl SwfFault {
         match self.kind {
             FaultKind::OperationNotPermitted => Some(Denied::Forbidden),
             FaultKind::ExpiredToken => Some(Denied::Expired),
-            FaultKind::TooManyGuesses => Some(Denied::TooManyGuesses),
+            FaultKind::TooManyFailedAttempts => Some(Denied::TooManyFailedAttempts),
             FaultKind::IncompleteSignature
             | FaultKind::InvalidSignature
             | FaultKind::MissingAuthenticationToken
@@ -234,7 +234,7 @@ impl From<Refused> for SwfFault {
             Refused::AuditLogUnavailable => {
                 Self::new(FaultKind::Unavailable, "The audit log cannot be written, so nothing is changed now")
             }
-            Refused::BodyTooSlow => Self::new(FaultKind::TooSlow, "The request did not come in time"),
+            Refused::RequestTimeout => Self::new(FaultKind::TooSlow, "The request did not come in time"),
             Refused::ContentEncoding(found) => Self::new(
                 FaultKind::UnsupportedMediaType,
                 format!("Content-Encoding '{found}' is not supported; send the body uncompressed"),

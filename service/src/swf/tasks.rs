@@ -233,7 +233,7 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
     let mut token = call.engine.tasks().decider_token(&it.task_token)?;
     token.author = call.caller.decider(&token.domain, &token.task_list);
     let schedule_to_start = words::limited_span(it.task_list_schedule_to_start_timeout.as_deref());
-    let moves_to = it.task_list.map(|list| TurnList { task_list: list.name, schedule_to_start });
+    let next_task_list = it.task_list.map(|list| TurnList { task_list: list.name, schedule_to_start });
     let given = it.decisions.unwrap_or_default();
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
     let own_type = if decisions::needs_own_type(&given) {
@@ -246,7 +246,7 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
     let decisions = decisions::read(given, own_type.as_deref())?;
     let context = payload(it.execution_context)?;
     let turn: TurnId = token.turn;
-    let command = Command::complete(turn, TurnAnswer { decisions, context, moves_to, ..TurnAnswer::default() });
+    let command = Command::complete(turn, TurnAnswer { decisions, context, next_task_list, ..TurnAnswer::default() });
     match call.engine.tasks().answer_turn(&token, command).await {
         Ok(()) => Ok(None),
         // The decider's earlier answer may have closed the run. That takes precedence over the turn.

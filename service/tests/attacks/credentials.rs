@@ -138,5 +138,5 @@ async fn guesses_are_throttled_and_valid_secrets_are_not() {
     println!("{heard} of 3,000 guesses were verified");
     assert!(heard < 2_000, "{heard}");
     let metrics = rest(&mut line, "prometheus", "GET", "/metrics", None).await.text();
-    assert!(metrics.contains("baton_denied_requests_total{why=\"too-many-guesses\"}"), "{metrics}");
+    assert!(metrics.contains("baton_denied_requests_total{reason=\"too-many-failed-attempts\"}"), "{metrics}");
 }

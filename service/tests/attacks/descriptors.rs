@@ -75,7 +75,7 @@ fn log(scratch: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_raises_its_soft_limit_of_open_files() {
     let scratch = Scratch::new("soft-limit");
-    let service = Service::start_after(&scratch.0, "ulimit -Sn 256; ulimit -Hn 1200", &["--connections-max", "600"]);
+    let service = Service::start_after(&scratch.0, "ulimit -Sn 256; ulimit -Hn 1200", &["--max-connections", "600"]);
     assert_eq!(soft_limit(&service), "1200");
     let idle = idle(&service, 400).join_all().await;
     // Another request succeeds while they are open.
@@ -103,7 +103,7 @@ async fn with_few_descriptors_a_service_accepts_fewer_connections() {
     // The waiting request gets its response.
     service.client().describe("w-99", None).await.unwrap();
     let log = log(&scratch.0);
-    assert!(log.contains("connections_max=20000 connections=128 descriptors=256"), "{log}");
+    assert!(log.contains("max_connections=20000 connections=128 descriptors=256"), "{log}");
     assert_eq!(log.lines().count(), 1, "{log}");
 }
 
@@ -129,7 +129,7 @@ async fn a_service_recovers_when_descriptors_are_available_again() {
     writes.join().unwrap();
     service.client().describe("w-99", None).await.unwrap();
     let metrics = reqwest::get(format!("{}/metrics", service.url)).await.unwrap().text().await.unwrap();
-    let count = metrics.lines().find_map(|line| line.strip_prefix("baton_store_opens_put_off_total "));
+    let count = metrics.lines().find_map(|line| line.strip_prefix("baton_store_opens_deferred_total "));
     assert!(count.unwrap().parse::<u64>().unwrap() > 0);
     assert!(service.child.try_wait().unwrap().is_none());
     let log = log(&scratch.0);

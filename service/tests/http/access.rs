@@ -170,7 +170,7 @@ async fn each_call_is_allowed_to_its_levels_only() {
 async fn unknown_paths_need_a_credential_too() {
     let guarded = guarded(&Api::open().await);
     for (method, path, status, code) in
-        [("GET", "/v1/nothing", 404, "no-such-path"), ("DELETE", "/v1/domains", 405, "method-not-allowed")]
+        [("GET", "/v1/nothing", 404, "unknown-path"), ("DELETE", "/v1/domains", 405, "method-not-allowed")]
     {
         let ask = || Ask::new(method, path);
         Answer::read(guarded.call(ask()).await).await.problem(401, "unauthorized");

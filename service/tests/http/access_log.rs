@@ -135,7 +135,7 @@ async fn unauthorized_and_unknown_requests_are_logged() {
     assert_eq!(nobody.status.as_u16(), 401);
     let line = it.line().await;
     assert_eq!((&line["status"], &line["code"], line.get("by")), (&json!(401), &json!("unauthorized"), None));
-    it.ask(Ask::get(&format!("/v1/{NEEDLE}"))).await.problem(404, "no-such-path");
+    it.ask(Ask::get(&format!("/v1/{NEEDLE}"))).await.problem(404, "unknown-path");
     let line = it.line().await;
     assert_eq!((line.get("route"), line.get("path"), &line["status"]), (None, None, &json!(404)), "{line}");
     // A response whose caller has disconnected.

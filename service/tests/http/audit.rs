@@ -143,7 +143,11 @@ async fn only_changing_calls_have_an_audit_entry_and_outcome() {
         assert_eq!(change["call"], format!("{} {}", call.method, call.name), "{what}");
         assert_eq!((&change["by"], outcome.get("by")), (&json!("ops"), None), "{what}");
         assert_eq!(change["requestId"], answer.headers["x-request-id"].to_str().unwrap(), "{what}");
-        assert_eq!((&outcome["of"], &outcome["status"]), (&change["seq"], &json!(answer.status.as_u16())), "{what}");
+        assert_eq!(
+            (&outcome["requestSeq"], &outcome["status"]),
+            (&change["seq"], &json!(answer.status.as_u16())),
+            "{what}"
+        );
         if !answer.status.is_success() {
             let problem: Value = serde_json::from_str(&answer.text).unwrap();
             assert_eq!(outcome["code"], problem["code"], "{what}");
@@ -234,7 +238,7 @@ async fn an_operator_reads_the_audit_log_in_pages() {
     }
     let metrics = Ask::get("/v1/audit").header("authorization", "Bearer metrics");
     it.asks.ask(metrics).await.problem(403, "forbidden");
-    it.open.get("/v1/audit").await.problem(404, "no-audit-log");
+    it.open.get("/v1/audit").await.problem(404, "audit-log-disabled");
 }
 
 #[tokio::test]
@@ -254,5 +258,5 @@ async fn an_outcome_after_a_disconnect_has_no_status() {
         () = started => {}
     }
     let entries = it.entries().await;
-    assert_eq!((&entries[1]["of"], entries[1].get("status")), (&json!(1), None), "{entries:?}");
+    assert_eq!((&entries[1]["requestSeq"], entries[1].get("status")), (&json!(1), None), "{entries:?}");
 }

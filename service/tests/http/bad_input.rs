@@ -123,7 +123,7 @@ async fn an_update_takes_only_its_first_answer() {
 async fn an_answer_after_the_wait_has_ended_changes_nothing() {
     let (api, _, stored) = idle().await;
     let (answer, asks) = tokio::join!(api.ask(query("w").header("prefer", "wait=1")), task(&api));
-    answer.problem(504, "query-not-answered");
+    answer.problem(504, "query-timed-out");
     let late = json!({ "queryResults": [{ "id": query_id(&asks), "result": 7 }] });
     api.ask(complete(&asks, &late)).await.problem(409, "query-task-lost");
     assert_eq!(api.everything().await, stored);
@@ -131,7 +131,7 @@ async fn an_answer_after_the_wait_has_ended_changes_nothing() {
     // A late rejection returns to no caller, but is kept for a repeated request.
     let (answer, judges) = tokio::join!(api.ask(update("w").header("prefer", "wait=1")), task(&api));
     let unknown = answer.json(504);
-    assert_eq!((&unknown["code"], &unknown["recorded"]), (&json!("update-not-answered"), &json!("unknown")));
+    assert_eq!((&unknown["code"], &unknown["recorded"]), (&json!("update-timed-out"), &json!("unknown")));
     let late = json!({ "updateResults": [{ "id": "u", "rejected": { "reason": "no" } }] });
     api.ask(complete(&judges, &late)).await.json(200);
     assert_eq!(api.ask(update("w")).await.problem(422, "update-rejected")["reason"], "no");
@@ -152,7 +152,7 @@ async fn a_token_of_another_run_answers_neither_query_nor_update() {
         assert_eq!(api.ask(complete(&v, &answer)).await.problem(400, "invalid-field")["field"], "queryResults");
         api.ask(complete(&w, &answer)).await.json(200);
         let answer = json!({ "updateResults": [{ "id": "u", "accepted": 1 }] });
-        api.ask(complete(&v, &answer)).await.problem(409, "update-unknown");
+        api.ask(complete(&v, &answer)).await.problem(409, "unknown-update");
         let answer = json!({ "queryResults": [{ "id": query_id(&v), "result": 8 }] });
         api.ask(complete(&v, &answer)).await.json(200);
     };
@@ -166,8 +166,8 @@ async fn a_tag_of_another_run_is_stale() {
     let (api, ..) = idle().await;
     let other = format!("\"{}-5\"", waits(&api, "v").await);
     let stored = api.everything().await;
-    api.ask(signal("w").header("if-match", &other)).await.problem(412, "version-moved");
-    api.ask(update("w").header("if-match", &other)).await.problem(412, "version-moved");
+    api.ask(signal("w").header("if-match", &other)).await.problem(412, "version-mismatch");
+    api.ask(update("w").header("if-match", &other)).await.problem(412, "version-mismatch");
     assert_eq!(api.everything().await, stored);
 }
 

@@ -170,7 +170,7 @@ async fn a_workflow_is_started_described_signaled_and_canceled() {
     assert_eq!(described["historyLength"], 2);
     assert_eq!(described["turn"], "waiting");
     assert_eq!(described["openActivities"], json!([]));
-    let whats: Vec<_> = described["deadlines"].as_array().unwrap().iter().map(|it| &it["what"]).collect();
+    let whats: Vec<_> = described["deadlines"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();
     assert_eq!(whats, ["turn-schedule-to-start", "execution"]);
 
     let signaled = api.post(&format!("{WORKFLOWS}/w/signals/paid"), &json!({ "input": [1], "identity": "bank" })).await;
@@ -419,7 +419,7 @@ async fn a_failing_store_is_a_warning_while_it_fails() {
     let api = Api::over(Arc::clone(&store) as _).await;
     store.set_on(true);
     let ready = api.get("/readyz").await.json(200);
-    assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("store-trouble")));
+    assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("store-failing")));
     store.set_on(false);
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(api.get("/readyz").await.text, READY);

@@ -127,17 +127,17 @@ async fn a_refusal_says_until_when_a_turn_is_delayed() {
         } else {
             start(&api, json!({ "startAfter": "PT1H" })).await;
         }
-        for (what, code) in [("queries/total", "query-not-answered"), ("updates/add", "update-not-answered")] {
+        for (what, code) in [("queries/total", "query-timed-out"), ("updates/add", "update-timed-out")] {
             let ask = Ask::post(&format!("{WORKFLOWS}/w/{what}"), &json!({})).header("prefer", "wait=0.01");
             let problem = api.ask(ask).await.problem(504, code);
             let detail = problem["detail"].as_str().unwrap();
             assert!(detail.contains(&format!("the run's first turn is held back until {until}")), "{detail}");
-            assert_eq!((&problem["turnHeldUntil"], &problem["unpolledSince"]), (&json!(until), &Value::Null));
+            assert_eq!((&problem["turnNotBefore"], &problem["noPollersSince"]), (&json!(until), &Value::Null));
         }
         cancel(&api).await;
         let ask = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
-        let problem = api.ask(ask).await.problem(504, "query-not-answered");
-        assert_eq!((&problem["turnHeldUntil"], &problem["taskList"]), (&Value::Null, &json!("deciders")));
+        let problem = api.ask(ask).await.problem(504, "query-timed-out");
+        assert_eq!((&problem["turnNotBefore"], &problem["taskList"]), (&Value::Null, &json!("deciders")));
     }
     // The same holds for a turn that a decider has failed.
     let api = Api::open().await;
@@ -145,7 +145,7 @@ async fn a_refusal_says_until_when_a_turn_is_delayed() {
     let turn = api.turn().await;
     api.post(&format!("{}/fail", crate::support::turn_path(&turn)), &json!({ "reason": "no" })).await.json(200);
     let ask = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
-    let problem = api.ask(ask).await.problem(504, "query-not-answered");
+    let problem = api.ask(ask).await.problem(504, "query-timed-out");
     assert!(problem["detail"].as_str().unwrap().contains("a decider gave the run's turn back"), "{problem}");
 }
 

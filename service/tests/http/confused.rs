@@ -293,7 +293,7 @@ fn messages(run_id: &str, token: &str) -> Vec<(&'static str, Value)> {
         (
             "/nodes/said",
             with(json!({
-                "scheduledEventId": 2, "startedEventId": 3, "onlyAsks": true, "version": 3, "outcomes": [],
+                "scheduledEventId": 2, "startedEventId": 3, "queryOnly": true, "version": 3, "outcomes": [],
             })),
         ),
         ("/nodes/lost", json!({ "polls": [1] })),

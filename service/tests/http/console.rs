@@ -108,7 +108,7 @@ async fn a_loopback_service_serves_its_console_under_loopback_names() {
     let api = Api { router, ..api };
     let at = |host: &str| Ask::get("/console/").header("host", host);
     assert_eq!(api.call(at("localhost:7420")).await.status(), 200);
-    Answer::read(api.call(at("evil.example:7420")).await).await.problem(421, "misdirected");
+    Answer::read(api.call(at("evil.example:7420")).await).await.problem(421, "misdirected-request");
 }
 
 #[tokio::test]
@@ -117,6 +117,6 @@ async fn without_the_console_its_paths_are_unknown() {
     let router = router_at(Arc::clone(&api.engine), Credentials::default(), Hosts::any(), Console::Off);
     let api = Api { router, ..api };
     for path in ["/console", "/console/", "/console/console.js"] {
-        api.console(path).await.problem(404, "no-such-path");
+        api.console(path).await.problem(404, "unknown-path");
     }
 }

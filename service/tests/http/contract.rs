@@ -15,7 +15,7 @@ static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::
 
 /// Headers that a response may have only if the document lists them.
 const DOCUMENTED_HEADERS: [&str; 5] =
-    ["Baton-Unpolled", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
+    ["Baton-No-Pollers", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
 
 /// The path template of the document that matches a request's path. Of several, the one with the fewest variable
 /// segments.

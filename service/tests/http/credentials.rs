@@ -66,7 +66,7 @@ async fn each_secret_of_a_credential_is_valid_in_its_time_only() {
         ask(good).await.json(200);
     }
     let early = ask("new").await;
-    let problem = early.problem(401, "early-secret");
+    let problem = early.problem(401, "credential-not-yet-valid");
     assert!(problem["detail"].as_str().unwrap().contains("2023-11-14T23:13:20"), "{problem}");
     open.clock.advance(history::Duration::from_millis(HOUR - 1));
     ask("old").await.json(200);
@@ -75,7 +75,7 @@ async fn each_secret_of_a_credential_is_valid_in_its_time_only() {
         ask(good).await.json(200);
     }
     let expired = ask("old").await;
-    let problem = expired.problem(401, "expired-secret");
+    let problem = expired.problem(401, "credential-expired");
     assert!(problem["detail"].as_str().unwrap().contains("2023-11-14T23:13:20"), "{problem}");
     assert_eq!(expired.header("www-authenticate"), "Bearer");
     // Only the holder of the secret learns that it has expired.
@@ -84,8 +84,8 @@ async fn each_secret_of_a_credential_is_valid_in_its_time_only() {
     let answer = Answer::read(guarded.call(bearer(swf, "old")).await).await;
     assert!(answer.text.contains("#ExpiredTokenException"), "{}", answer.text);
     let metrics = open.engine.render_metrics();
-    assert!(metrics.contains("baton_denied_requests_total{why=\"expired\"} 2\n"), "{metrics}");
-    assert!(metrics.contains("baton_denied_requests_total{why=\"early\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("baton_denied_requests_total{reason=\"expired\"} 2\n"), "{metrics}");
+    assert!(metrics.contains("baton_denied_requests_total{reason=\"not-yet-valid\"} 1\n"), "{metrics}");
 }
 
 #[test]
@@ -201,14 +201,14 @@ async fn a_poll_with_a_revoked_credential_ends_without_a_task() {
         let (answer, revoked) = tokio::join!(waiting, change);
         assert!(revoked.elapsed() <= service::access::REVOKED_WAIT, "{:?}", revoked.elapsed());
         let problem = Answer::read(answer).await.json(401);
-        assert_eq!((problem["code"].as_str(), &problem["recorded"]), (Some("revoked-secret"), &json!("unknown")));
+        assert_eq!((problem["code"].as_str(), &problem["recorded"]), (Some("credential-revoked"), &json!("unknown")));
         if !comes_meanwhile {
             open.until_pollers("deciders", 0).await;
             open.start("w").await;
         }
         let turn = guarded.ask(poll("stays")).await.json(200);
         assert_eq!(turn["workflowId"], "w");
-        assert!(open.engine.render_metrics().contains("baton_denied_requests_total{why=\"revoked\"} 1\n"));
+        assert!(open.engine.render_metrics().contains("baton_denied_requests_total{reason=\"revoked\"} 1\n"));
     }
 }
 
@@ -227,7 +227,7 @@ async fn a_poll_ends_only_if_its_own_credential_changes() {
         credentials.replace(vec![less]).unwrap();
     };
     let (answer, ()) = tokio::join!(waiting, change);
-    assert_eq!(Answer::read(answer).await.json(401)["code"], "revoked-secret");
+    assert_eq!(Answer::read(answer).await.json(401)["code"], "credential-revoked");
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,7 +244,7 @@ async fn a_poll_whose_secret_expires_takes_no_task() {
         open.start("w").await;
     };
     let (answer, ()) = tokio::join!(guarded.call(poll("soon")), expire);
-    assert_eq!(Answer::read(answer).await.json(401)["code"], "revoked-secret");
+    assert_eq!(Answer::read(answer).await.json(401)["code"], "credential-revoked");
     guarded.ask(poll("stays")).await.json(200);
 }
 

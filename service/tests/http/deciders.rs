@@ -159,7 +159,7 @@ async fn warnings_come_in_receipts_and_with_the_next_task() {
     let api = Api::open().await;
     with_steps(&api, "a", 1).await;
     with_steps(&api, "b", 0).await;
-    let polled = api.ask(Ask::post(EXCHANGE, &json!({ "room": 2 })).header("prefer", "wait=0")).await.json(200);
+    let polled = api.ask(Ask::post(EXCHANGE, &json!({ "maxTasks": 2 })).header("prefer", "wait=0")).await.json(200);
     let token = |at: usize| polled["tasks"][at]["task"]["token"].clone();
     let complete = json!({ "decisions": [schedule("s0", "acts")] });
     let answers = json!([{ "token": token(0), "complete": complete }, { "token": token(1), "complete": complete }]);
@@ -217,7 +217,7 @@ async fn exchanges_deliver_the_full_history() {
     let api = Api::open().await;
     for (id, accept) in [("a", "application/json"), ("b", "application/x-ndjson")] {
         with_steps(&api, id, 1).await;
-        let ask = json!({ "room": 1, "history": "full" });
+        let ask = json!({ "maxTasks": 1, "history": "full" });
         let ask = Ask::post(EXCHANGE, &ask).header("prefer", "wait=5").header("accept", accept);
         let answer = crate::support::Answer::read(api.call(ask).await).await;
         let lines: Vec<Value> = answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -160,7 +160,7 @@ async fn a_changed_retention_applies_to_later_starts_only() {
 async fn deadlines_list_delayed_turns_attempts_and_effects() {
     let api = Api::open().await;
     let what = |run: &Value| -> Vec<String> {
-        run["deadlines"].as_array().unwrap().iter().map(|it| it["what"].as_str().unwrap().to_owned()).collect()
+        run["deadlines"].as_array().unwrap().iter().map(|it| it["kind"].as_str().unwrap().to_owned()).collect()
     };
     let start = json!({ "workflowId": "late", "workflowType": "test", "taskList": "later", "startAfter": 60 });
     api.post(WORKFLOWS, &start).await.json(201);
@@ -170,7 +170,7 @@ async fn deadlines_list_delayed_turns_attempts_and_effects() {
     let turn = api.turn().await;
     api.post(&format!("{}/fail", turn_path(&turn)), &json!({})).await.json(200);
     let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
-    assert_eq!(what(&run), ["turn-again", "execution"]);
+    assert_eq!(what(&run), ["turn-retry", "execution"]);
     api.clock.advance(history::Duration::from_secs(1));
     let mut tried = schedule("a", "acts");
     tried["retry"] = json!({ "initialInterval": 7 });
@@ -199,7 +199,7 @@ async fn a_clock_that_jumps_ahead_expires_nothing_until_confirmed() {
     let api = Api::open().await;
     let doubted = async || {
         let metrics = api.get("/metrics").await.text;
-        let line = metrics.lines().find(|line| line.starts_with("baton_clock_doubted ")).unwrap().to_owned();
+        let line = metrics.lines().find(|line| line.starts_with("baton_clock_suspect ")).unwrap().to_owned();
         line.ends_with(" 1")
     };
     let kept = closed(&api, "w", 30).await;
@@ -211,7 +211,7 @@ async fn a_clock_that_jumps_ahead_expires_nothing_until_confirmed() {
     api.get(&kept).await.json(200);
     let ready = api.get("/readyz").await.json(200);
     let warning = &ready["warnings"][0];
-    assert_eq!((&ready["ready"], &warning["code"]), (&json!(true), &json!("clock-doubted")), "it stays ready");
+    assert_eq!((&ready["ready"], &warning["code"]), (&json!(true), &json!("clock-suspect")), "it stays ready");
     assert!(warning["detail"].as_str().unwrap().contains("2023-12-24"), "{warning}");
     assert!(warning["advice"].as_str().unwrap().contains("baton clock confirm"), "{warning}");
     // Another service over the same store warns, too.

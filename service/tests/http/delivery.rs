@@ -106,7 +106,7 @@ impl Load {
         let url = format!("{base}/domains/{DOMAIN}/task-lists/{}/{side}/{call}", self.list());
         let mut answers: Vec<Value> = Vec::new();
         while !self.is_over.load(Ordering::SeqCst) || !answers.is_empty() {
-            let body = if self.wire == Wire::Single { json!({}) } else { json!({ "room": 4, "answers": answers }) };
+            let body = if self.wire == Wire::Single { json!({}) } else { json!({ "maxTasks": 4, "answers": answers }) };
             let mut request = http.post(&url).header("content-type", "application/json").body(body.to_string());
             request = request.header("prefer", format!("wait={}", self.wait));
             if self.wire == Wire::Lines {

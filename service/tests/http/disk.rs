@@ -63,7 +63,7 @@ async fn starts_are_refused_below_the_disk_reserve() {
     api.ask(first()).await.json(201);
 
     disk.set_low();
-    let problem = api.refused(start("second", &json!({})), 507, "disk-low").await;
+    let problem = api.refused(start("second", &json!({})), 507, "insufficient-storage").await;
     assert_eq!(
         [&problem["free"], &problem["reserve"], &problem["retryable"]],
         [&json!(RESERVE - 1), &json!(RESERVE), &json!(true)]
@@ -76,7 +76,7 @@ async fn starts_are_refused_below_the_disk_reserve() {
     for line in [
         format!("baton_disk_free_bytes {}", RESERVE - 1),
         format!("baton_disk_reserve_bytes {RESERVE}"),
-        "baton_refusals_total{code=\"disk-low\"} 2".to_owned(),
+        "baton_refusals_total{code=\"insufficient-storage\"} 2".to_owned(),
     ] {
         assert!(metrics.lines().any(|it| it == line), "{line} in {metrics}");
     }
@@ -85,10 +85,10 @@ async fn starts_are_refused_below_the_disk_reserve() {
     let detail = ready["warnings"][0]["detail"].as_str().unwrap();
     assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
     // Starts by a signal or an update are refused, too.
-    api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "disk-low").await;
+    api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "insufficient-storage").await;
     let update =
         json!({ "updateId": "u", "start": { "workflowId": "second", "workflowType": "t", "taskList": "deciders" } });
-    api.refused(Ask::post(&format!("{WORKFLOWS}/second/updates/u"), &update), 507, "disk-low").await;
+    api.refused(Ask::post(&format!("{WORKFLOWS}/second/updates/u"), &update), 507, "insufficient-storage").await;
     // A repeated start still returns its run, and open runs take requests.
     assert_eq!(api.ask(first()).await.status, 200);
     let signaled = api.ask(start("first", &json!({ "signal": { "name": "s" } }))).await.json(200);
@@ -112,7 +112,7 @@ async fn a_small_reserve_admits_runs_until_the_store_is_full() {
         disk.set_free(LEAST - 1);
         disk.api.refused(start("another", &json!({})), 507, "disk-full").await;
         let metrics = disk.api.engine.render_metrics();
-        for line in [format!("baton_disk_reserve_bytes {reserve}\n"), format!("baton_disk_least_bytes {LEAST}\n")] {
+        for line in [format!("baton_disk_reserve_bytes {reserve}\n"), format!("baton_disk_minimum_bytes {LEAST}\n")] {
             assert!(metrics.contains(&line), "{line}");
         }
     }
@@ -148,7 +148,7 @@ async fn a_full_disk_allows_only_reads_exports_and_deletions() {
         Ask::post("/v1/domains/default/schedules", &schedule),
     ] {
         let problem = api.refused(refused, 507, "disk-full").await;
-        assert_eq!((&problem["free"], &problem["least"]), (&json!(LEAST - 1), &json!(LEAST)), "{problem}");
+        assert_eq!((&problem["free"], &problem["minimum"]), (&json!(LEAST - 1), &json!(LEAST)), "{problem}");
         assert_eq!((&problem["retryable"], &problem["recorded"]), (&json!(true), &json!(false)), "{problem}");
     }
     assert_eq!(api.ask(start("another", &json!({}))).await.header("retry-after"), "10");
@@ -219,7 +219,7 @@ async fn open_runs_continue_on_a_low_disk() {
     api.post(&format!("{WORKFLOWS}/parent/reset"), &reset).await.json(201);
     let replacing = start("parent", &json!({ "conflictPolicy": "terminate-existing" }));
     api.ask(replacing).await.json(201);
-    api.refused(start("another", &json!({})), 507, "disk-low").await;
+    api.refused(start("another", &json!({})), 507, "insufficient-storage").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,7 +248,7 @@ async fn a_schedule_waits_for_disk_space_and_catches_up() {
 
     disk.set_low();
     api.clock.advance(next.since(api.engine.clock().now()));
-    let waits = once("it shows why it waits", &|shown| shown["recentActions"][0]["refusal"] == "disk-low").await;
+    let waits = once("it shows why it waits", &|shown| shown["recentActions"][0]["refusal"] == "insufficient-storage").await;
     assert_eq!(waits["recentActions"][0]["outcome"], "starting");
     assert_eq!(waits["totals"], json!({ "started": 0, "refused": 0, "skipped": 0, "missed": 0 }));
 

@@ -79,12 +79,12 @@ async fn each_turn_gets_a_separate_slot_up_to_the_room() {
     for id in ["a", "b", "c"] {
         api.start(id).await;
     }
-    let first = exchange(&api, TURNS, json!({ "room": 2, "identity": "host" })).await;
+    let first = exchange(&api, TURNS, json!({ "maxTasks": 2, "identity": "host" })).await;
     assert_eq!((slots(&first), first.get("receipts")), (vec![0, 1], Some(&json!([]))));
     assert_eq!([&task(&first, 0)["workflowId"], &task(&first, 1)["workflowId"]], ["a", "b"]);
-    let second = exchange(&api, TURNS, json!({ "room": 2 })).await;
+    let second = exchange(&api, TURNS, json!({ "maxTasks": 2 })).await;
     assert_eq!((slots(&second), &task(&second, 0)["workflowId"]), (vec![0], &json!("c")));
-    assert_eq!(slots(&exchange(&api, TURNS, json!({ "room": 2 })).await), Vec::<u64>::new());
+    assert_eq!(slots(&exchange(&api, TURNS, json!({ "maxTasks": 2 })).await), Vec::<u64>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn each_answer_has_a_separate_receipt() {
     for id in ["a", "b", "c"] {
         api.start(id).await;
     }
-    let turns = exchange(&api, TURNS, json!({ "room": 3 })).await;
+    let turns = exchange(&api, TURNS, json!({ "maxTasks": 3 })).await;
     let token = |at: usize| task(&turns, at)["token"].clone();
     let decide = |decisions: Value| json!({ "decisions": decisions });
     let answers = json!([
@@ -103,7 +103,7 @@ async fn each_answer_has_a_separate_receipt() {
         { "token": token(1), "complete": {} },
         { "token": token(2), "fail": { "reason": "not now" } },
     ]);
-    let said = exchange(&api, TURNS, json!({ "answers": answers, "room": 0 })).await;
+    let said = exchange(&api, TURNS, json!({ "answers": answers, "maxTasks": 0 })).await;
     let codes: Vec<_> = said["receipts"].as_array().unwrap().iter().map(|it| it["problem"]["code"].clone()).collect();
     // Of two concurrent answers to one turn either may come first; the other is refused.
     let one_is_refused = codes[2].is_null() != codes[3].is_null();
@@ -112,7 +112,7 @@ async fn each_answer_has_a_separate_receipt() {
     assert!(api.names("c").await.contains(&"DeciderFailed".to_owned()));
 
     // An exchange of its list answers the activity that the first answer has scheduled.
-    let acts = exchange(&api, ACTIVITIES, json!({ "room": 5 })).await;
+    let acts = exchange(&api, ACTIVITIES, json!({ "maxTasks": 5 })).await;
     assert_eq!(slots(&acts), [0]);
     let token = &task(&acts, 0)["token"];
     let said = exchange(&api, ACTIVITIES, json!({ "answers": [{ "token": token, "success": { "result": 7 } }] })).await;
@@ -127,9 +127,9 @@ async fn each_answer_has_a_separate_receipt() {
 async fn lines_bring_receipts_first_and_then_tasks_as_they_come() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;
-    let first = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let first = exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
     let answers = json!([{ "token": task(&first, 0)["token"], "success": {} }]);
-    let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "room": 2 })).await;
+    let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "maxTasks": 2 })).await;
     assert_eq!(lines.next().await.unwrap(), json!({ "receipts": [{}], "tasks": [] }));
     // Only the turn for that success is waiting.
     api.decide(json!([])).await;
@@ -144,7 +144,7 @@ async fn lines_bring_receipts_first_and_then_tasks_as_they_come() {
     let start = r#"{"workflowId":"d","workflowType":"test","taskList":"deciders","input":{"two":
         "lines"}}"#;
     api.ask(Ask::text(WORKFLOWS, start)).await.json(201);
-    let mut lines = Lines::of(&api, TURNS, &json!({ "room": 2 })).await;
+    let mut lines = Lines::of(&api, TURNS, &json!({ "maxTasks": 2 })).await;
     let window = lines.next().await.unwrap();
     let inputs = window["tasks"].as_array().unwrap().iter().map(|it| &it["task"]["events"][0]["input"]);
     assert!(inputs.into_iter().any(|input| *input == json!({ "two": "lines" })), "{window}");
@@ -154,18 +154,19 @@ async fn lines_bring_receipts_first_and_then_tasks_as_they_come() {
 async fn a_receipt_waits_2_ms_for_a_task_that_would_share_its_line() {
     let api = Arc::new(Api::open().await);
     with_activities(&api, &["a", "b"]).await;
-    let taken = exchange(&api, ACTIVITIES, json!({ "room": 2 })).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "maxTasks": 2 })).await;
     let answered = async |at: usize| {
         let answers = json!([{ "token": task(&taken, at)["token"], "success": {} }]);
         // The paused clock advances only while a task waits for it.
         let began = tokio::time::Instant::now();
-        let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "room": 1 })).await;
+        let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "maxTasks": 1 })).await;
         assert_eq!(lines.next().await.unwrap()["receipts"], json!([{}]));
         began.elapsed().as_millis()
     };
     assert_eq!(answered(0).await, 2, "the next task would come in this response");
     let others = Arc::clone(&api);
-    let waiting = tokio::spawn(async move { Lines::of(&others, ACTIVITIES, &json!({ "room": 1 })).await.next().await });
+    let waiting =
+        tokio::spawn(async move { Lines::of(&others, ACTIVITIES, &json!({ "maxTasks": 1 })).await.next().await });
     api.until_pollers("acts", 1).await;
     assert_eq!(answered(1).await, 0, "the next task goes to a poller that has waited longer");
     waiting.abort();
@@ -175,11 +176,11 @@ async fn a_receipt_waits_2_ms_for_a_task_that_would_share_its_line() {
 async fn slots_wait_while_answers_are_recorded() {
     let api = Api::open().await;
     api.start("a").await;
-    let first = exchange(&api, TURNS, json!({ "room": 1 })).await;
+    let first = exchange(&api, TURNS, json!({ "maxTasks": 1 })).await;
     // The signal arrives during the turn, so the commit that completes the turn creates the next one.
     let signaled = async |turns: &Value| {
         api.post(&format!("{WORKFLOWS}/a/signals/s"), &json!({})).await.json(202);
-        json!({ "answers": [{ "token": task(turns, 0)["token"], "complete": { "decisions": [] } }], "room": 1 })
+        json!({ "answers": [{ "token": task(turns, 0)["token"], "complete": { "decisions": [] } }], "maxTasks": 1 })
     };
     let mut lines = Lines::of(&api, TURNS, &signaled(&first).await).await;
     let mut line = lines.next().await.unwrap();
@@ -230,12 +231,12 @@ async fn slots_stop_waiting_while_answers_take_long() {
     let (hold, is_held) = watch::channel(false);
     let api = Arc::new(Api::over(Arc::new(Meddled(Slow { store: Arc::new(Memory::new()), is_held }))).await);
     api.start("slow").await;
-    let first = exchange(&api, TURNS, json!({ "room": 1 })).await;
+    let first = exchange(&api, TURNS, json!({ "maxTasks": 1 })).await;
     hold.send_replace(true);
     let answers = json!([{ "token": task(&first, 0)["token"], "complete": { "decisions": [] } }]);
     let exchanging = Arc::clone(&api);
     let lines =
-        tokio::spawn(async move { Lines::of(&exchanging, TURNS, &json!({ "answers": answers, "room": 2 })).await });
+        tokio::spawn(async move { Lines::of(&exchanging, TURNS, &json!({ "answers": answers, "maxTasks": 2 })).await });
     api.until_pollers("deciders", 2).await;
     api.start("b").await;
     assert!(api.names("b").await.contains(&"DeciderStarted".to_owned()), "a slot has received it");
@@ -290,7 +291,7 @@ async fn a_task_of_a_damaged_run_leaves_other_slots_waiting() {
                 api.decide(json!([activity])).await;
             }
         };
-        let mut lines = Lines::of(&api, path, &json!({ "room": 2 })).await;
+        let mut lines = Lines::of(&api, path, &json!({ "maxTasks": 2 })).await;
         let lines = tokio::spawn(async move { (lines.next().await, lines.next().await) });
         api.until_pollers(list, 2).await;
         make("bad", &large).await;
@@ -314,7 +315,7 @@ async fn a_single_response_has_all_tasks_however_large() {
         api.start(&format!("w{number}")).await;
         api.decide(json!([activity])).await;
     }
-    let said = exchange(&api, ACTIVITIES, json!({ "room": count })).await;
+    let said = exchange(&api, ACTIVITIES, json!({ "maxTasks": count })).await;
     assert_eq!(slots(&said), (0..count).collect::<Vec<_>>());
     for at in 0..100 {
         assert_eq!(task(&said, at)["input"], json!(input), "{at}");
@@ -328,16 +329,16 @@ async fn an_empty_exchange_names_lists_without_pollers() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;
     let other = "/v1/domains/default/task-lists/act/activity/exchange";
-    let said = exchange(&api, other, json!({ "room": 1 })).await;
-    assert!(said["unpolled"].as_str().unwrap().starts_with("acts;activity;since="), "{said}");
-    let said = exchange(&api, other, json!({ "room": 0 })).await;
+    let said = exchange(&api, other, json!({ "maxTasks": 1 })).await;
+    assert!(said["noPollers"].as_str().unwrap().starts_with("acts;activity;since="), "{said}");
+    let said = exchange(&api, other, json!({ "maxTasks": 0 })).await;
     assert_eq!(said, json!({ "receipts": [], "tasks": [] }), "it did not poll");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disconnect_returns_tasks_and_frees_the_slots() {
     let api = Api::open().await;
-    let lines = Lines::of(&api, ACTIVITIES, &json!({ "room": 3, "pollId": "p" })).await;
+    let lines = Lines::of(&api, ACTIVITIES, &json!({ "maxTasks": 3, "pollId": "p" })).await;
     let mut lines = Box::pin(async move {
         let mut lines = lines;
         lines.next().await
@@ -355,7 +356,7 @@ async fn a_disconnect_returns_tasks_and_frees_the_slots() {
 async fn a_repeated_exchange_redelivers_only_missing_slots() {
     let api = Api::open().await;
     with_activities(&api, &["a", "b"]).await;
-    let first = exchange(&api, ACTIVITIES, json!({ "room": 3, "pollId": "p" })).await;
+    let first = exchange(&api, ACTIVITIES, json!({ "maxTasks": 3, "pollId": "p" })).await;
     assert_eq!(slots(&first), [0, 1]);
     // The task in slot 0 arrived, the other did not.
     let again = exchange(&api, ACTIVITIES, json!({ "slots": [1, 2], "pollId": "p", "attempt": 2 })).await;
@@ -377,17 +378,17 @@ async fn an_exchange_takes_256_answers_and_slots() {
         assert!(problem["detail"].as_str().unwrap().contains(says), "{problem}");
     };
     let answers = |count: usize| json!(vec![json!({ "token": "t", "complete": {} }); count]);
-    let said = exchange(&api, TURNS, json!({ "answers": answers(256), "room": 256 })).await;
+    let said = exchange(&api, TURNS, json!({ "answers": answers(256), "maxTasks": 256 })).await;
     assert_eq!(said["receipts"].as_array().unwrap().len(), 256);
     refused(json!({ "answers": answers(257) }), "257 answers, at most 256").await;
-    refused(json!({ "room": 257 }), "is 257, at most 256").await;
+    refused(json!({ "maxTasks": 257 }), "is 257, at most 256").await;
     refused(json!({ "slots": (0..257).collect::<Vec<_>>(), "pollId": "p", "attempt": 2 }), "257 slots").await;
     refused(json!({ "slots": [1, 1], "pollId": "p", "attempt": 2 }), "slot 1 twice").await;
-    refused(json!({ "slots": [1], "room": 1 }), "must be absent beside `slots`").await;
-    refused(json!({ "room": 1, "attempt": 2 }), "pollId").await;
+    refused(json!({ "slots": [1], "maxTasks": 1 }), "must be absent beside `slots`").await;
+    refused(json!({ "maxTasks": 1, "attempt": 2 }), "pollId").await;
 
     api.start("w").await;
-    let turn = exchange(&api, TURNS, json!({ "room": 1 })).await;
+    let turn = exchange(&api, TURNS, json!({ "maxTasks": 1 })).await;
     let token = &task(&turn, 0)["token"];
     for (answer, says) in [
         (json!({ "token": token }), "exactly one of `complete` and `fail`"),
@@ -411,7 +412,7 @@ async fn an_exchange_takes_only_tokens_of_its_own_list() {
     };
     let guarded = api.with(router_for(Arc::clone(&api.engine), Credentials::new(vec![runner]).unwrap()));
     with_activities(&api, &["a"]).await;
-    let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
     let answers = json!([{ "token": task(&taken, 0)["token"], "success": {} }]);
     let ask = |path: &str| Ask::post(path, &json!({ "answers": answers })).header("authorization", "Bearer rack");
     guarded.ask(ask(ACTIVITIES)).await.problem(403, "forbidden");
@@ -427,12 +428,12 @@ async fn an_exchange_takes_only_tokens_of_its_own_list() {
 async fn an_exhausted_quota_refuses_polls_but_takes_answers() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;
-    let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
     let limit =
         Limit { domain: Some("default".to_owned()), requests_per_second: Some(1), burst: Some(1), ..Limit::default() };
     api.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
-    exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
-    let poll = Ask::post(ACTIVITIES, &json!({ "room": 1 })).header("prefer", "wait=0");
+    exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
+    let poll = Ask::post(ACTIVITIES, &json!({ "maxTasks": 1 })).header("prefer", "wait=0");
     api.ask(poll).await.problem(429, "quota-exceeded");
     let answers = json!([{ "token": task(&taken, 0)["token"], "success": {} }]);
     assert_eq!(exchange(&api, ACTIVITIES, json!({ "answers": answers })).await["receipts"], json!([{}]));
@@ -442,18 +443,18 @@ async fn an_exhausted_quota_refuses_polls_but_takes_answers() {
 async fn a_full_list_records_answers_and_dispatches_nothing() {
     let api = Api::open().await;
     with_activities(&api, &["a", "b"]).await;
-    let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
     let limit = Limit { domain: Some("default".to_owned()), task_lists: Some(1), ..Limit::default() };
     api.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
     let other = "/v1/domains/default/task-lists/other/activity/exchange";
-    let lines = Lines::of(&api, other, &json!({ "room": 1 })).await;
+    let lines = Lines::of(&api, other, &json!({ "maxTasks": 1 })).await;
     let answers = json!([{ "token": task(&taken, 0)["token"], "success": {} }]);
-    let poll = Ask::post(ACTIVITIES, &json!({ "room": 1 })).header("prefer", "wait=0");
+    let poll = Ask::post(ACTIVITIES, &json!({ "maxTasks": 1 })).header("prefer", "wait=0");
     api.ask(poll).await.problem(429, "quota-exceeded");
-    let said = exchange(&api, ACTIVITIES, json!({ "answers": answers, "room": 1 })).await;
+    let said = exchange(&api, ACTIVITIES, json!({ "answers": answers, "maxTasks": 1 })).await;
     assert_eq!(said, json!({ "receipts": [{}], "tasks": [] }));
     drop(lines);
-    assert_eq!(slots(&exchange(&api, ACTIVITIES, json!({ "room": 1 })).await), [0]);
+    assert_eq!(slots(&exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await), [0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -463,7 +464,7 @@ async fn each_answer_has_an_audit_entry_and_a_poll_has_none() {
     let log = AuditLog::open(&scratch.path().join("audit"), Arc::clone(api.engine.clock())).unwrap();
     let logged = api.with(with_audit_log(api.router.clone(), Arc::clone(&log)));
     with_activities(&api, &["a", "b"]).await;
-    let taken = exchange(&logged, ACTIVITIES, json!({ "room": 2 })).await;
+    let taken = exchange(&logged, ACTIVITIES, json!({ "maxTasks": 2 })).await;
     let answers = json!([
         { "token": task(&taken, 0)["token"], "success": {} },
         { "token": task(&taken, 1)["token"], "canceled": {} },

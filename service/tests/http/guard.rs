@@ -130,7 +130,7 @@ async fn a_foreign_name_for_this_machine_is_refused() {
         for ask in
             [Ask::get("/v1/domains"), Ask::get("/healthz"), Ask::post(&format!("{WORKFLOWS}/w/cancel"), &json!({}))]
         {
-            let problem = api.refused(ask.header("host", host), 421, "misdirected").await;
+            let problem = api.refused(ask.header("host", host), 421, "misdirected-request").await;
             assert!(problem["advice"].as_str().unwrap().contains("--allowed-hosts"), "{problem}");
         }
     }
@@ -198,7 +198,7 @@ async fn only_a_whole_loopback_name_passes_the_host_guard() {
                 "baton.lan.evil.com",
             ],
             421,
-            "misdirected",
+            "misdirected-request",
         ),
     ] {
         for host in hosts {
@@ -288,7 +288,7 @@ fn a_credential_without_effect_is_refused() {
 
 fn denied(api: &Api, why: &str) -> u64 {
     let metrics = api.engine.render_metrics();
-    let line = format!("baton_denied_requests_total{{why=\"{why}\"}} ");
+    let line = format!("baton_denied_requests_total{{reason=\"{why}\"}} ");
     metrics.lines().find_map(|found| found.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
 }
 
@@ -307,7 +307,7 @@ async fn failed_attempts_are_throttled_and_valid_secrets_are_not() {
     }
     for guess in 0..3 {
         let answer = api.ask(ask(&format!("guess {guess}"))).await;
-        let problem = answer.problem(429, "too-many-guesses");
+        let problem = answer.problem(429, "too-many-failed-attempts");
         assert_eq!((answer.header("retry-after"), &problem["retryable"]), ("1", &json!(true)));
         api.ask(ask("operator")).await.json(200);
         api.ask(Ask::get("/v1/domains/default")).await.problem(401, "unauthorized");
@@ -319,7 +319,10 @@ async fn failed_attempts_are_throttled_and_valid_secrets_are_not() {
     let answer = Answer::read(api.call(swf).await).await;
     assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (429, "1"));
     assert!(answer.text.contains("ThrottlingException"), "{}", answer.text);
-    assert_eq!((denied(&api, "unauthorized"), denied(&api, "too-many-guesses"), denied(&api, "forbidden")), (23, 4, 3));
+    assert_eq!(
+        (denied(&api, "unauthorized"), denied(&api, "too-many-failed-attempts"), denied(&api, "forbidden")),
+        (23, 4, 3)
+    );
     tokio::time::advance(Duration::from_secs(1)).await;
     api.ask(ask("guess")).await.problem(401, "unauthorized");
 }

@@ -190,7 +190,7 @@ async fn an_import_is_compared_as_json_and_keeps_payload_text() {
         ("\"\\udc00\":1}", "\"\\udc00\":1,\"b\":1}"),
     ] {
         assert!(history.contains(one), "{one}");
-        unheld(&to, import(&history.replacen(one, other, 1))).await.problem(409, "run-differs");
+        unheld(&to, import(&history.replacen(one, other, 1))).await.problem(409, "history-mismatch");
     }
 }
 
@@ -229,11 +229,11 @@ async fn an_import_with_a_different_history_is_refused() {
     let run_id = from.succeeded("w").await;
     moved(&from, &to, "w", &run_id).await;
     let other = events(&from, "w", &run_id).await.replace(r#""n":1"#, r#""n":2"#);
-    let problem = to.refused(import(&other), 409, "run-differs").await;
+    let problem = to.refused(import(&other), 409, "history-mismatch").await;
     assert_eq!(problem["runId"], json!(run_id));
     // Also for a run that is not the newest.
     ended(&to).await;
-    to.refused(import(&other), 409, "run-differs").await;
+    to.refused(import(&other), 409, "history-mismatch").await;
     // Also for an open run.
     let open = from.start("v").await;
     let before = events(&from, "v", &open).await;

@@ -226,7 +226,7 @@ async fn a_poll_ends_when_its_key_or_issuer_is_removed() {
             open.start("w").await;
         };
         let (gone, stays, ()) = tokio::join!(guarded.call(poll(&first)), guarded.call(poll(&second)), change);
-        assert_eq!(Answer::read(gone).await.json(401)["code"], "revoked-secret");
+        assert_eq!(Answer::read(gone).await.json(401)["code"], "credential-revoked");
         let stays = Answer::read(stays).await;
         assert_eq!(stays.status.as_u16(), if is_key { 200 } else { 401 }, "{}", stays.text);
     }

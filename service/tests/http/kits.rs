@@ -114,7 +114,7 @@ async fn run_queries(workflow_type: &str, states: usize) {
     let adding = SignalWorkflow { input: Some(add(5)), identity: None };
     client.signal_if("v", None, "add", &adding, &page, None).await.unwrap();
     let error = client.signal_if("v", None, "add", &adding, &page, None).await.unwrap_err();
-    assert_eq!((error.status(), error.code()), (Some(412), Some("version-moved")), "{error}");
+    assert_eq!((error.status(), error.code()), (Some(412), Some("version-mismatch")), "{error}");
 
     // A watching query returns only when the result changes.
     let (is_big, seen) = ask::<bool>(&client, "v", "is-big").await.unwrap();

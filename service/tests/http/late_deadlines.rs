@@ -100,26 +100,26 @@ async fn touched() -> Api {
 async fn late_deadlines_are_listed_repaired_and_expire() {
     let api = touched().await;
     let page = api.get(LATE).await.json(200);
-    assert!(page["doubt"].as_str().unwrap().contains("jumps"), "{page}");
+    assert!(page["clockProblem"].as_str().unwrap().contains("jumps"), "{page}");
     let mut found: Vec<_> = late(&api).await.iter().map(|run| run["workflowId"].as_str().unwrap().to_owned()).collect();
     found.sort_unstable();
     let all = ["beating", "behind", "child", "delayed", "paused", "timed", "tried"];
     assert_eq!(found, all);
     let behind = api.get(&format!("{LATE}?workflowId=behind")).await.json(200);
-    assert_eq!((behind["runs"].as_array().unwrap().len(), &behind["lookedAt"]), (1, &json!(1)));
+    assert_eq!((behind["runs"].as_array().unwrap().len(), &behind["examined"]), (1, &json!(1)));
     let deadline = &behind["runs"][0]["deadlines"][0];
-    assert_eq!((&deadline["what"], &deadline["name"]), (&json!("timer"), &json!("t")));
+    assert_eq!((&deadline["kind"], &deadline["name"]), (&json!("timer"), &json!("t")));
     let mut pages = (0, api.get(&format!("{LATE}?limit=2")).await.json(200));
     while let Some(next) = pages.1["nextPage"].as_str().map(str::to_owned) {
-        assert!(pages.1["lookedAt"].as_u64().unwrap() <= 2);
+        assert!(pages.1["examined"].as_u64().unwrap() <= 2);
         pages = (pages.0 + 1, api.get(&format!("{LATE}?limit=2&page={next}")).await.json(200));
     }
     assert!(pages.0 >= 4, "nine open runs");
 
     // An unconfirmed clock allows no repair.
-    api.refused(Ask::post(&repair_path("behind"), &json!({})), 409, "clock-doubted").await;
+    api.refused(Ask::post(&repair_path("behind"), &json!({})), 409, "clock-suspect").await;
     confirm(&api).await;
-    assert_eq!(api.get(LATE).await.json(200).get("doubt"), None);
+    assert_eq!(api.get(LATE).await.json(200).get("clockProblem"), None);
     for id in all {
         let repaired = repair(&api, id).await;
         assert!(repaired["eventId"].is_number(), "{id}: {repaired}");

@@ -65,7 +65,7 @@ async fn deadlines_are_listed_in_order_with_names() {
     let timer = |id: &str, after: u64| json!({ "type": "StartTimer", "timerId": id, "after": after });
     api.decide(json!([timer("late", 100), slow, timer("soon", 10)])).await;
     let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
-    let told = |it: &Value| format!("{} {}", it["what"].as_str().unwrap(), it["name"].as_str().unwrap_or("-"));
+    let told = |it: &Value| format!("{} {}", it["kind"].as_str().unwrap(), it["name"].as_str().unwrap_or("-"));
     let future: Vec<_> = run["deadlines"].as_array().unwrap().iter().map(told).collect();
     assert_eq!(future, ["timer soon", "activity-schedule-to-start slow", "timer late", "execution -"]);
 }
@@ -88,13 +88,13 @@ async fn undelivered_effects_are_shown_until_they_are_done() {
     for tries in 0..3 {
         let run = loop {
             let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
-            let is_put_off = run["deadlines"].as_array().unwrap().iter().any(|deadline| deadline["what"] == "effects");
-            if is_put_off && run["outboxTries"].as_u64().unwrap_or_default() == tries {
+            let is_put_off = run["deadlines"].as_array().unwrap().iter().any(|deadline| deadline["kind"] == "effects");
+            if is_put_off && run["outboxRetries"].as_u64().unwrap_or_default() == tries {
                 break run;
             }
             tokio::task::yield_now().await;
         };
-        assert_eq!(run["outbox"], json!([{ "what": "signal", "eventId": 5 }]), "{run}");
+        assert_eq!(run["outbox"], json!([{ "kind": "signal", "eventId": 5 }]), "{run}");
         api.clock.advance(history::Duration::from_secs(3_600));
     }
 
@@ -105,5 +105,5 @@ async fn undelivered_effects_are_shown_until_they_are_done() {
         tokio::task::yield_now().await;
     }
     let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
-    assert_eq!((run.get("outbox"), run.get("outboxTries")), (None, None), "{run}");
+    assert_eq!((run.get("outbox"), run.get("outboxRetries")), (None, None), "{run}");
 }

@@ -152,7 +152,7 @@ async fn options_names_the_methods_of_every_path() {
             assert_eq!(answer.status(), 204, "{path} {}", credential.name);
         }
     }
-    Answer::read(it.api.call(Ask::new("OPTIONS", "/v1/nothing")).await).await.problem(404, "no-such-path");
+    Answer::read(it.api.call(Ask::new("OPTIONS", "/v1/nothing")).await).await.problem(404, "unknown-path");
 }
 
 #[tokio::test]
@@ -162,10 +162,10 @@ async fn options_is_checked_for_host_names() {
     let guarded = api.with(router_at(Arc::clone(&api.engine), Credentials::default(), hosts, Console::Off));
     let ask = |path: &str| Ask::new("OPTIONS", path).header("host", "evil.example");
     for path in ["/v1/domains", "/healthz", "/nothing"] {
-        guarded.ask(ask(path)).await.problem(421, "misdirected");
+        guarded.ask(ask(path)).await.problem(421, "misdirected-request");
     }
-    guarded.ask(Ask::new("OPTIONS", "/console/").header("host", "localhost")).await.problem(404, "no-such-path");
-    guarded.ask(Ask::new("OPTIONS", "/nodes/offer").header("host", "localhost")).await.problem(404, "no-such-path");
+    guarded.ask(Ask::new("OPTIONS", "/console/").header("host", "localhost")).await.problem(404, "unknown-path");
+    guarded.ask(Ask::new("OPTIONS", "/nodes/offer").header("host", "localhost")).await.problem(404, "unknown-path");
 }
 
 #[tokio::test]
@@ -292,7 +292,7 @@ async fn a_nearly_right_path_names_the_existing_one() {
             for ask in with_each_method(&methods, &missed) {
                 let answer = Answer::read(it.api.call(ask).await).await;
                 assert!(!answer.headers.contains_key("location"), "{missed}");
-                let problem = answer.problem(404, "no-such-path");
+                let problem = answer.problem(404, "unknown-path");
                 let detail = problem["detail"].as_str().unwrap();
                 assert!(
                     detail.contains(&format!("did you mean `{target}`?")) || target.len() > 200,
@@ -317,7 +317,7 @@ async fn a_path_with_an_empty_name_reaches_no_other_call() {
             let mut segments = segments.clone();
             segments[at] = "";
             for ask in with_each_method(&methods, &segments.join("/")) {
-                let problem = Answer::read(it.api.call(ask).await).await.problem(404, "no-such-path");
+                let problem = Answer::read(it.api.call(ask).await).await.problem(404, "unknown-path");
                 let detail = problem["detail"].as_str().unwrap();
                 let is_last = at + 1 == segments.len();
                 assert!(is_last || detail.contains("is empty"), "{path} without {word}: {detail}");

@@ -243,7 +243,7 @@ async fn nodes_are_listed_and_share_due_shards() {
     assert_eq!(nodes.len(), 2, "{said}");
     for (node, answers) in [(one.nodes().address(), false), (two.nodes().address(), true)] {
         let found = nodes.iter().find(|listed| listed["address"].as_str() == node).unwrap();
-        assert_eq!(found["answers"], answers, "{said}");
+        assert_eq!(found["responding"], answers, "{said}");
     }
     let shares = nodes.iter().map(|node| node["dueShards"].as_u64().unwrap()).sum::<u64>();
     assert_eq!(
@@ -257,7 +257,7 @@ async fn nodes_are_listed_and_share_due_shards() {
 async fn a_single_service_has_no_paths_for_nodes() {
     let api = crate::support::Api::open().await;
     for path in ["/nodes/waiting", "/nodes/offer"] {
-        api.ask(Ask::post(path, &json!({}))).await.problem(404, "no-such-path");
+        api.ask(Ask::post(path, &json!({}))).await.problem(404, "unknown-path");
     }
 }
 

@@ -57,7 +57,7 @@ async fn an_operator_completes_or_fails_a_running_activity() {
     assert_eq!(api.ask(key(Ask::post(&act("success"), &body))).await.json(200), first, "safe to repeat");
     let success = &events(&api, 6).await[0];
     assert_eq!((&success["type"], &success["result"]), (&json!("ActivitySuccess"), &json!({ "n": 1 })));
-    assert_eq!((&success["byHand"], &success["id"]), (&who(), &first["eventId"]));
+    assert_eq!((&success["operator"], &success["id"]), (&who(), &first["eventId"]));
     for answer in ["success", "failure", "canceled", "heartbeat"] {
         let late = Ask::post(&format!("{}/{answer}", activity_path(&task)), &json!({ "reason": "r" }));
         let late = if answer == "failure" {
@@ -92,7 +92,7 @@ async fn an_exhausted_activity_is_flagged_until_an_operator_acts() {
     let activity = &run["openActivities"][0];
     assert_eq!(
         (&activity["paused"]["cause"], &activity["lastFailure"]["reason"]),
-        (&json!("TriesExhausted"), &json!("busy"))
+        (&json!("AttemptsExhausted"), &json!("busy"))
     );
     assert_eq!((listed(&api, "blocked").await, listed(&api, "open").await, listed(&api, "stuck").await), (1, 1, 0));
     let row = api.get(&format!("{WORKFLOWS}?status=blocked")).await.json(200)["workflows"][0].clone();

@@ -95,7 +95,7 @@ async fn timers_of_a_run_paused_with_stopped_clocks_continue() {
             assert!(!api.names("w").await.contains(&"TimerExpired".to_owned()));
             api.post(&call("resume"), &json!({})).await.json(200);
             let timer = describe(&api).await["deadlines"][0].clone();
-            assert_eq!((&timer["what"], &timer["at"]), (&json!("timer"), &json!("2023-11-14T22:31:00.000Z")));
+            assert_eq!((&timer["kind"], &timer["at"]), (&json!("timer"), &json!("2023-11-14T22:31:00.000Z")));
             advance(&api, 40);
             let has_expired = async {
                 while !api.names("w").await.contains(&"TimerExpired".to_owned()) {

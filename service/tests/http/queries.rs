@@ -54,7 +54,7 @@ async fn a_query_answer_has_a_tag_that_a_signal_accepts() {
     let run_id = api.idle("w").await;
     let (answer, task) = api.query(ask(&total("w")), seven).await;
     assert_eq!(answer.json(200), json!({ "runId": run_id, "version": 5, "result": 7 }));
-    assert_eq!(task["onlyAsks"], true);
+    assert_eq!(task["queryOnly"], true);
     assert_eq!(task["queries"][0]["name"], "total");
     assert_eq!(task["queries"][0]["input"], json!({ "of": "cents" }));
     let tag = answer.header("etag").to_owned();
@@ -62,7 +62,7 @@ async fn a_query_answer_has_a_tag_that_a_signal_accepts() {
     let signal = || Ask::post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).header("if-match", &tag);
     api.ask(signal()).await.json(202);
     // The tag of this answer is outdated now, whoever sends it.
-    api.refused(signal(), 412, "version-moved").await;
+    api.refused(signal(), 412, "version-mismatch").await;
 }
 
 #[tokio::test]
@@ -102,10 +102,10 @@ async fn an_unanswered_query_fails_after_its_wait() {
     api.idle("w").await;
     let began = tokio::time::Instant::now();
     let answer = api.ask(ask(&total("w")).header("prefer", "wait=3")).await;
-    let problem = answer.problem(504, "query-not-answered");
+    let problem = answer.problem(504, "query-timed-out");
     assert_eq!((problem["retryable"].as_bool(), began.elapsed()), (Some(true), Duration::from_secs(3)));
     let began = tokio::time::Instant::now();
-    api.ask(ask(&total("w"))).await.problem(504, "query-not-answered");
+    api.ask(ask(&total("w"))).await.problem(504, "query-timed-out");
     assert_eq!(began.elapsed(), Duration::from_secs(10), "the default in docs/request-reply.md");
 }
 

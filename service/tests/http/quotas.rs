@@ -41,7 +41,7 @@ async fn limited(limit: Limit) -> Api {
 #[track_caller]
 fn refused(answer: &Answer, limit: &str, max: u64) -> u64 {
     let problem = answer.problem(429, "quota-exceeded");
-    let found = [&problem["limit"], &problem["max"], &problem["of"], &problem["name"], &problem["retryable"]];
+    let found = [&problem["limit"], &problem["max"], &problem["scope"], &problem["name"], &problem["retryable"]];
     assert_eq!(found, [&json!(limit), &json!(max), &json!("domain"), &json!("default"), &json!(true)]);
     answer.header("retry-after").parse().unwrap()
 }
@@ -107,7 +107,7 @@ async fn a_credential_over_its_quota_does_not_affect_others() {
     let ask = |name: &str| Ask::get(DOMAIN).header("authorization", &format!("Bearer {name}"));
     api.ask(ask("one")).await.json(200);
     let problem = api.ask(ask("one")).await.problem(429, "quota-exceeded");
-    assert_eq!((&problem["of"], &problem["name"]), (&json!("credential"), &json!("one")));
+    assert_eq!((&problem["scope"], &problem["name"]), (&json!("credential"), &json!("one")));
     api.ask(ask("two")).await.json(200);
     tokio::time::advance(Duration::from_secs(1)).await;
     api.ask(ask("one")).await.json(200);

@@ -25,7 +25,7 @@ const STORIES: [&str; 9] = [
     "domains-and-types",
     "runs",
     "tasks",
-    "by-hand",
+    "manual",
     "queries-and-updates",
     "schedules",
     "swf",
@@ -40,7 +40,7 @@ const HEADERS: [&str; 8] = [
     "location",
     "retry-after",
     "preference-applied",
-    "baton-unpolled",
+    "baton-no-pollers",
     "idempotent-replayed",
     "x-amzn-requestid",
 ];

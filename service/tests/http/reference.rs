@@ -29,7 +29,7 @@ const DECISIONS_AND_EVENTS: &str = "../decisions-and-events.md";
 
 /// Operations that no recorded story calls: endless streams, calls for operators, and those for wrong clocks.
 const WITHOUT_EXAMPLE: [&str; 7] = [
-    "listAudit",
+    "listAuditEntries",
     "followAllChanges",
     "confirmClock",
     "followChanges",

@@ -307,7 +307,7 @@ async fn a_body_that_stalls_is_refused() {
     let ask = Ask::text(&signal("w"), "").body(Body::from_stream(first.chain(stream::pending())));
     // The full time limit has to pass, and `refused` waits for less.
     let before = api.everything().await;
-    let problem = api.ask_for(ask, std::time::Duration::from_secs(60)).await.problem(408, "body-too-slow");
+    let problem = api.ask_for(ask, std::time::Duration::from_secs(60)).await.problem(408, "request-timeout");
     assert_eq!(problem["retryable"], true);
     assert_eq!(api.everything().await, before);
 }
@@ -324,8 +324,8 @@ async fn an_incomplete_body_is_refused() {
 async fn unknown_paths_are_refused() {
     let api = Api::open().await;
     for path in ["/v1", "/v2/domains", "/v1/domains/", "/v1/decider-tasks/t", "/favicon.ico"] {
-        api.refused(Ask::get(path), 404, "no-such-path").await;
-        api.refused(Ask::post(path, &json!({})), 404, "no-such-path").await;
+        api.refused(Ask::get(path), 404, "unknown-path").await;
+        api.refused(Ask::post(path, &json!({})), 404, "unknown-path").await;
     }
 }
 
@@ -453,7 +453,7 @@ async fn an_answer_repeated_after_a_later_turn_is_lost() {
     api.post(&signal("w"), &json!({})).await.json(202);
     api.decide(json!([])).await;
     let problem = api.refused(Ask::post(&complete, &json!({})), 409, "turn-lost").await;
-    assert_eq!((&problem["cause"], &problem["after"]), (&json!("answered"), &json!("PT0S")));
+    assert_eq!((&problem["cause"], &problem["after"]), (&json!("completed"), &json!("PT0S")));
     // The history shows whether the answer was recorded.
     let history = api.get(&format!("{WORKFLOWS}/w/history")).await.json(200);
     let is_it =
@@ -479,7 +479,7 @@ async fn a_lost_turn_cannot_be_completed() {
     api.post(&format!("{}/fail", turn_path(&again)), &json!({ "reason": "no-disk" })).await.json(200);
     let path = format!("{}/complete", turn_path(&again));
     let problem = api.refused(Ask::post(&path, &json!({})), 409, "turn-lost").await;
-    assert_eq!((&problem["cause"], &problem["after"]), (&json!("given-back"), &json!("PT0S")));
+    assert_eq!((&problem["cause"], &problem["after"]), (&json!("failed"), &json!("PT0S")));
     assert_eq!(problem["detail"], "you no longer hold this turn: it failed after 0s: no-disk");
 }
 
@@ -539,7 +539,7 @@ async fn nothing_is_recorded_in_a_closed_run() {
     let path = format!("{}?runId={}", signal("w"), run_id.as_str().unwrap());
     let problem = api.refused(Ask::post(&path, &json!({})), 409, "run-not-current").await;
     let current = api.get(&format!("{WORKFLOWS}/w")).await.json(200)["runId"].clone();
-    assert_eq!(problem["current"], current);
+    assert_eq!(problem["currentRunId"], current);
 }
 
 #[tokio::test]
@@ -613,7 +613,7 @@ async fn if_match_accepts_a_signal_only_at_its_version() {
     let etag = api.get(&format!("{WORKFLOWS}/w")).await.header("etag").to_owned();
     let ask = |etag: &str| Ask::post(&signal("w"), &json!({})).header("if-match", etag);
     api.ask(ask(&etag)).await.json(202);
-    let problem = api.refused(ask(&etag), 412, "version-moved").await;
+    let problem = api.refused(ask(&etag), 412, "version-mismatch").await;
     assert!(problem["expected"].as_u64() < problem["found"].as_u64(), "{problem}");
     api.ask(ask("*")).await.json(202);
     let etag = api.get(&format!("{WORKFLOWS}/w")).await.header("etag").to_owned();
@@ -622,7 +622,7 @@ async fn if_match_accepts_a_signal_only_at_its_version() {
         api.refused(ask(malformed), 400, "bad-header").await;
     }
     let other = format!("\"{UNKNOWN_RUN}-1\"");
-    let problem = api.refused(ask(&other), 412, "version-moved").await;
+    let problem = api.refused(ask(&other), 412, "version-mismatch").await;
     assert!(problem["detail"].as_str().unwrap().contains(UNKNOWN_RUN));
     api.refused(Ask::post(&signal("nobody"), &json!({})).header("if-match", &etag), 404, "unknown-workflow").await;
 }

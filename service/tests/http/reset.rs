@@ -106,9 +106,9 @@ async fn an_invalid_reset_is_refused_and_records_nothing() {
     api.refused(Ask::post(&call("reset"), &json!({ "eventId": 2 })), 404, "unknown-workflow").await;
     api.start("w").await;
     api.decide(json!([{ "type": "StartChild", "workflowId": "c", "workflowType": "t" }])).await;
-    let problem = api.refused(Ask::post(&call("reset"), &json!({ "eventId": 4 })), 409, "not-a-reset-point").await;
+    let problem = api.refused(Ask::post(&call("reset"), &json!({ "eventId": 4 })), 409, "invalid-reset-point").await;
     assert_eq!((&problem["before"], &problem["eventId"]), (&json!(2), &json!(4)));
-    let problem = api.refused(Ask::post(&call("reset"), &json!({ "eventId": 5 })), 409, "reset-refused").await;
+    let problem = api.refused(Ask::post(&call("reset"), &json!({ "eventId": 5 })), 409, "reset-not-possible").await;
     assert!(problem["detail"].as_str().unwrap().contains("child `c`"), "{problem}");
     let unknown = call(&format!("reset?runId={}", Uuid::nil()));
     api.refused(Ask::post(&unknown, &json!({ "eventId": 2 })), 404, "unknown-run").await;
@@ -122,7 +122,7 @@ async fn an_invalid_reset_is_refused_and_records_nothing() {
     api.post(WORKFLOWS, &start).await.json(201);
     api.post(&call("terminate"), &json!({})).await.json(200);
     api.clock.advance(history::Duration::from_secs(1));
-    api.refused(Ask::post(&call("reset"), &json!({ "eventId": 2 })), 409, "reset-refused").await;
+    api.refused(Ask::post(&call("reset"), &json!({ "eventId": 2 })), 409, "reset-not-possible").await;
 }
 
 #[tokio::test]

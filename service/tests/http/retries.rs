@@ -53,8 +53,8 @@ async fn an_activity_is_retried_and_only_its_last_attempt_recorded() {
     assert_eq!((&failure["reason"], &failure["details"]), (&json!("busy"), &json!("later")));
     assert_eq!(failure["identity"], json!("runner"));
     let next = &described["deadlines"][0];
-    assert_eq!((&next["what"], &next["scheduledEventId"]), (&json!("activity-retry"), &json!(5)));
-    assert_eq!(next["at"], open["nextTryAt"]);
+    assert_eq!((&next["kind"], &next["scheduledEventId"]), (&json!("activity-retry"), &json!(5)));
+    assert_eq!(next["at"], open["nextAttemptAt"]);
 
     // The retry is not available early. Later, a waiting runner gets it.
     let path = "/v1/domains/default/task-lists/acts/activity/poll";

@@ -245,7 +245,7 @@ async fn gauges_have_the_domain_as_a_label_with_any_characters() {
     let metrics = api.get("/metrics").await.text;
     assert!(metrics.contains("baton_runs_open{domain=\"a\\\"b\\\\c\"} 1\n"), "{metrics}");
     assert!(metrics.contains("baton_runs_open{domain=\"default\"} 0\n"), "{metrics}");
-    let waiting = "baton_tasks_waiting{domain=\"a\\\"b\\\\c\",side=\"decider\",list=\"q\\\"\\\\\"} 1\n";
+    let waiting = "baton_tasks_waiting{domain=\"a\\\"b\\\\c\",kind=\"decider\",list=\"q\\\"\\\\\"} 1\n";
     assert!(metrics.contains(waiting), "{metrics}");
 }
 

@@ -94,7 +94,10 @@ async fn sign_in_sets_a_strict_http_only_cookie() {
     assert!(cookie.starts_with("baton-session-7420="), "{cookie}");
     assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200"), "{cookie}");
     let info = answer.json(201);
-    assert_eq!(info["may"], json!({ "name": "ann", "operator": false, "metrics": false, "applications": ["default"] }));
+    assert_eq!(
+        info["permissions"],
+        json!({ "name": "ann", "operator": false, "metrics": false, "applications": ["default"] })
+    );
     assert_eq!(info["expiresAt"], json!(api.clock.now().plus(SESSION_AGE_MAX)));
     assert!(!cookie.contains(info["csrfToken"].as_str().unwrap()), "the cookie does not contain the CSRF token");
     // Behind a TLS proxy, the page's origin has `https`.
@@ -107,7 +110,7 @@ async fn sign_in_sets_a_strict_http_only_cookie() {
     let ann = api.sign_in("ann").await;
     assert_eq!(api.reads(&ann).await, is(200, ""));
     let shown = api.ask(ann.with(Ask::get("/v1/session"))).await.json(200);
-    assert_eq!((shown["csrfToken"].as_str(), &shown["may"]["name"]), (Some(ann.csrf.as_str()), &json!("ann")));
+    assert_eq!((shown["csrfToken"].as_str(), &shown["permissions"]["name"]), (Some(ann.csrf.as_str()), &json!("ann")));
     assert_eq!(api.status(ann.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""));
     let history = api.ask(ann.with(Ask::get(&format!("{WORKFLOWS}/w/history")))).await.json(200);
     assert_eq!(history["events"][2]["by"], "ann", "events have the name of the credential");
@@ -179,7 +182,7 @@ async fn a_cookie_without_csrf_token_changes_nothing() {
         for ask in writes() {
             let ask = ops.with(ask);
             let ask = if let Some(csrf) = csrf { ask.header("baton-csrf", csrf) } else { ask };
-            assert_eq!(api.status(ask).await, is(403, "no-csrf-token"), "{csrf:?}");
+            assert_eq!(api.status(ask).await, is(403, "csrf-token-missing"), "{csrf:?}");
         }
     }
     assert_eq!(api.engine.registry().domains().await.unwrap(), before);
@@ -209,10 +212,10 @@ async fn an_invalid_or_foreign_cookie_is_refused() {
         foreign.cookie.clone(),
     ] {
         let made_up = SignedIn { cookie: cookie.clone(), ..ann.clone() };
-        assert_eq!(api.reads(&made_up).await, is(401, "session-over"), "{cookie}");
+        assert_eq!(api.reads(&made_up).await, is(401, "session-expired"), "{cookie}");
         assert_eq!(
             api.status(made_up.writes(Ask::post(SIGNAL, &json!({})))).await,
-            is(401, "session-over"),
+            is(401, "session-expired"),
             "{cookie}"
         );
     }
@@ -263,12 +266,12 @@ async fn a_session_follows_its_credentials_secret_and_levels() {
     changed[0].applications = vec!["default".to_owned()];
     changed[1].secret_sha256 = credential("another").secret_sha256;
     credentials.replace(changed).unwrap();
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "the credential was revoked");
-    assert_eq!(api.reads(&ops).await, is(401, "session-over"), "it has another secret");
+    assert_eq!(api.reads(&ann).await, is(401, "session-expired"), "the credential was revoked");
+    assert_eq!(api.reads(&ops).await, is(401, "session-expired"), "it has another secret");
     assert_eq!(api.status(ben.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""), "it has further levels");
     // The session has ended, and restoring the credential does not restore it.
     credentials.replace(stanzas()).unwrap();
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"));
+    assert_eq!(api.reads(&ann).await, is(401, "session-expired"));
     assert_eq!(api.reads(&ben).await, is(200, ""));
 }
 
@@ -282,15 +285,15 @@ async fn a_session_ends_with_its_secret_when_idle_old_or_signed_out() {
     credentials.replace(changed).unwrap();
     let (short, ann) = (api.sign_in("short").await, api.sign_in("ann").await);
     api.clock.advance(history::Duration::from_secs(600));
-    assert_eq!(api.reads(&short).await, is(401, "session-over"));
+    assert_eq!(api.reads(&short).await, is(401, "session-expired"));
     assert_eq!(api.reads(&ann).await, is(200, ""));
     api.clock.advance(SESSION_IDLE_MAX);
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was idle");
+    assert_eq!(api.reads(&ann).await, is(401, "session-expired"), "it was idle");
     let (ann, other) = (api.sign_in("ann").await, api.sign_in("ann").await);
     let answer = Answer::read(api.call(ann.writes(Ask::new("DELETE", "/v1/session"))).await).await;
     assert_eq!(answer.status.as_u16(), 204);
     assert!(answer.header("set-cookie").contains("Max-Age=0"), "{:?}", answer.headers);
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"));
+    assert_eq!(api.reads(&ann).await, is(401, "session-expired"));
     assert_eq!(api.reads(&other).await, is(200, ""), "another session of the same credential stays valid");
 }
 
@@ -308,10 +311,10 @@ async fn a_used_session_is_valid_until_its_maximum_age() {
     api.clock.advance(history::Duration::from_millis(over.as_millis() - api.clock.now().as_millis() - 1));
     assert_eq!(api.reads(&ann).await, is(200, ""));
     api.clock.advance(moment);
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it is too old");
+    assert_eq!(api.reads(&ann).await, is(401, "session-expired"), "it is too old");
     let ann = api.sign_in("ann").await;
     api.clock.advance(SESSION_IDLE_MAX);
-    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was idle");
+    assert_eq!(api.reads(&ann).await, is(401, "session-expired"), "it was idle");
 }
 
 #[tokio::test]
@@ -334,7 +337,7 @@ async fn too_many_sign_ins_end_only_own_sessions() {
     for _ in 0..SESSIONS_OF_ONE_MAX {
         api.sign_in("ann").await;
     }
-    assert_eq!(api.reads(&first).await, is(401, "session-over"));
+    assert_eq!(api.reads(&first).await, is(401, "session-expired"));
     assert_eq!(api.reads(&ben).await, is(200, ""));
 }
 
@@ -346,7 +349,7 @@ async fn without_valid_secret_or_credentials_no_session_starts() {
     assert!(!answer.headers.contains_key("set-cookie"));
     let open = Api::open().await;
     let info = open.get("/v1/session").await.json(200);
-    assert_eq!(info, json!({ "may": { "operator": true, "metrics": true } }));
+    assert_eq!(info, json!({ "permissions": { "operator": true, "metrics": true } }));
     let answer = open.ask(Ask::new("POST", "/v1/session")).await;
     assert_eq!((answer.json(201), answer.headers.contains_key("set-cookie")), (info, false));
 }

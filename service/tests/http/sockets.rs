@@ -359,7 +359,7 @@ async fn a_task_whose_response_is_dropped_is_returned_at_once() {
 
 #[tokio::test]
 async fn a_start_stays_recorded_if_its_waiting_caller_disconnects() {
-    let limits = ServerLimits { connections_max: 1, ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections: 1, ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     let api = &socket.api;
     let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
@@ -415,7 +415,7 @@ async fn a_request_in_progress_at_a_shutdown_is_recorded() {
 
 #[tokio::test]
 async fn a_stalled_reader_blocks_no_one_and_frees_its_connection() {
-    let socket = Socket::with(ServerLimits { connections_max: 2, ..ServerLimits::default() }).await;
+    let socket = Socket::with(ServerLimits { max_connections: 2, ..ServerLimits::default() }).await;
     let api = &socket.api;
     api.start("w").await;
     let input = "x".repeat(250 * 1024);
@@ -440,7 +440,7 @@ async fn a_stalled_reader_blocks_no_one_and_frees_its_connection() {
 
 #[tokio::test]
 async fn a_reader_that_never_reads_loses_its_connection() {
-    let limits = ServerLimits { connections_max: 1, write_wait: Duration::from_millis(200), ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections: 1, write_wait: Duration::from_millis(200), ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     let api = &socket.api;
     api.start("w").await;

@@ -54,7 +54,7 @@ async fn a_list_without_pollers_shows_its_waiting_tasks_and_times() {
     assert_eq!(next.collect::<Vec<_>>(), waits, "the next tasks, in their order");
     let expected = json!({
         "name": "deciders", "kind": "decider", "waiting": 2, "moreWaiting": false, "oldestSince": began, "inFlight": 0,
-        "handedOutLastMinute": 0, "polls": 0, "unpolledSince": opened,
+        "dispatchedLastMinute": 0, "polls": 0, "noPollersSince": opened,
     });
     assert_eq!(list, expected);
     assert_eq!(api.list("deciders", "activity").await["waiting"], 0, "the runners' list of this name is another list");
@@ -84,7 +84,8 @@ async fn started_tasks_are_in_flight_until_completed_or_timed_out() {
     let api = Api::open().await;
     api.start("w").await;
     api.decide(json!([schedule("a", "acts"), schedule("b", "acts")])).await;
-    let flight = |list: Value| (list["waiting"].clone(), list["inFlight"].clone(), list["handedOutLastMinute"].clone());
+    let flight =
+        |list: Value| (list["waiting"].clone(), list["inFlight"].clone(), list["dispatchedLastMinute"].clone());
     assert_eq!(flight(api.list("deciders", "decider").await), (json!(0), json!(0), json!(1)));
     assert_eq!(flight(api.list("acts", "activity").await), (json!(2), json!(0), json!(0)));
     let token = api.take_activity("acts").await["token"].as_str().unwrap().to_owned();
@@ -96,7 +97,7 @@ async fn started_tasks_are_in_flight_until_completed_or_timed_out() {
     api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
     assert_eq!(api.list("acts", "activity").await["inFlight"], 0, "its run has closed");
     api.advance(180);
-    assert_eq!(api.list("acts", "activity").await["handedOutLastMinute"], 0);
+    assert_eq!(api.list("acts", "activity").await["dispatchedLastMinute"], 0);
 }
 
 #[tokio::test]
@@ -112,7 +113,7 @@ async fn a_poller_is_listed_until_five_minutes_after_its_poll() {
     api.advance(30);
     let list = api.list("acts", "activity").await;
     assert_eq!(list["pollers"], json!([{ "identity": "runner-1", "polls": 1, "since": came }]));
-    assert_eq!((&list["polls"], &list["unpolledSince"]), (&json!(1), &Value::Null));
+    assert_eq!((&list["polls"], &list["noPollersSince"]), (&json!(1), &Value::Null));
     poll.abort();
     drop(poll.await);
     api.until_pollers("acts", 0).await;
@@ -120,10 +121,10 @@ async fn a_poller_is_listed_until_five_minutes_after_its_poll() {
     api.advance(300);
     let list = api.list("acts", "activity").await;
     let gone = json!([{ "identity": "runner-1", "polls": 0, "since": came, "lastPolledAt": left }]);
-    assert_eq!((&list["pollers"], &list["polls"], &list["unpolledSince"]), (&gone, &json!(0), &json!(left)));
+    assert_eq!((&list["pollers"], &list["polls"], &list["noPollersSince"]), (&gone, &json!(0), &json!(left)));
     api.advance(1);
     assert_eq!(api.list("acts", "activity").await["pollers"], Value::Null);
-    assert_eq!(api.list("acts", "activity").await["unpolledSince"], json!(left), "the list is kept for longer");
+    assert_eq!(api.list("acts", "activity").await["noPollersSince"], json!(left), "the list is kept for longer");
 }
 
 #[tokio::test]

@@ -148,7 +148,7 @@ async fn only_clients_that_trust_the_certificate_can_connect() {
     let access = Access { ca: Some(ca.as_bytes()), ..Access::default() };
     let by_another_name = Client::with_access(&by_address, access).unwrap().patience(Patience::None);
     by_another_name.ready().await.unwrap_err();
-    assert!(service.number("baton_tls_certificate_left_seconds") > 1_000_000_000);
+    assert!(service.number("baton_tls_certificate_remaining_seconds") > 1_000_000_000);
     service.until_handshakes_failed(2).await;
 }
 
@@ -276,7 +276,7 @@ fn invalid_files_are_refused_at_the_start() {
 #[tokio::test]
 async fn stalled_handshakes_time_out_and_make_room() {
     let limits = ServerLimits {
-        connections_max: 4,
+        max_connections: 4,
         handshake_wait: Duration::from_millis(300),
         header_wait: PATIENCE,
         ..ServerLimits::default()
@@ -319,7 +319,7 @@ async fn plain_http_is_refused_with_advice_and_garbage_is_dropped() {
     peer.write_all(call.as_bytes()).await.unwrap();
     let answer = rest(&mut peer).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("\"code\":\"not-encrypted\"") && answer.contains("https://"), "{answer}");
+    assert!(answer.contains("\"code\":\"tls-required\"") && answer.contains("https://"), "{answer}");
     assert!(answer.contains("connection: close") && answer.contains("nosniff"), "{answer}");
     for rubbish in [&b"\0\0\0\0"[..], b"hello\r\n\r\n", &[22, 3, 1, 0, 5, 9, 9, 9, 9, 9]] {
         let mut peer = TcpStream::connect(service.address).await.unwrap();

@@ -168,7 +168,7 @@ async fn every_invalid_token_is_refused_with_the_same_problem() {
         domain(&guarded, &secret).await.problem(401, "unauthorized");
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    assert!(open.engine.render_metrics().contains("baton_denied_requests_total{why=\"token\"} 32\n"));
+    assert!(open.engine.render_metrics().contains("baton_denied_requests_total{reason=\"token\"} 32\n"));
     domain(&guarded, &good.join(".")).await.json(200);
     let swf = Ask::text("/", r#"{"name":"default"}"#).header("x-amz-target", "SimpleWorkflowService.DescribeDomain");
     let swf = Answer::read(guarded.call(bearer(swf, &good.join("."))).await).await;
@@ -224,9 +224,9 @@ async fn an_expired_or_early_token_is_refused_with_its_time() {
     let at = |name: &str, at: u64| key.sign(&with(claims("ops"), name, json!(at)));
     let early = with(claims("ops"), "exp", json!(NOW + 90_000));
     let early = key.sign(&with(early, "nbf", json!(NOW + 86_400)));
-    let expired = domain(&guarded, &at("exp", NOW - 86_400)).await.problem(401, "expired-token");
+    let expired = domain(&guarded, &at("exp", NOW - 86_400)).await.problem(401, "credential-expired");
     assert!(expired["detail"].as_str().unwrap().contains("2023-11-13T22:14:20"), "{expired}");
-    let problem = domain(&guarded, &early).await.problem(401, "early-token");
+    let problem = domain(&guarded, &early).await.problem(401, "credential-not-yet-valid");
     assert!(problem["detail"].as_str().unwrap().contains("2023-11-15T22:12:20"), "{problem}");
     // A forged token does not reveal its times.
     let stranger = Key::ed("ed");
@@ -238,10 +238,10 @@ async fn an_expired_or_early_token_is_refused_with_its_time() {
     open.clock.advance(history::Duration::from_millis(360_000 - 1));
     domain(&guarded, &token).await.json(200);
     open.clock.advance(history::Duration::from_millis(1));
-    domain(&guarded, &token).await.problem(401, "expired-token");
+    domain(&guarded, &token).await.problem(401, "credential-expired");
     let metrics = open.engine.render_metrics();
-    assert!(metrics.contains("baton_denied_requests_total{why=\"expired\"} 2\n"), "{metrics}");
-    assert!(metrics.contains("baton_denied_requests_total{why=\"early\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("baton_denied_requests_total{reason=\"expired\"} 2\n"), "{metrics}");
+    assert!(metrics.contains("baton_denied_requests_total{reason=\"not-yet-valid\"} 1\n"), "{metrics}");
 }
 
 #[tokio::test]
@@ -347,7 +347,7 @@ async fn a_poll_and_a_stream_end_when_their_token_expires() {
         tokio::time::Instant::now()
     };
     let (answer, expired) = tokio::join!(guarded.call(poll), expire);
-    assert_eq!(Answer::read(answer).await.json(401)["code"], "revoked-secret");
+    assert_eq!(Answer::read(answer).await.json(401)["code"], "credential-revoked");
     assert!(expired.elapsed() <= service::access::REVOKED_WAIT, "{:?}", expired.elapsed());
     let cut_off = async {
         while let Some(frame) = stream.frame().await {

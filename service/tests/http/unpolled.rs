@@ -14,7 +14,7 @@ const ACTS: &str = "/v1/domains/default/task-lists/acts/activity/poll";
 
 impl Api {
     async fn unpolled(&self, id: &str) -> Value {
-        self.get(&format!("{WORKFLOWS}/{id}")).await.json(200)["unpolled"].clone()
+        self.get(&format!("{WORKFLOWS}/{id}")).await.json(200)["noPollers"].clone()
     }
 
     fn now(&self) -> Value {
@@ -71,7 +71,7 @@ async fn a_list_has_a_poller_until_its_poll_ends_or_disconnects() {
     api.decide(json!([schedule("a", "other")])).await;
     assert_eq!(api.unpolled("w").await[0]["taskList"], "other");
     let elsewhere = api.ask(poll_without_wait("/v1/domains/default/task-lists/acts/decider/poll")).await;
-    assert_eq!(elsewhere.header("baton-unpolled").split(';').next(), Some("other"));
+    assert_eq!(elsewhere.header("baton-no-pollers").split(';').next(), Some("other"));
     api.advance_two_minutes();
     poll.abort();
     drop(poll.await);
@@ -88,7 +88,7 @@ async fn an_empty_poll_names_lists_with_waiting_tasks() {
     let api = Api::open().await;
     let opened = api.clock.now();
     let answer = api.ask(poll_without_wait(ACTS)).await;
-    assert_eq!((answer.status.as_u16(), answer.headers.get("baton-unpolled")), (204, None));
+    assert_eq!((answer.status.as_u16(), answer.headers.get("baton-no-pollers")), (204, None));
     api.start("w").await;
     api.post(WORKFLOWS, &json!({ "workflowId": "v", "workflowType": "t", "taskList": "a list, ä" })).await.json(201);
     let domain = json!({ "name": "other" });
@@ -97,10 +97,10 @@ async fn an_empty_poll_names_lists_with_waiting_tasks() {
     for path in ["/v1/domains/default/task-lists/deciders/activity/poll", ACTS] {
         let heard = api.ask(poll_without_wait(path)).await;
         let expected = format!("a%20list%2C%20%C3%A4;decider;since={opened}, deciders;decider;since={opened}");
-        assert_eq!(heard.header("baton-unpolled"), expected);
+        assert_eq!(heard.header("baton-no-pollers"), expected);
     }
     let other = api.ask(poll_without_wait("/v1/domains/other/task-lists/deciders/decider/poll")).await;
-    assert_eq!((other.status.as_u16(), other.headers.get("baton-unpolled")), (204, None));
+    assert_eq!((other.status.as_u16(), other.headers.get("baton-no-pollers")), (204, None));
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_credential_learns_only_of_its_own_lists() {
     let api = Api { router, ..api };
     for (who, hears) in [("runner", false), ("both", true), ("operator", true)] {
         let answer = api.ask(poll_without_wait(ACTS).header("authorization", &format!("Bearer {who}"))).await;
-        assert_eq!((answer.status.as_u16(), answer.headers.contains_key("baton-unpolled")), (204, hears), "{who}");
+        assert_eq!((answer.status.as_u16(), answer.headers.contains_key("baton-no-pollers")), (204, hears), "{who}");
     }
 }
 
@@ -131,17 +131,17 @@ async fn an_unanswered_query_or_update_names_a_list_without_pollers() {
     api.start("w").await;
     let query = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
     let update = Ask::post(&format!("{WORKFLOWS}/w/updates/add"), &json!({})).header("prefer", "wait=0.01");
-    for (ask, code) in [(query, "query-not-answered"), (update, "update-not-answered")] {
+    for (ask, code) in [(query, "query-timed-out"), (update, "update-timed-out")] {
         let problem = api.ask(ask).await.problem(504, code);
         let detail = problem["detail"].as_str().unwrap();
         let told = format!("nobody polls list `deciders` for turns since {}", opened.as_str().unwrap());
         assert!(detail.contains(&told), "{detail}");
-        assert_eq!((&problem["taskList"], &problem["unpolledSince"]), (&json!("deciders"), &opened));
+        assert_eq!((&problem["taskList"], &problem["noPollersSince"]), (&json!("deciders"), &opened));
     }
     // A decider has the turn, so no poll is needed.
     api.ask(Ask::post(DECIDERS, &json!({}))).await.json(200);
     let query = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
-    let problem = api.ask(query).await.problem(504, "query-not-answered");
+    let problem = api.ask(query).await.problem(504, "query-timed-out");
     assert_eq!(problem["taskList"], Value::Null, "{problem}");
 }
 

@@ -53,7 +53,7 @@ async fn an_updates_result_has_a_tag_that_the_next_update_accepts() {
     let next = api.update(ask("w").header("if-match", &tag), json!({ "accepted": null })).await;
     assert_eq!(next.json(200)["version"], 15);
     // The tag of the first response is outdated now, whoever sends it.
-    api.refused(ask("w").header("if-match", &tag), 412, "version-moved").await;
+    api.refused(ask("w").header("if-match", &tag), 412, "version-mismatch").await;
     let names = api.names("w").await;
     let turn = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted", "UpdateAccepted", "UpdateCompleted"];
     assert_eq!(names[5..10], turn);
@@ -114,7 +114,7 @@ async fn an_invalid_update_is_refused_and_records_nothing() {
     let api = Api::open().await;
     let run_id = api.quiet("w").await;
     let now = |ask: Ask| ask.header("prefer", "wait=0");
-    let problem = api.refused(now(ask("w")), 504, "update-not-answered").await;
+    let problem = api.refused(now(ask("w")), 504, "update-timed-out").await;
     assert_eq!(problem["retryable"], true);
     api.refused(now(ask("nobody")), 404, "unknown-workflow").await;
     let other = format!("{}?runId={}", path("w"), uuid::Uuid::nil());
@@ -123,7 +123,7 @@ async fn an_invalid_update_is_refused_and_records_nothing() {
         api.refused(now(ask("w")).header("if-match", tag), 400, "bad-header").await;
     }
     let of_another = format!("\"{}-5\"", uuid::Uuid::nil());
-    api.refused(now(ask("w")).header("if-match", &of_another), 412, "version-moved").await;
+    api.refused(now(ask("w")).header("if-match", &of_another), 412, "version-mismatch").await;
     api.refused(Ask::post(&path("w"), &json!({ "updateId": "" })), 400, "invalid-field").await;
     api.refused(Ask::post(&path("w"), &json!({ "updateId": "x".repeat(257) })), 413, "too-large").await;
     api.refused(Ask::post(&path("w"), &json!({ "inptu": 1 })), 400, "bad-json").await;
@@ -146,7 +146,7 @@ async fn an_invalid_update_result_is_refused_and_records_nothing() {
         api.refused(say(json!([{ "id": "u", "acepted": 1 }])), 400, "bad-json").await;
         api.refused(say(json!([{ "id": "u", "accepted": 1 }, { "id": "u", "accepted": 1 }])), 400, "invalid-field")
             .await;
-        let problem = api.refused(say(json!([{ "id": "v", "accepted": 1 }])), 409, "update-unknown").await;
+        let problem = api.refused(say(json!([{ "id": "v", "accepted": 1 }])), 409, "unknown-update").await;
         assert_eq!(problem["updateId"], "v");
         api.ask(say(json!([{ "id": "u", "accepted": 1 }]))).await.json(200);
         // A second answer is refused, because the first one is recorded.
@@ -162,7 +162,7 @@ async fn an_update_waits_as_long_as_requested() {
     let began = tokio::time::Instant::now();
     let patient = ask("w").header("prefer", "wait=0.3");
     let answer = tokio::time::timeout(crate::support::PATIENCE, api.ask(patient)).await.unwrap();
-    answer.problem(504, "update-not-answered");
+    answer.problem(504, "update-timed-out");
     assert!(began.elapsed() >= Duration::from_millis(300));
 }
 

@@ -69,7 +69,7 @@ async fn a_poll_returns_204_when_its_wait_ends() {
 
 #[tokio::test]
 async fn a_poller_that_disconnects_takes_no_task() {
-    let limits = ServerLimits { connections_max: 1, ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections: 1, ..ServerLimits::default() };
     let socket = Socket::with(limits).await;
     drop(poll(&socket, "").await);
     until_no_poll_waits(&socket).await;

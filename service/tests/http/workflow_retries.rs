@@ -40,7 +40,7 @@ async fn a_failed_workflow_is_retried_and_its_result_is_the_last() {
         assert_eq!((&closed["reason"], &closed["continuedAs"]), (&json!("busy"), &second["runId"]));
         let history = format!("{WORKFLOWS}/w/history?runId={}&reverse=true&limit=1", first.as_str().unwrap());
         let closing = api.get(&history).await.json(200)["events"][0].clone();
-        assert_eq!((&closing["newRunId"], &closing["nextTryAt"]), (&second["runId"], &second["nextTryAt"]));
+        assert_eq!((&closing["newRunId"], &closing["nextAttemptAt"]), (&second["runId"], &second["nextAttemptAt"]));
         assert_eq!(api.ask(begin()).await.json(200)["runId"], second["runId"], "the start is known by its key");
 
         let poll = Ask::post(DECIDERS, &json!({})).header("prefer", "wait=0");
@@ -58,7 +58,7 @@ async fn a_failed_workflow_is_retried_and_its_result_is_the_last() {
     assert_eq!(result.get("continuedAs"), None);
     let last = describe(&api).await;
     assert_eq!((&last["attempt"], &last["runId"]), (&json!(3), &result["runId"]));
-    assert_eq!((last.get("retriedAs"), last.get("nextTryAt")), (None, None));
+    assert_eq!((last.get("retriedAs"), last.get("nextAttemptAt")), (None, None));
     let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (3, vec![]));
 }

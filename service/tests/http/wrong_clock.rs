@@ -31,7 +31,7 @@ async fn a_clock_far_ahead_keeps_request_keys() {
     // After a week, known requests would normally expire.
     clock.set(7 * DAY);
     pass(61).await;
-    assert_eq!(api.get("/readyz").await.json(200)["warnings"][0]["code"], "clock-doubted");
+    assert_eq!(api.get("/readyz").await.json(200)["warnings"][0]["code"], "clock-suspect");
     api.ask(keyed(WORKFLOWS, "second", body.clone())).await.json(201);
     clock.set(0);
     pass(2).await;
@@ -94,13 +94,13 @@ async fn a_secret_follows_the_clock_and_is_valid_again_after_a_fix() {
     };
     for _ in 0..2 {
         ask("old").await.json(200);
-        ask("new").await.problem(401, "early-secret");
+        ask("new").await.problem(401, "credential-not-yet-valid");
         clock.set(3 * YEAR);
-        ask("old").await.problem(401, "expired-secret");
+        ask("old").await.problem(401, "credential-expired");
         ask("new").await.json(200);
         clock.set(-3 * YEAR);
         ask("old").await.json(200);
-        ask("new").await.problem(401, "early-secret");
+        ask("new").await.problem(401, "credential-not-yet-valid");
         clock.set(0);
     }
 }

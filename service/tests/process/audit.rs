@@ -119,7 +119,7 @@ async fn the_command_line_shows_and_verifies_the_audit_log() {
     assert!(listed.contains("workflow=w ") && listed.contains("of 5: 409 workflow-already-open"), "{listed}");
     assert!(!listed.contains('\u{1b}') && listed.contains("red"), "{listed}");
     let last: Value = serde_json::from_str(&list(&["--limit", "1", "--json"])).unwrap();
-    assert_eq!((&last[0]["of"], last.as_array().unwrap().len()), (&Value::from(5), 1), "{last}");
+    assert_eq!((&last[0]["requestSeq"], last.as_array().unwrap().len()), (&Value::from(5), 1), "{last}");
     let first: Value = serde_json::from_str(&list(&["--after", "2", "--limit", "1", "--json"])).unwrap();
     assert_eq!(first[0]["workflowId"], "w", "{first}");
 

@@ -443,7 +443,7 @@ async fn a_querys_tag_is_a_condition_of_a_signal() {
     assert_eq!(answer["result"], 7);
     let condition = format!("--if-match {}", answer["tag"].as_str().unwrap());
     shell.ok(&format!("workflow signal w s {condition}"));
-    assert!(shell.refused(&format!("workflow signal w s {condition}")).contains("version-moved"));
+    assert!(shell.refused(&format!("workflow signal w s {condition}")).contains("version-mismatch"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

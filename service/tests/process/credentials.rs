@@ -58,7 +58,7 @@ async fn a_changed_file_is_reloaded_and_an_invalid_one_never() {
     let refused =
         async || text(&service, "/readyz", "").await.contains("credentials: what the file has now is refused");
     let is_counted =
-        async || text(&service, "/metrics", "two").await.contains("baton_reload_refused{what=\"credentials\"} 1\n");
+        async || text(&service, "/metrics", "two").await.contains("baton_reload_failing{what=\"credentials\"} 1\n");
     for (bad, why) in [
         ("[[credentials]\n".to_owned(), "this is not TOML"),
         (format!("{}tabel = 'x'\n", stanza("one")), "unknown field `tabel`"),

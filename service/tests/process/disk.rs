@@ -11,7 +11,10 @@ async fn a_service_below_its_disk_reserve_refuses_starts_with_advice() {
     // A million GiB.
     let service = Service::start(&scratch.0, &["--disk-reserve", "1073741824"]);
     let refused = service.client().start(&start("w"), None).await.unwrap_err();
-    assert_eq!((refused.code(), refused.status(), refused.is_retryable()), (Some("disk-low"), Some(507), true));
+    assert_eq!(
+        (refused.code(), refused.status(), refused.is_retryable()),
+        (Some("insufficient-storage"), Some(507), true)
+    );
     let output = baton(&["workflow", "start", "w", "--type", "t", "--url", &service.url]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");

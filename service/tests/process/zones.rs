@@ -33,7 +33,7 @@ async fn noon_in_berlin(service: &Service) -> String {
 
 async fn version(client: &Client) -> String {
     let metrics = client.metrics().await.unwrap();
-    let line = metrics.lines().find(|line| line.starts_with("baton_zone_tables{")).unwrap();
+    let line = metrics.lines().find(|line| line.starts_with("baton_tzdata_info{")).unwrap();
     line.split('"').nth(1).unwrap().to_owned()
 }
 

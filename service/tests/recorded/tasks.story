@@ -253,7 +253,7 @@ POST ./task-lists/crew/decider/exchange
 prefer: wait=0
 @$TURN = token
 
-{"room": 2, "identity": "host", "pollId": "e"}
+{"maxTasks": 2, "identity": "host", "pollId": "e"}
 ---
 POST ./task-lists/crew/decider/exchange
 prefer: wait=0
@@ -264,9 +264,9 @@ POST ./task-lists/crew/activity/exchange
 prefer: wait=0
 @$LAST = token
 
-{"room": 1, "identity": "runner"}
+{"maxTasks": 1, "identity": "runner"}
 ---
 POST ./task-lists/crew/activity/exchange
 prefer: wait=0
 
-{"answers": [{"token": "$LAST", "success": {"result": "shipped"}}], "room": 1}
+{"answers": [{"token": "$LAST", "success": {"result": "shipped"}}], "maxTasks": 1}

@@ -62,7 +62,7 @@ async fn changing_operations_have_an_audit_entry_or_are_refused() {
             changing += 1;
             let [change, outcome] = entries.as_slice() else { panic!("{what} {entries:?}") };
             assert_eq!((&change["call"], &change["by"]), (&json!(call.name), &json!("operator")), "{what}");
-            assert_eq!((&outcome["of"], &outcome["status"]), (&change["seq"], &json!(answer.status)), "{what}");
+            assert_eq!((&outcome["requestSeq"], &outcome["status"]), (&change["seq"], &json!(answer.status)), "{what}");
             assert_eq!(change["requestId"], answer.headers["x-amzn-requestid"].to_str().unwrap(), "{what}");
             if call.name.starts_with("Respond") {
                 assert_eq!((&change["domain"], &change["workflowId"]), (&json!("default"), &json!("w")), "{what}");

@@ -352,7 +352,7 @@ async fn a_requests_key_is_free_up_to_40_keys_per_run() {
     // The commit of twice the size, its mark, and a chunk for every eight requests.
     let more = 17 * 8;
     check_budget(&service.tell_all(IN_STATE..IN_STATE + more).await, more * (2 + 1) + more / 8);
-    let marks = format!("baton_request_marks_written_total {more}\n");
+    let marks = format!("baton_request_keys_offloaded_total {more}\n");
     assert!(service.engine.render_metrics().contains(&marks), "one unit each");
     for (key, is_known) in [(5, true), (500, false)] {
         let reads = service.store.stats().read_units;

@@ -147,7 +147,7 @@ const TABLES: &[(&str, &str)] = &[
     ("service/src/rest/calls/workflows.rs", "all"),
     ("service/src/rest/calls/tasks.rs", "all"),
     ("service/src/rest/calls/schedules.rs", "all"),
-    ("service/src/rest/calls/by_hand.rs", "all"),
+    ("service/src/rest/calls/manual.rs", "all"),
     ("client/src/table.rs", "summary"),
     ("service/src/http/problem.rs", "row"),
     ("service/src/swf/decisions.rs", "decision"),

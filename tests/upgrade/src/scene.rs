@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::body::{
-    ByHand, CompleteTurn, CreateDomain, CreateSchedule, DeciderTask, FailActivity, PauseWorkflow, PollActivity,
+    CompleteTurn, CreateDomain, CreateSchedule, DeciderTask, FailActivity, OperatorAction, PauseWorkflow, PollActivity,
     PollDecider, ResetWorkflow, StartWorkflow, SucceedActivity, TerminateWorkflow, UpdateResult, UpdateWorkflow,
 };
 use client::{Client, Error, Patience};
@@ -289,5 +289,5 @@ pub async fn answer_held(client: &Client, held: &Held) -> Result<(), Error> {
     client.heartbeat(&held.activity, text(20)).await?;
     client.succeed_activity(&held.activity, &SucceedActivity::default(), Patience::None).await?;
     client.signal("updated", "go", None, None).await?;
-    client.resume("paused", None, &ByHand::default(), None).await.map(drop)
+    client.resume("paused", None, &OperatorAction::default(), None).await.map(drop)
 }

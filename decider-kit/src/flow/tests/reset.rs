@@ -1,6 +1,6 @@
 //! Runs that were reset: corrected code continues where the copied history of the old run ends.
 
-use baton_history::event::{ByHand, LaterSignals, ResetPlan};
+use baton_history::event::{LaterSignals, OperatorAction, ResetPlan};
 use baton_history::{BranchReader, Branching, Command, PlannedReset, ScheduleActivity, Transition, TurnId};
 
 use super::*;
@@ -29,7 +29,7 @@ fn corrected_code_continues_a_reset_run() {
     let (run_id, at) = (started.run_id, old.last().unwrap().timestamp);
     let new_run_id = baton_history::child_run_id(run_id, event_id, at);
     let plan = ResetPlan { new_run_id, run_id, event_id, signals };
-    let planned = PlannedReset { plan, by_hand: ByHand::default(), at, key: None, by: None };
+    let planned = PlannedReset { plan, operator: OperatorAction::default(), at, key: None, by: None };
     let mut new = Transition::branch(reader.finish().unwrap(), &planned);
     for code in [flow(wrong), flow(right)] {
         replay(&code, &json(new.events())).unwrap();

@@ -77,7 +77,7 @@ fn a_refused_key_is_not_remembered() {
     let key = Some(RequestKey(1));
     let given = scene();
     let stale = Command::Signal { name: "go".to_owned(), input: None, identity: None, key, if_version: Some(9) };
-    check(&given, &stale, "fault version-moved");
+    check(&given, &stale, "fault version-mismatch");
     check(&given, &keyed_signal("go", 1), "Signal(go)");
 }
 

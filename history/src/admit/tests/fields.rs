@@ -436,7 +436,7 @@ fn every_fault_has_its_own_code() {
         Fault::ActivityClosed,
         Fault::ActivityNotWaiting { scheduled_event_id: 1 },
         Fault::CancelNotRequested,
-        Fault::VersionMoved { expected: 1, found: 2 },
+        Fault::VersionMismatch { expected: 1, found: 2 },
         Fault::Invalid { field: "f".to_owned(), problem: "is empty".to_owned() },
         Fault::TooLarge { field: "f".to_owned(), found: 2, max: 1, unit: crate::Unit::Bytes },
     ];

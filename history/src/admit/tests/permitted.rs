@@ -154,7 +154,7 @@ fn turns_move_only_to_permitted_lists() {
     let Command::CompleteTurn { turn, .. } = busy.complete([]) else { unreachable!() };
     let moves = |list: &str| {
         let to = TurnList { task_list: list.to_owned(), schedule_to_start: None };
-        Command::complete(turn, TurnAnswer { moves_to: Some(to), ..TurnAnswer::default() })
+        Command::complete(turn, TurnAnswer { next_task_list: Some(to), ..TurnAnswer::default() })
     };
     check_within(&busy, Some(&lists), &moves("mail"), "DeciderCompleted");
     check_within(&busy, Some(&lists), &moves("PCI"), "fault invalid-field");

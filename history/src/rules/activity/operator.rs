@@ -3,7 +3,7 @@
 use crate::command::{ActivityCommand, OptionsChange};
 use crate::event::{
     ActivityFailed, ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, ActivityResumed, ActivityRetried,
-    ActivitySuccess, ActivityTimeouts, ByHand, EventId, EventKind, RequestKey,
+    ActivitySuccess, ActivityTimeouts, EventId, EventKind, OperatorAction, RequestKey,
 };
 use crate::fault::Fault;
 use crate::limits;
@@ -17,30 +17,30 @@ impl Transition {
         &mut self,
         activity_id: &str,
         act: &ActivityCommand,
-        by_hand: &ByHand,
+        operator: &OperatorAction,
         mut key: Option<RequestKey>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        validate::by_hand(by_hand)?;
+        validate::operator(operator)?;
         validate_change(act)?;
         must_be_open(&self.run)?;
         let (scheduled_event_id, activity) = self.run.activity(activity_id).ok_or(Fault::ActivityClosed)?;
         let has_attempts = activity.attempts.is_some();
-        let ByHand { identity, reason } = by_hand.clone();
+        let OperatorAction { identity, reason } = operator.clone();
         let kind = match act {
             ActivityCommand::Succeed { result } => {
-                let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
-                let (result, by_hand) = (result.clone(), Some(by_hand.clone()));
+                let started_event_id = self.record_start(scheduled_event_id, operator.identity.as_ref(), &mut key, now);
+                let (result, operator) = (result.clone(), Some(operator.clone()));
                 EventKind::ActivitySuccess(ActivitySuccess {
                     scheduled_event_id,
                     activity_id: None,
                     started_event_id,
                     result,
-                    by_hand,
+                    operator,
                 })
             }
             ActivityCommand::Fail { reason, details } => {
-                let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
+                let started_event_id = self.record_start(scheduled_event_id, operator.identity.as_ref(), &mut key, now);
                 EventKind::ActivityFailed(ActivityFailed {
                     scheduled_event_id,
                     activity_id: None,
@@ -48,7 +48,7 @@ impl Transition {
                     reason: reason.clone(),
                     details: details.clone(),
                     non_retryable: false,
-                    by_hand: Some(by_hand.clone()),
+                    operator: Some(operator.clone()),
                     has_empty_reason: false,
                 })
             }
@@ -60,7 +60,7 @@ impl Transition {
             ActivityCommand::Pause => EventKind::ActivityPaused(ActivityPaused {
                 scheduled_event_id,
                 activity_id: None,
-                cause: ActivityPausedCause::ByHand,
+                cause: ActivityPausedCause::OperatorInitiated,
                 identity,
                 reason,
                 last_failure: None,
@@ -69,7 +69,7 @@ impl Transition {
             ActivityCommand::Resume => {
                 EventKind::ActivityResumed(ActivityResumed { scheduled_event_id, activity_id: None, identity, reason })
             }
-            ActivityCommand::Change(change) => changed(change, scheduled_event_id, activity, by_hand.clone())?,
+            ActivityCommand::Change(change) => changed(change, scheduled_event_id, activity, operator.clone())?,
         };
         if matches!(act, ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_)) {
             self.must_have_space(&kind)?;
@@ -87,7 +87,7 @@ fn changed(
     change: &OptionsChange,
     scheduled_event_id: EventId,
     activity: &PendingActivity,
-    ByHand { identity, reason }: ByHand,
+    OperatorAction { identity, reason }: OperatorAction,
 ) -> Result<EventKind, Fault> {
     let was_started = activity.started_event_id.is_some();
     if change.retry.is_some() && activity.retry.is_none() && was_started {

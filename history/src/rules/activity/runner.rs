@@ -79,8 +79,8 @@ impl Transition {
         held(&self.run, task)?;
         let scheduled_event_id = task.scheduled_event_id;
         let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
-        let (result, by_hand) = (result.cloned(), None);
-        let success = ActivitySuccess { scheduled_event_id, activity_id: None, started_event_id, result, by_hand };
+        let (result, operator) = (result.cloned(), None);
+        let success = ActivitySuccess { scheduled_event_id, activity_id: None, started_event_id, result, operator };
         self.push(now, EventKind::ActivitySuccess(success));
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Transition {
             }
         }
         let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
-        let (reason, details, by_hand) = (reason.to_owned(), details.cloned(), None);
+        let (reason, details, operator) = (reason.to_owned(), details.cloned(), None);
         let failed = ActivityFailed {
             scheduled_event_id,
             activity_id: None,
@@ -116,7 +116,7 @@ impl Transition {
             reason,
             details,
             non_retryable,
-            by_hand,
+            operator,
             has_empty_reason,
         };
         self.push(now, EventKind::ActivityFailed(failed));
@@ -259,7 +259,7 @@ impl Transition {
         if !was_paused {
             // If the clock was put back, the history must not contain times later than the event.
             let last_failure = Some(LastFailure { at: failure.at.min(now), ..failure });
-            let (cause, identity, reason) = (ActivityPausedCause::TriesExhausted, None, None);
+            let (cause, identity, reason) = (ActivityPausedCause::AttemptsExhausted, None, None);
             let paused =
                 ActivityPaused { scheduled_event_id, activity_id: None, cause, identity, reason, last_failure };
             self.push(now, EventKind::ActivityPaused(paused));
@@ -273,7 +273,7 @@ impl Transition {
     pub(crate) fn record_start(
         &mut self,
         scheduled_event_id: EventId,
-        by_hand: Option<&String>,
+        operator: Option<&String>,
         key: &mut Option<RequestKey>,
         now: Timestamp,
     ) -> EventId {
@@ -293,7 +293,7 @@ impl Transition {
         let started = ActivityStarted {
             scheduled_event_id,
             activity_id: None,
-            identity: held.map_or_else(|| by_hand.cloned(), |held| held.identity.clone()),
+            identity: held.map_or_else(|| operator.cloned(), |held| held.identity.clone()),
             attempt: has_policy.then(|| activity.attempt()),
             started_at: has_policy.then_some(started_at),
             last_failure: activity.last_failure().map(earlier),

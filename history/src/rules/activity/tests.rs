@@ -1,6 +1,6 @@
 //! The table of activities, with one case per line, and further rules.
 
-use crate::event::{ActivityTimeouts, ByHand};
+use crate::event::{ActivityTimeouts, OperatorAction};
 use crate::scene::{
     Scene, cancel, check, complete, fail, fires, plain, scene, schedule, schedule_with, signal, succeed, success,
     terminate,
@@ -27,9 +27,9 @@ fn is_held() -> Scene {
     waits().takes("a")
 }
 
-fn by_hand(act: ActivityCommand) -> Command {
-    let (activity_id, by_hand) = ("a".to_owned(), ByHand::default());
-    Command::ActOnActivity { activity_id, act, by_hand, key: None }
+fn manually(act: ActivityCommand) -> Command {
+    let (activity_id, operator) = ("a".to_owned(), OperatorAction::default());
+    Command::ActOnActivity { activity_id, act, operator, key: None }
 }
 
 fn poll(scheduled_event_id: u64) -> Command {
@@ -85,15 +85,15 @@ fn table_of_a_held_activity() {
 
 #[test]
 fn table_of_a_paused_activity() {
-    let given = waits().then(&by_hand(ActivityCommand::Pause));
+    let given = waits().then(&manually(ActivityCommand::Pause));
     check(&given, &given.complete([schedule("a")]), IN_USE);
     let canceled = "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled DeciderScheduled";
     check(&given, &given.complete([cancel("a")]), canceled);
     check(&given, &given.start_activity("a"), "fault activity-not-waiting");
-    let given = scene().decide([schedule_with("a", TIMEOUTS)]).then(&by_hand(ActivityCommand::Pause));
+    let given = scene().decide([schedule_with("a", TIMEOUTS)]).then(&manually(ActivityCommand::Pause));
     fires(&given, 40, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
     assert!(given.then(&terminate()).run.activities.is_empty());
-    let given = is_held().then(&by_hand(ActivityCommand::Pause));
+    let given = is_held().then(&manually(ActivityCommand::Pause));
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");

@@ -87,9 +87,9 @@ fn only_the_close_of_a_child_schedules_a_turn() {
         details: None,
         decision_event_id: 4,
         new_run_id: None,
-        next_try_at: None,
+        next_attempt_at: None,
     };
-    let timed_out = WorkflowTimedOut { timeout: WorkflowTimeout::Execution, new_run_id: None, next_try_at: None };
+    let timed_out = WorkflowTimedOut { timeout: WorkflowTimeout::Execution, new_run_id: None, next_attempt_at: None };
     let terminated = WorkflowTerminated {
         cause: None,
         reason: None,
@@ -250,7 +250,7 @@ fn only_the_parent_ends_a_child_and_only_once() {
 fn a_closing_child_reports_to_its_parent() {
     let (child, parent) = child_of(5);
     let closed = child.decide([success()]);
-    assert_eq!(owed(&closed), [(5, EffectKind::TellParent)]);
+    assert_eq!(owed(&closed), [(5, EffectKind::NotifyParent)]);
     let [outbound] = &outbound_effects(&closed)[..] else { panic!("one outbound") };
     assert_eq!((outbound.workflow_id.as_str(), outbound.run_id), ("p", Some(parent.run_id)));
     // Runs that are not the parent: another run, and one without this child. Then the parent itself.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
-    Scene, by_hand, check, child, fail_with, failure, pause, plain, request_cancel, resume, scene, schedule_with,
+    Scene, check, child, fail_with, failure, operator, pause, plain, request_cancel, resume, scene, schedule_with,
     schedule_with_retry, signal, stop, success, timer,
 };
 use crate::{
@@ -30,7 +30,7 @@ fn command(given: &Scene) -> Command {
     Command::RepairDeadlines {
         heartbeats: given.heartbeats.clone(),
         timers: BTreeMap::new(),
-        by_hand: by_hand(),
+        operator: operator(),
         key: None,
     }
 }
@@ -216,10 +216,10 @@ fn the_repair_of_a_paused_run_keeps_it_paused() {
         assert_eq!(late(&given), [], "no deadline is late");
         let armed = ahead(scene(), |given| given.decide([timer("t", 9)])).then(&pause);
         check(&armed, &command(&armed), "WorkflowResumed WorkflowPaused");
-        let by = armed.run.paused.clone().unwrap().by_hand;
+        let by = armed.run.paused.clone().unwrap().operator;
         let given = repaired(armed);
         let paused = given.run.paused.clone().unwrap();
-        assert_eq!((paused.stops_clock, &paused.by_hand), (left == 9, &by));
+        assert_eq!((paused.stops_clock, &paused.operator), (left == 9, &by));
         check(&given, &resume(), "WorkflowResumed");
         let resumed = given.after(1).then(&resume());
         check(&resumed.clone().after(left - 1), &resumed.fire(), "");
@@ -246,7 +246,7 @@ fn an_activity_paused_between_attempts_is_repaired() {
     let given = ahead(scene().decide([schedule_with_retry("a", retry, NONE)]).takes("a"), |given| {
         given.clone().then(&fail_with(given.task("a"), "r", None))
     });
-    let act = |act| Command::ActOnActivity { activity_id: "a".to_owned(), act, by_hand: by_hand(), key: None };
+    let act = |act| Command::ActOnActivity { activity_id: "a".to_owned(), act, operator: operator(), key: None };
     let given = repaired(given.then(&act(ActivityCommand::Pause))).then(&act(ActivityCommand::Resume));
     let given = given.after(7);
     given.clone().then(&given.fire()).takes("a");
@@ -301,7 +301,11 @@ fn an_old_timer_is_repaired_once_its_duration_is_known() {
     assert_eq!(given.run.timers_without_span(given.now), [set]);
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
     let timers = BTreeMap::from([(set, seconds(9))]);
-    let given =
-        given.clone().then(&Command::RepairDeadlines { heartbeats: Vec::new(), timers, by_hand: by_hand(), key: None });
+    let given = given.clone().then(&Command::RepairDeadlines {
+        heartbeats: Vec::new(),
+        timers,
+        operator: operator(),
+        key: None,
+    });
     check(&given.clone().after(9), &given.fire(), "TimerExpired(t) DeciderScheduled");
 }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::event::{ActivityTimeouts, ByHand, EventKind, LaterSignals, RequestKey, ResetPlan};
+use crate::event::{ActivityTimeouts, EventKind, LaterSignals, OperatorAction, RequestKey, ResetPlan};
 use crate::scene::{
     Scene, check, child, keyed_signal, request_cancel, scene, schedule, schedule_with, schedule_with_retry, signal,
     signal_external, summary, terminate, timer, updated,
@@ -25,8 +25,8 @@ fn read(given: &Scene, event_id: EventId, signals: LaterSignals) -> Result<Branc
     reader.finish()
 }
 
-fn ann() -> ByHand {
-    ByHand { identity: Some("ann".to_owned()), reason: Some("it was wrong".to_owned()) }
+fn ann() -> OperatorAction {
+    OperatorAction { identity: Some("ann".to_owned()), reason: Some("it was wrong".to_owned()) }
 }
 
 /// Returns the run that continues from an event, and the original run.
@@ -68,8 +68,8 @@ fn reset_points_have_no_held_turn_and_end_a_commit() {
     assert_eq!(points(&given), [2, 6, 9, 10]);
     let refused = |id, before, after| {
         let fault = read(&given, id, LaterSignals::Drop).unwrap_err();
-        assert_eq!(fault, Fault::NotAResetPoint { event_id: id, before, after });
-        assert_eq!(fault.code(), "not-a-reset-point");
+        assert_eq!(fault, Fault::InvalidResetPoint { event_id: id, before, after });
+        assert_eq!(fault.code(), "invalid-reset-point");
         fault.to_string()
     };
     let text = refused(4, Some(2), Some(6));
@@ -152,8 +152,8 @@ fn deadlines_keep_their_remaining_time_after_a_reset() {
 
 #[test]
 fn a_reset_to_a_pause_keeps_the_run_paused() {
-    let stop = Command::Pause { stop_clocks: true, by_hand: ann(), key: None };
-    let resume = Command::Resume { by_hand: ann(), key: None };
+    let stop = Command::Pause { stop_clocks: true, operator: ann(), key: None };
+    let resume = Command::Resume { operator: ann(), key: None };
     let given = scene().decide([timer("t", 60)]).after(20).then(&stop).after(100).then(&signal("s")).after(100);
     let new = reset(&given.clone().then(&resume).then(&signal("late")), 8);
     assert!(new.run.paused.is_some());
@@ -204,7 +204,7 @@ fn accepted_updates_stay_open_after_a_reset() {
 fn open_children_and_requests_prevent_a_reset() {
     let refused = |given: &Scene, event_id, name: &str| {
         let fault = read(given, event_id, LaterSignals::Drop).unwrap_err();
-        assert_eq!(fault.code(), "reset-refused");
+        assert_eq!(fault.code(), "reset-not-possible");
         assert!(fault.to_string().contains(name), "{fault}");
     };
     let given = scene().decide([child("child-1")]);
@@ -223,7 +223,7 @@ fn the_copied_history_is_limited() {
     };
     assert_eq!((read(128, LaterSignals::Drop), read(256, LaterSignals::Reapply)), (Ok(()), Ok(())));
     for (max, signals) in [(127, LaterSignals::Drop), (255, LaterSignals::Reapply)] {
-        assert_eq!(read(max, signals).unwrap_err().code(), "reset-refused");
+        assert_eq!(read(max, signals).unwrap_err().code(), "reset-not-possible");
     }
 }
 
@@ -235,7 +235,7 @@ fn a_reset_respects_the_limit_of_clock_stops() {
         given = reset(&given.after(1), at).decide([]);
     }
     let at = given.run.last_event_id;
-    assert_eq!(read(&given, at, LaterSignals::Drop).unwrap_err().code(), "reset-refused");
+    assert_eq!(read(&given, at, LaterSignals::Drop).unwrap_err().code(), "reset-not-possible");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn lambda_tasks_count_as_open_activities() {
 fn move_to(scene: Scene, list: &str, schedule_to_start: Option<u64>) -> Scene {
     let scene = scene.take();
     let to = TurnList { task_list: list.to_owned(), schedule_to_start: schedule_to_start.map(Duration::from_secs) };
-    let command = Command::complete(scene.turn(), TurnAnswer { moves_to: Some(to), ..TurnAnswer::default() });
+    let command = Command::complete(scene.turn(), TurnAnswer { next_task_list: Some(to), ..TurnAnswer::default() });
     scene.then(&command)
 }
 

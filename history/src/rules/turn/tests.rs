@@ -86,7 +86,7 @@ fn turns_move_to_the_list_of_an_answer() {
     let to = |schedule_to_start| TurnList { task_list: "here".to_owned(), schedule_to_start };
     let moved = |to: TurnList| {
         let given = scene().take();
-        let command = Command::complete(given.turn(), TurnAnswer { moves_to: Some(to), ..TurnAnswer::default() });
+        let command = Command::complete(given.turn(), TurnAnswer { next_task_list: Some(to), ..TurnAnswer::default() });
         given.then(&command).then(&signal("go"))
     };
     let list = |scene: &Scene| scene.run.next_turn_list().to_owned();

@@ -65,7 +65,7 @@ fn table_of_an_answered_update() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], []));
     assert!(matches!(asked(&given), Ok(UpdateStatus::Ended { .. })));
     for verdict in [updated(), failed(), Verdict::Later] {
-        check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), "fault update-known");
+        check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), "fault update-already-accepted");
     }
     check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
     assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
@@ -241,7 +241,7 @@ fn unknown_or_duplicate_answers_refuse_the_whole_turn() {
     let asked = [update("u")];
     for verdict in [updated(), rejected(), Verdict::Later] {
         let both = [("u", updated()), ("v", verdict.clone())];
-        let expected = "fault update-unknown";
+        let expected = "fault unknown-update";
         check(&scene, &scene.speculate(&asked, &both, [marker("m")]), expected);
         let busy = crate::scene::scene().take();
         check(&busy, &busy.judge(&asked, &both, [marker("m")]), expected);
@@ -249,10 +249,10 @@ fn unknown_or_duplicate_answers_refuse_the_whole_turn() {
         check(&scene, &scene.speculate(&asked, &twice, []), "fault invalid-field");
     }
     let done = scene.clone().then(&scene.speculate(&asked, &[("u", updated())], []));
-    check(&done, &done.speculate(&[], &[("u", updated())], []), "fault update-unknown");
+    check(&done, &done.speculate(&[], &[("u", updated())], []), "fault unknown-update");
     // Two turns were asked about the same update, and the second has not seen the result of the first.
-    check(&done, &done.speculate(&asked, &[("u", updated())], []), "fault update-known");
-    check(&done, &done.speculate(&asked, &[("u", Verdict::Later)], []), "fault update-known");
+    check(&done, &done.speculate(&asked, &[("u", updated())], []), "fault update-already-accepted");
+    check(&done, &done.speculate(&asked, &[("u", Verdict::Later)], []), "fault update-already-accepted");
     check(&done, &done.speculate(&asked, &[("u", rejected())], []), "");
 }
 
@@ -262,18 +262,18 @@ fn a_conditional_update_is_accepted_at_its_version_only() {
     let version = scene.run.version;
     let asked = [update_at("u", version), update_at("v", version)];
     let stale = [update_at("u", version + 1)];
-    check(&scene, &scene.speculate(&stale, &[("u", updated())], []), "fault version-moved");
+    check(&scene, &scene.speculate(&stale, &[("u", updated())], []), "fault version-mismatch");
     let one = scene.speculate(&asked, &[("u", updated())], []);
     assert_eq!(scene.clone().then(&one).run.version, 9);
     // The first update changes the version that the second requires.
-    check(&scene, &scene.speculate(&asked, &[("u", updated()), ("v", updated())], []), "fault version-moved");
+    check(&scene, &scene.speculate(&asked, &[("u", updated()), ("v", updated())], []), "fault version-mismatch");
     check(
         &scene,
         &scene.speculate(&asked, &[("u", updated()), ("v", rejected())], []),
         "DeciderScheduled DeciderStarted DeciderCompleted UpdateAccepted(u) UpdateCompleted(u)",
     );
     let busy = scene.then(&signal("go")).take();
-    check(&busy, &busy.judge(&[update_at("u", version)], &[("u", updated())], []), "fault version-moved");
+    check(&busy, &busy.judge(&[update_at("u", version)], &[("u", updated())], []), "fault version-mismatch");
     check(
         &busy,
         &busy.judge(&[update_at("u", busy.run.version)], &[("u", updated())], []),
@@ -287,7 +287,7 @@ fn known_updates_are_answered_without_a_decider() {
     let version = scene.run.version;
     assert_eq!(may_update(&scene.run, &update("u")), Ok(UpdateStatus::New));
     assert_eq!(may_update(&scene.run, &update_at("u", version)), Ok(UpdateStatus::New));
-    let moved = Fault::VersionMoved { expected: version + 1, found: version };
+    let moved = Fault::VersionMismatch { expected: version + 1, found: version };
     assert_eq!(may_update(&scene.run, &update_at("u", version + 1)), Err(moved));
     let done = scene.clone().then(&scene.speculate(&[update("u")], &[("u", updated())], []));
     let ended = Ok(UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });

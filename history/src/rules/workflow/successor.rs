@@ -2,7 +2,7 @@
 
 use crate::author::Author;
 use crate::caller::CallerName;
-use crate::event::{ByHand, Event, EventKind, WorkflowContinuedAsNew, WorkflowPaused, WorkflowStarted};
+use crate::event::{Event, EventKind, OperatorAction, WorkflowContinuedAsNew, WorkflowPaused, WorkflowStarted};
 use crate::ids::RunId;
 use crate::links::child_run_id;
 use crate::payload::Payload;
@@ -95,7 +95,7 @@ impl Transition {
         }
         // The successor of a paused run is paused.
         if let Some(pause) = &run.paused {
-            let ByHand { identity, reason } = pause.by_hand.clone();
+            let OperatorAction { identity, reason } = pause.operator.clone();
             let paused = WorkflowPaused { stop_clocks: pause.stops_clock, identity, reason };
             transition.push(now, EventKind::WorkflowPaused(paused));
         }

@@ -1,6 +1,6 @@
 //! Liveness of runs: whether anything will wake a run, and which runs are flagged.
 
-use crate::event::ByHand;
+use crate::event::OperatorAction;
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
     Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_with_retry, signal, signal_external,
@@ -131,8 +131,8 @@ fn a_run_is_retrying_after_the_first_attempt() {
 
 #[test]
 fn the_first_of_several_conditions_counts() {
-    let pause = Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
-    let resume = Command::Resume { by_hand: ByHand::default(), key: None };
+    let pause = Command::Pause { stop_clocks: false, operator: OperatorAction::default(), key: None };
+    let resume = Command::Resume { operator: OperatorAction::default(), key: None };
     let given = scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]);
     let taken = given.takes("a");
     let retrying = taken.clone().then(&taken.fail("a"));

@@ -191,7 +191,7 @@ function Refused({
       ) : problem.advice ? (
         <p>{visible(problem.advice)}</p>
       ) : null}
-      {problem.code === 'not-a-reset-point' && events.length > 0 ? (
+      {problem.code === 'invalid-reset-point' && events.length > 0 ? (
         <p>
           {events.map((id) => (
             <button key={id} type="button" class="link" onClick={() => change('eventId', String(id))}>

@@ -7,7 +7,7 @@ import { Name, Payload, Time } from '../ui';
 import { type Described, triesOf } from '../words';
 import { Actions } from './act';
 
-export function ByHand({
+export function OperatorAction({
   domain,
   run,
   activity,
@@ -19,7 +19,7 @@ export function ByHand({
   /** Those of the run that are here. */
   events: readonly Event[];
 }): JSX.Element {
-  const { lastFailure, paused, nextTryAt, startedAt, lastHeartbeatAt } = activity;
+  const { lastFailure, paused, nextAttemptAt, startedAt, lastHeartbeatAt } = activity;
   const failure = lastFailure?.reason ?? lastFailure?.timeout;
   return (
     <details class="by-hand" open={paused != null}>
@@ -37,9 +37,9 @@ export function ByHand({
           <>
             a runner took it <Time at={startedAt} />
           </>
-        ) : nextTryAt ? (
+        ) : nextAttemptAt ? (
           <>
-            its next try is due <Time at={nextTryAt} />
+            its next try is due <Time at={nextAttemptAt} />
           </>
         ) : paused ? (
           'it is not handed out'

@@ -41,9 +41,9 @@ export function Future(shown: Shown): JSX.Element {
           {deadlines.map((deadline) => {
             const { event, then } = consequenceOf(deadline);
             const left = deadline.at - from;
-            const names = /^activity|timer/.test(deadline.what);
+            const names = /^activity|timer/.test(deadline.kind);
             return (
-              <li key={`${deadline.what}${deadline.eventId ?? ''}`} class={left < 60_000 ? 'soon' : ''}>
+              <li key={`${deadline.kind}${deadline.eventId ?? ''}`} class={left < 60_000 ? 'soon' : ''}>
                 <span class="left" title={exactTime(deadline.at)}>
                   {left > 0 ? `in ${duration(Math.ceil(left / 1000) * 1000)}` : 'now'}
                 </span>
@@ -64,7 +64,7 @@ export function Future(shown: Shown): JSX.Element {
                     </>
                   ) : null}
                   {event === 'no event' || then === '' ? null : <>, then {then}</>}
-                  <span class="quieter"> · {deadline.what.replace(/-/g, ' ')}</span>
+                  <span class="quieter"> · {deadline.kind.replace(/-/g, ' ')}</span>
                 </span>
               </li>
             );
@@ -87,9 +87,9 @@ const LISTS_LOOKED_AT = 8;
 /** What the service knows of the lists on which tasks of a run wait; asked again when one of them is no longer polled, or is again. */
 function useLists(described: Described, domain: string): TaskList[] {
   const [lists, setLists] = useState<TaskList[]>([]);
-  const waiting = described.openActivities.filter((one) => !one.paused && !one.startedAt && !one.nextTryAt);
+  const waiting = described.openActivities.filter((one) => !one.paused && !one.startedAt && !one.nextAttemptAt);
   const names = [...(described.turn === 'waiting' ? [described.taskList] : []), ...waiting.map((one) => one.taskList)];
-  const wanted = JSON.stringify([[...new Set(names)].slice(0, LISTS_LOOKED_AT), described.unpolled ?? []]);
+  const wanted = JSON.stringify([[...new Set(names)].slice(0, LISTS_LOOKED_AT), described.noPollers ?? []]);
   useEffect(() => {
     const stop = new AbortController();
     const [wantedNames] = JSON.parse(wanted) as [string[]];
@@ -108,7 +108,7 @@ function useLists(described: Described, domain: string): TaskList[] {
 }
 
 function Unblock({ described, shown }: { described: Described; shown: Shown }): JSX.Element {
-  const unpolled = new Map((described.unpolled ?? []).map((list) => [`${list.decider}${list.taskList}`, list]));
+  const unpolled = new Map((described.noPollers ?? []).map((list) => [`${list.decider}${list.taskList}`, list]));
   const lists = useLists(described, shown.run.domain);
   const who: JSX.Element[] = [];
   const polled = (list: string, decider: boolean): JSX.Element => {
@@ -174,7 +174,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
           <>
             <b>the runner</b> that has{' '}
           </>
-        ) : one.nextTryAt ? (
+        ) : one.nextAttemptAt ? (
           <>
             <b>time</b>, and then a runner of <Name>{one.taskList}</Name>, for{' '}
           </>
@@ -190,9 +190,9 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
         <span class="quieter">
           {' '}
           · {triesOf(one)}
-          {one.nextTryAt ? (
+          {one.nextAttemptAt ? (
             <>
-              , next <Time at={one.nextTryAt} />
+              , next <Time at={one.nextAttemptAt} />
             </>
           ) : null}
           {one.lastFailure ? (

@@ -105,7 +105,7 @@ function Line({ list, most, domain }: { list: TaskList; most: number; domain: st
 /** What waits on a list, in the order in which it is handed out; read anew when the list has changed. */
 function WaitingTasks({ list, domain }: { list: TaskList; domain: string }): JSX.Element {
   const { value, problem } = useReading(
-    `${domain} ${nameOf(list)} ${list.waiting} ${list.handedOutLastMinute} ${list.oldestSince ?? ''}`,
+    `${domain} ${nameOf(list)} ${list.waiting} ${list.dispatchedLastMinute} ${list.oldestSince ?? ''}`,
     (signal) => get<Page>(`${domainPath(domain)}/task-lists/${encodeURIComponent(list.name)}`, signal),
   );
   const [seen, setSeen] = useState<TaskList>();
@@ -175,7 +175,7 @@ function Row({ list, most, isOpen }: { list: TaskList; most: number; isOpen: boo
         {list.inFlight == null ? '–' : list.inFlight.toLocaleString('en')}
       </td>
       <td class="right" data-label="a minute">
-        {list.handedOutLastMinute.toLocaleString('en')}
+        {list.dispatchedLastMinute.toLocaleString('en')}
       </td>
       <td data-label="polled by">
         <Pollers list={list} />
@@ -188,7 +188,7 @@ function Pollers({ list }: { list: TaskList }): JSX.Element {
   const pollers = list.pollers ?? [];
   const words = polledBy(list, now.value);
   const line = isLonely(list) ? <span class="warn">{words}</span> : <span>{words}</span>;
-  if (pollers.length === 0 && (list.polledAt ?? []).length === 0) return line;
+  if (pollers.length === 0 && (list.pollingNodes ?? []).length === 0) return line;
   return (
     <details class="pollers">
       <summary>{line}</summary>
@@ -209,7 +209,7 @@ function Pollers({ list }: { list: TaskList }): JSX.Element {
             </span>
           </li>
         ))}
-        {(list.polledAt ?? []).map((node) => (
+        {(list.pollingNodes ?? []).map((node) => (
           <li key={node}>
             at node <Name>{node}</Name>
           </li>

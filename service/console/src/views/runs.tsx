@@ -37,7 +37,7 @@ const EMPTY_PAGES_MAX = 300;
 const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'took', 'reason · tags'];
 const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
 
-function lookedAt({ at, of }: Looking): string {
+function examined({ at, of }: Looking): string {
   const number = (n: number): string => n.toLocaleString('en');
   return `looked at ${number(of === undefined ? at : Math.min(at, of))}${of === undefined ? '' : ` of ${number(of)}`} so far`;
 }
@@ -73,7 +73,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const listOn = async (page?: string): Promise<Schemas['Workflows']> => {
     setLooking((old) => ({ ...old, isOver: false }));
     let found = await list(page);
-    const looked = (): void => setLooking((old) => ({ ...old, at: old.at + (found.lookedAt ?? 0) }));
+    const looked = (): void => setLooking((old) => ({ ...old, at: old.at + (found.examined ?? 0) }));
     looked();
     for (let read = 1; found.workflows.length === 0 && found.nextPage && read < EMPTY_PAGES_MAX; read++) {
       if (read === 1) countAll().catch(() => undefined);
@@ -294,7 +294,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
       ) : null}
       {problem && !runs ? null : runs?.length === 0 && next ? (
         <Empty>
-          {lookedAt(looking)}, none is like that.{' '}
+          {examined(looking)}, none is like that.{' '}
           {looking.isOver ? (
             <button type="button" class="link" onClick={more}>
               Look further back
@@ -395,7 +395,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
             <p class="looking" role="status">
               {looking.at === 0 && !runs
                 ? 'Looking for runs…'
-                : `Looking for ${runs ? 'more' : 'runs'}: ${lookedAt(looking)}.`}
+                : `Looking for ${runs ? 'more' : 'runs'}: ${examined(looking)}.`}
             </p>
           )}
         </div>

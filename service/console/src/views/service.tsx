@@ -38,7 +38,7 @@ export function Service(): JSX.Element {
               <tr key={node.address} data-row tabIndex={-1}>
                 <td>
                   <Name class="strong">{node.address}</Name>
-                  {node.answers ? <span class="quieter"> · the one that answers here</span> : null}
+                  {node.responding ? <span class="quieter"> · the one that answers here</span> : null}
                 </td>
                 <td>
                   {node.dueShards} of {dueShards} shards

@@ -56,7 +56,7 @@ function Dialog({ why }: { why: Problem }): JSX.Element {
           <h2 id="sign-in-title">{again ? 'Sign in again' : 'Sign in'}</h2>
           <p>
             {again
-              ? `${why.code === 'session-over' ? 'Your session is over.' : 'You are no longer let in.'} What is on the page stays there.`
+              ? `${why.code === 'session-expired' ? 'Your session is over.' : 'You are no longer let in.'} What is on the page stays there.`
               : 'This service asks for a credential: its secret, or a token of an issuer.'}
           </p>
           <div class="field">
@@ -82,7 +82,7 @@ function Dialog({ why }: { why: Problem }): JSX.Element {
 
 /** Who is signed in, and the way out. */
 export function Who(): JSX.Element | null {
-  const may = session.value?.may;
+  const may = session.value?.permissions;
   if (!may?.name) return null;
   return (
     <span class="whoami">

@@ -4,7 +4,7 @@ import { duration } from '../time';
 import { Name, Payload, useNarrow } from '../ui';
 import { rawOf } from '../raw';
 import { payloadsOf } from '../words';
-import { ByHand } from './byhand';
+import { OperatorAction } from './byhand';
 import type { Shown } from './shown';
 
 /** The run as of the event that the slider is at, or as the service says that it stands now. */
@@ -19,7 +19,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
     ? described.openActivities.map((one): Open => [
         one.activityId,
         one.scheduledEventId,
-        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextTryAt ? 'waits for its next try' : 'waiting'} · ${one.taskList}`,
+        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextAttemptAt ? 'waits for its next try' : 'waiting'} · ${one.taskList}`,
       ])
     : [...state.activities.values()].map((one): Open => [
         one.scheduled.activityId,
@@ -86,7 +86,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
               const activity = described?.openActivities[index];
               // What it says and offers is in the history, too.
               return described && activity && shown.run.row.value.events.length > 0 ? (
-                <ByHand
+                <OperatorAction
                   domain={shown.run.domain}
                   run={described}
                   activity={activity}

@@ -43,11 +43,11 @@ impl DiskReserve {
     ///
     /// # Errors
     ///
-    /// [`Refusal::DiskLow`], or [`Refusal::DiskFull`].
+    /// [`Refusal::InsufficientStorage`], or [`Refusal::DiskFull`].
     pub(crate) fn must_have_room(&self) -> Result<(), Refusal> {
         match self.room() {
             Some(room) if room.is_full() => Err(Refusal::DiskFull { free: room.free, least: room.least }),
-            Some(room) if room.is_low() => Err(Refusal::DiskLow { room }),
+            Some(room) if room.is_low() => Err(Refusal::InsufficientStorage { room }),
             _ => Ok(()),
         }
     }

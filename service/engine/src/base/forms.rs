@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{
     Branching, CallerName, Event, EventId, Heartbeat, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStatus,
     Warning,
@@ -140,7 +140,7 @@ impl std::fmt::Display for Unpolled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { task_list, is_decider, since } = self;
         let what = if *is_decider { "turns" } else { "activities" };
-        write!(f, "nobody polls list `{task_list}` for {what} since {since}")
+        write!(f, "list `{task_list}` has had no pollers for {what} since {since}")
     }
 }
 
@@ -163,10 +163,10 @@ impl std::fmt::Display for TurnWait {
         match self {
             Self::Unpolled(unpolled) => unpolled.fmt(f),
             Self::HeldBack { is_first: true, until } => {
-                write!(f, "the run's first turn is held back until {until}")
+                write!(f, "the run's first turn is delayed until {until}")
             }
             Self::HeldBack { is_first: false, until } => {
-                write!(f, "a decider gave the run's turn back, and the turn is held back until {until}")
+                write!(f, "a decider failed the run's turn, and its retry is delayed until {until}")
             }
         }
     }
@@ -223,7 +223,7 @@ pub struct Reset {
     /// Event from which the new run continues.
     pub branching: Branching,
     /// Identity of the operator, and the reason.
-    pub by_hand: ByHand,
+    pub operator: OperatorAction,
     /// Idempotency key.
     pub key: Option<RequestKey>,
     /// Name of the caller's credential.

@@ -83,61 +83,61 @@ impl Metrics {
             registry.register(name, help, counter.clone());
             counter
         };
-        let commits = counter("commits", "Commits that were won");
-        let events = counter("events", "Events that were recorded");
-        let conflicts = counter("commit_conflicts", "Commits that lost a race and were tried again");
-        let matched_at_once = counter("tasks_matched_at_once", "Tasks started in the commit that made them");
-        let expired = counter("runs_expired", "Runs forgotten after their retention");
-        let looks = counter("looks", "Runs that were looked at because their time had come");
-        let marks_written = counter(
-            "request_marks_written",
-            "Requests with a key that left the state of their run and are kept beside it",
-        );
-        let marks_read = counter("request_marks_read", "Requests with a key that were looked for beside their run");
+        let commits = counter("commits", "Successful commits");
+        let events = counter("events", "Recorded events");
+        let conflicts = counter("commit_conflicts", "Commits that lost a race and were retried");
+        let matched_at_once = counter("sync_matches", "Tasks started in the commit that created them");
+        let expired = counter("runs_expired", "Runs deleted after their retention");
+        let looks = counter("wakes", "Runs woken because they were due");
+        let marks_written = counter("request_keys_offloaded", "Idempotency keys moved out of the state of their run");
+        let marks_read = counter("request_keys_read", "Lookups of idempotency keys outside the state of their run");
         let requests_forgotten_early = counter(
-            "requests_forgotten_early",
-            "Requests with a key that are forgotten within a day, as more than a hundred thousand of their workflow \
-             id came since",
+            "request_keys_evicted",
+            "Idempotency keys forgotten within a day because more than 100,000 of their workflow id followed",
         );
-        let effects = counter("effects", "Effects of runs on others that were seen to");
-        let queries_answered = counter("queries_answered", "Queries that were answered with a result");
-        let queries_unchanged = counter("queries_unchanged", "Watching queries whose wait ended without news");
-        let ask_tasks = counter("query_tasks", "Tasks handed out that only ask: no turn was outstanding");
+        let effects = counter("effects", "Delivered effects on other runs");
+        let queries_answered = counter("queries_answered", "Queries answered with a result");
+        let queries_unchanged = counter("queries_unchanged", "Query watches that ended without a change");
+        let ask_tasks = counter("query_tasks", "Tasks dispatched only for queries");
         let ask_tasks_lost =
-            counter("query_tasks_lost", "Tasks that only ask that were lost and whose queries were put again");
-        let updates_accepted = counter("updates_accepted", "Updates whose callers were told that they were accepted");
-        let updates_rejected = counter("updates_rejected", "Updates whose callers were told that they were rejected");
-        let speculative_turns = counter("speculative_turns", "Turns handed out for updates alone, without a write");
-        let speculative_turns_lost =
-            counter("speculative_turns_lost", "Speculative turns that were lost and whose updates were put again");
+            counter("query_tasks_lost", "Query-only tasks that were lost and whose queries were dispatched again");
+        let updates_accepted =
+            counter("updates_accepted", "Updates whose callers got the response that they were accepted");
+        let updates_rejected =
+            counter("updates_rejected", "Updates whose callers got the response that they were rejected");
+        let speculative_turns = counter("speculative_turns", "Turns dispatched only for updates, without a write");
+        let speculative_turns_lost = counter(
+            "speculative_turns_lost",
+            "Speculative turns that were lost and whose updates were dispatched again",
+        );
         let actions = Family::<[(&'static str, &'static str); 1], Counter>::default();
         for outcome in ["started", "refused", "skipped", "missed"] {
             drop(actions.get_or_create(&[("outcome", outcome)]));
         }
-        registry.register("schedule_actions", "Times of schedules, by what became of them", actions.clone());
+        registry.register("schedule_actions", "Times of schedules, by outcome", actions.clone());
         let deliveries_failed = Family::<[(&'static str, &'static str); 1], Counter>::default();
         for reason in Undelivered::ALL {
             drop(deliveries_failed.get_or_create(&[("reason", reason.word())]));
         }
-        let what = "Tasks that were taken and given back because they did not reach their poller, by reason";
+        let what = "Tasks that did not reach their poller and were returned to their list, by reason";
         registry.register("deliveries_failed", what, deliveries_failed.clone());
         let effects_put_off = Family::default();
-        let what = "Effects of runs on others that must wait, by why";
-        registry.register("effects_put_off", what, effects_put_off.clone());
+        let what = "Postponed effects on other runs, by error code";
+        registry.register("effects_deferred", what, effects_put_off.clone());
         let refusals = Family::default();
-        registry.register("refusals", "Refused commands, by code", refusals.clone());
+        registry.register("refusals", "Refused commands, by error code", refusals.clone());
         let denied = Family::default();
         let access_log_lost = Counter::default();
-        let lost = "Requests that left no line in the access log";
-        registry.register("access_log_lines_lost", lost, access_log_lost.clone());
-        registry.register("denied_requests", "Requests that were not let in, by why", denied.clone());
+        let lost = "Requests without a line in the access log";
+        registry.register("access_log_lines_dropped", lost, access_log_lost.clone());
+        registry.register("denied_requests", "Denied requests, by reason", denied.clone());
         let issuer_keys_fetches = Family::default();
-        let what = "Times that keys of issuers were fetched, by what came of it";
+        let what = "Fetches of issuer keys, by outcome";
         registry.register("issuer_keys_fetches", what, issuer_keys_fetches.clone());
-        let what = "Requests that were put off as a share is used up, by the limit and by whose it is";
+        let what = "Requests refused by a quota, by limit and holder";
         registry.register("throttled_requests", what, throttled.clone());
         let secrets_expiring = Gauge::default();
-        let what = "Secrets and keys of credentials that expire within a week";
+        let what = "Secrets and keys of credentials that expire within seven days";
         registry.register("secrets_expiring", what, secrets_expiring.clone());
         let measured = Measured::new(&mut registry);
         Self {
@@ -211,8 +211,8 @@ impl Metrics {
     }
 
     /// Counts a denied request.
-    pub fn denied(&self, why: &'static str) {
-        self.denied.get_or_create(&[("why", why)]).inc();
+    pub fn denied(&self, reason: &'static str) {
+        self.denied.get_or_create(&[("reason", reason)]).inc();
     }
 
     /// Sets the number of secrets of credentials that expire soon.

@@ -88,7 +88,7 @@ impl Notices {
         let (of, id) = (in_shell(domain), in_shell(workflow_id));
         let left_out = (left_out > 0).then_some(left_out);
         tracing::warn!(
-            domain, workflow_id, %run_id, left_out,
+            domain, workflow_id, %run_id, suppressed = left_out,
             "a run is {what}: {why}. {advice}`baton workflow show {id} --domain {of}` shows more"
         );
     }
@@ -101,7 +101,7 @@ impl Notices {
         let (of, shown) = (in_shell(domain), in_shell(name));
         let left_out = (left_out > 0).then_some(left_out);
         tracing::warn!(
-            domain = &**domain, task_list = &**name, side, tasks, %since, left_out,
+            domain = &**domain, task_list = &**name, kind = *side, tasks, %since, suppressed = left_out,
             "tasks wait on a list without a poller. Start a {who} for it; `baton workflow list --status open --domain \
              {of}` shows the runs, `baton doctor --domain {of}` whether {shown} is polled"
         );
@@ -115,8 +115,8 @@ impl Notices {
         tracing::info!(
             domain = &**domain,
             task_list = &**name,
-            side,
-            left_out,
+            kind = *side,
+            suppressed = left_out,
             "a list that had no poller is polled again"
         );
     }
@@ -129,7 +129,7 @@ impl Notices {
 
     /// Reports that the clock is ahead of the newest time seen.
     pub(crate) fn clock_doubted(&self, newest: Timestamp, found: Timestamp) {
-        if self.admit(NoticeKind::ClockDoubted, None, 0).is_some() {
+        if self.admit(NoticeKind::ClockSuspect, None, 0).is_some() {
             tracing::warn!(
                 %newest, %found,
                 "the clock is more than a day ahead of the newest time seen; nothing is deleted by retention until \
@@ -153,7 +153,7 @@ impl Notices {
                 (NoticeKind::Stuck, _) => of_more_runs("stuck", count),
                 (NoticeKind::Unpolled, _) => tracing::warn!(count, "further lists with tasks have no poller"),
                 (NoticeKind::PolledAgain, _) => tracing::info!(count, "further lists are polled again"),
-                (NoticeKind::ClockDoubted, _) => {}
+                (NoticeKind::ClockSuspect, _) => {}
             }
         }
     }
@@ -165,12 +165,11 @@ fn failed_deliveries(list: &NoticeList, count: u64, left_out: u64) {
     tracing::warn!(
         domain = &**domain,
         task_list = &**name,
-        side,
+        kind = *side,
         count,
-        left_out,
-        "tasks did not reach the poller that asked for them (cause DeliveryFailed): its connection was closed. Look \
-         for \
-         pollers that end their requests early, and for proxies whose timeout is below the wait of a poll"
+        suppressed = left_out,
+        "tasks did not reach their poller (cause DeliveryFailed): its connection was closed. Check for pollers that \
+         end their requests early, and for proxies whose timeout is below the wait of a poll"
     );
 }
 

@@ -41,11 +41,11 @@ impl std::fmt::Display for Limited {
             Self::Tags => "tags of a domain",
             Self::Types => "types of one kind in a domain",
             Self::OpenRuns => "open runs in a domain",
-            Self::Pollers => "polls that wait on a list",
+            Self::Pollers => "waiting polls on a list",
             Self::DomainBytes => {
-                "bytes of names, descriptions and tags of all domains together; shorten some, or delete domains"
+                "bytes of names, descriptions and tags of all domains; shorten some, or delete domains"
             }
-            Self::Secrets => "secrets that are good at once; a rotation without an overlap ends those before",
+            Self::Secrets => "valid secrets at the same time; a rotation without an overlap ends the earlier ones",
         })
     }
 }
@@ -97,7 +97,7 @@ pub enum Refusal {
         domain: String,
     },
     /// The domain already exists.
-    #[error("domain `{domain}` exists already")]
+    #[error("domain `{domain}` already exists")]
     DomainExists {
         /// The name given.
         domain: String,
@@ -125,7 +125,7 @@ pub enum Refusal {
         name: String,
     },
     /// The type is already registered.
-    #[error("{kind} type `{name}` is registered already")]
+    #[error("{kind} type `{name}` is already registered")]
     TypeExists {
         /// `workflow` or `activity`.
         kind: &'static str,
@@ -149,7 +149,7 @@ pub enum Refusal {
         name: String,
     },
     /// The maximum number is reached.
-    #[error("there can be at most {max} {what}")]
+    #[error("limit reached: at most {max} {what}")]
     LimitExceeded {
         /// Kind of thing.
         what: Limited,
@@ -160,14 +160,14 @@ pub enum Refusal {
     #[error(transparent)]
     QuotaExceeded(#[from] Throttled),
     /// Free disk space is below the reserve for open runs, so that no new run is started.
-    #[error("no run is started now: {room}")]
-    DiskLow {
+    #[error("no run can be started: {room}")]
+    InsufficientStorage {
         /// Free space and reserve.
         room: DiskRoom,
     },
     /// The disk is so full that the store only deletes.
     #[error(
-        "the disk of the store is full: {} MiB are free, and {} MiB are needed to write; reading and deleting go on",
+        "the disk of the store is full: {} MiB are free, and writes need {} MiB; reading and deleting still work",
         free >> 20, least.div_ceil(1 << 20)
     )]
     DiskFull {
@@ -185,7 +185,7 @@ pub enum Refusal {
         schedule: String,
     },
     /// The schedule already exists.
-    #[error("schedule `{schedule}` exists already")]
+    #[error("schedule `{schedule}` already exists")]
     ScheduleExists {
         /// The id given.
         schedule: String,
@@ -207,15 +207,15 @@ pub enum Refusal {
         run_id: Uuid,
     },
     /// Deadlines are not repaired while the clock is doubted.
-    #[error("the service's clock says {now}, which may be wrong: {why}")]
-    ClockDoubted {
+    #[error("the service's clock says {now} and may be wrong: {why}")]
+    ClockSuspect {
         /// Time of the clock.
         now: history::Timestamp,
         /// Reason for the doubt.
         why: String,
     },
     /// A write names a run that is not the newest of its workflow id.
-    #[error("run {run_id} is not the current run of workflow `{workflow_id}`, {current} is")]
+    #[error("run {run_id} is not the current run of workflow `{workflow_id}`; the current run is {current}")]
     RunNotCurrent {
         /// The workflow id.
         workflow_id: String,
@@ -225,7 +225,7 @@ pub enum Refusal {
         current: Uuid,
     },
     /// The decider has no such query.
-    #[error("the decider knows no query `{name}`")]
+    #[error("the decider has no query `{name}`")]
     UnknownQuery {
         /// The name given.
         name: String,
@@ -246,15 +246,15 @@ pub enum Refusal {
         message: Option<String>,
     },
     /// No decider answered the query in time.
-    #[error("no answer in time: {}", waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string))]
-    NotAnswered {
+    #[error("the query was not answered in time: {}", waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string))]
+    QueryTimedOut {
         /// State in which the query was waiting.
         why: &'static str,
         /// Reason why the run's turn is not taken, if there is one.
         waits_for: Option<TurnWait>,
     },
     /// Too many requests are waiting in memory.
-    #[error("{found} {what}, at most {max} may")]
+    #[error("{found} {what}, at most {max} are allowed")]
     TooManyWaiting {
         /// Number that are waiting.
         found: usize,
@@ -264,7 +264,7 @@ pub enum Refusal {
         what: &'static str,
     },
     /// No caller waits any more for the queries of this task.
-    #[error("nobody waits any more for what this task asked")]
+    #[error("the queries of this task have no waiting callers anymore")]
     QueryTaskLost,
     /// The run is open, but must be closed for the request.
     #[error("run {run_id} is open")]
@@ -273,31 +273,31 @@ pub enum Refusal {
         run_id: Uuid,
     },
     /// The history of another service cannot be imported.
-    #[error("the run cannot be taken over: {0}")]
+    #[error("the run cannot be imported: {0}")]
     BadHistory(#[from] ImportFault),
     /// The run that is to be imported already exists with another history.
-    #[error("run {run_id} is there already, with another history")]
-    RunDiffers {
+    #[error("run {run_id} already exists with another history")]
+    HistoryMismatch {
         /// The run.
         run_id: Uuid,
     },
     /// The task token was not issued by this service.
-    #[error("not a task token of this service")]
+    #[error("the token is not a task token of this service")]
     BadToken,
     /// A valid token, sent to the endpoint for the other kind of task.
-    #[error("this is the token of {}, expected one of {}", found.words(), found.other().words())]
+    #[error("the token belongs to {}, expected {}", found.words(), found.other().words())]
     WrongTokenKind {
         /// Kind of task that the token is for.
         found: TokenKind,
     },
     /// The page token is not from this query.
-    #[error("not a page of this list: {why}")]
+    #[error("the page token is not valid for this list: {why}")]
     BadPage {
         /// Reason.
         why: String,
     },
     /// The run's state, or what one request adds to it, is too large for the store.
-    #[error("{found} bytes of state in one run, at most {max} can be kept")]
+    #[error("the state of the run has {found} bytes, at most {max} can be stored")]
     RunTooLarge {
         /// Size.
         found: usize,
@@ -305,7 +305,7 @@ pub enum Refusal {
         max: usize,
     },
     /// The decider rejected the update. Nothing is recorded.
-    #[error("update `{update_id}` is rejected: {reason}")]
+    #[error("update `{update_id}` was rejected: {reason}")]
     UpdateRejected {
         /// The update's id.
         update_id: String,
@@ -315,7 +315,7 @@ pub enum Refusal {
         details: Option<history::Payload>,
     },
     /// The update was accepted and then failed.
-    #[error("update `{update_id}` was accepted, and could not be done: {reason}")]
+    #[error("update `{update_id}` was accepted and then failed: {reason}")]
     UpdateFailed {
         /// The update's id.
         update_id: String,
@@ -327,7 +327,7 @@ pub enum Refusal {
         details: Option<history::Payload>,
     },
     /// A run was started for an update and remains open, but the update failed with another refusal.
-    #[error("{then}; run {run_id} was started for it, and stays")]
+    #[error("{then}; run {run_id} was started for it and remains open")]
     AfterStart {
         /// The run.
         run_id: Uuid,
@@ -339,7 +339,7 @@ pub enum Refusal {
         "update `{update_id}` was not answered in time: {}",
         waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string)
     )]
-    UpdateNotAnswered {
+    UpdateTimedOut {
         /// The update's id.
         update_id: String,
         /// Whether a decider already has it and may still accept it.
@@ -350,7 +350,7 @@ pub enum Refusal {
         waits_for: Option<TurnWait>,
     },
     /// The store did not accept the write. Nothing was recorded.
-    #[error("the store did not take it: {why}")]
+    #[error("the store did not accept the write: {why}")]
     Unavailable {
         /// Reason.
         why: String,
@@ -358,7 +358,7 @@ pub enum Refusal {
         retry_after: Option<Duration>,
     },
     /// Unknown outcome: the request may or may not have been recorded.
-    #[error("the outcome is not known: {why}")]
+    #[error("the outcome is unknown: {why}")]
     OutcomeUnknown {
         /// Reason.
         why: String,

@@ -162,7 +162,7 @@ impl Shares {
         let max = share.amounts.of(kind).unwrap_or_default();
         let throttled = Throttled { kind, max, whose: share.whose.clone(), wait };
         let labels =
-            [("limit", kind.word().into()), ("of", share.whose.kind().into()), ("name", Arc::clone(&share.label))];
+            [("limit", kind.word().into()), ("scope", share.whose.kind().into()), ("name", Arc::clone(&share.label))];
         self.counts.get_or_create(&labels).inc();
         self.told.tell(&throttled);
         throttled

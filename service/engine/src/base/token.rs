@@ -42,7 +42,7 @@ pub struct TurnToken {
     /// The turn. For a query task: its number, and the newest event that it shows.
     pub turn: TurnId,
     /// For a query task: the version of the run that it shows. `None` for a turn.
-    pub only_asks: Option<EventId>,
+    pub query_only: Option<EventId>,
     /// For a speculative turn: its number.
     pub speculative: Option<u64>,
     /// With several nodes: the node that holds the queries and updates of the task, if it has any.
@@ -106,7 +106,7 @@ struct TokenFields<'a> {
     start: Option<u32>,
     /// Version that a query task shows.
     #[n(8)]
-    only_asks: Option<EventId>,
+    query_only: Option<EventId>,
     /// Number of a speculative turn.
     #[n(9)]
     speculative: Option<u64>,
@@ -186,7 +186,7 @@ impl Mint {
             scheduled: token.turn.scheduled_event_id,
             started: token.turn.started_event_id,
             start: None,
-            only_asks: token.only_asks,
+            query_only: token.query_only,
             speculative: token.speculative,
             node: token.node.as_deref(),
             judges: token.judges.then_some(true),
@@ -203,7 +203,7 @@ impl Mint {
             scheduled: token.task.scheduled_event_id,
             started: token.task.started_event_id,
             start: (token.task.start > 0).then_some(token.task.start),
-            only_asks: None,
+            query_only: None,
             speculative: None,
             node: None,
             judges: None,
@@ -290,7 +290,7 @@ impl Mint {
             run_id: Uuid::from_bytes(wire.run_id),
             task_list: wire.task_list.to_owned(),
             turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
-            only_asks: wire.only_asks,
+            query_only: wire.query_only,
             speculative: wire.speculative,
             node: wire.node.map(Into::into),
             judges: wire.judges.unwrap_or_default(),
@@ -343,7 +343,7 @@ mod tests {
             run_id: Uuid::from_u128(7),
             task_list: "orders".to_owned(),
             turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
-            only_asks: None,
+            query_only: None,
             speculative: None,
             node: None,
             judges: false,
@@ -355,7 +355,7 @@ mod tests {
     fn a_token_decodes_to_its_fields() {
         let mint = mint_of(b"secret");
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
-        let asks = TurnToken { only_asks: Some(1), node: Some("http://10.0.0.7:7420".into()), ..turn() };
+        let asks = TurnToken { query_only: Some(1), node: Some("http://10.0.0.7:7420".into()), ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&asks)).unwrap(), asks);
         let speculative = TurnToken { speculative: Some(1), judges: true, ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&speculative)).unwrap(), speculative);
@@ -435,7 +435,7 @@ mod tests {
             run_id: Uuid::from_u128(u128::MAX),
             task_list: long.clone(),
             turn: TurnId { scheduled_event_id: u64::MAX, started_event_id: u64::MAX },
-            only_asks: Some(u64::MAX),
+            query_only: Some(u64::MAX),
             speculative: Some(u64::MAX),
             node: Some(long.as_str().into()),
             judges: true,

@@ -63,7 +63,7 @@ pub struct ListReport {
     /// Current and recent pollers.
     pub pollers: Vec<PollerReport>,
     /// Other nodes with pollers waiting on the list.
-    pub polled_at: Vec<String>,
+    pub polling_nodes: Vec<String>,
     /// End of the last poll; `None` during a poll.
     pub unpolled_since: Option<Timestamp>,
     /// The tasks that are handed out next, if a single list was requested.
@@ -138,9 +138,9 @@ impl TaskLists {
             let list = ListKey { domain: Arc::clone(&domain), side: *side, name: Arc::clone(name) };
             let (waiting, has_more) = self.matching.waiting(&list);
             let (held, handed_out) = self.in_flight.of(&list, now);
-            let polled_at = self.elsewhere.waiting_at(&list);
+            let polling_nodes = self.elsewhere.waiting_at(&list);
             // The service itself calls functions, so their list has no pollers.
-            let may_be_unpolled = polled_at.is_empty() && &**name != LAMBDA_LIST;
+            let may_be_unpolled = polling_nodes.is_empty() && &**name != LAMBDA_LIST;
             ListReport {
                 name: Arc::clone(name),
                 is_decider: *side == Side::Decider,
@@ -151,7 +151,7 @@ impl TaskLists {
                 handed_out,
                 polls: self.pollers.polls(&list),
                 pollers: pollers.remove(&list).unwrap_or_default(),
-                polled_at,
+                polling_nodes,
                 unpolled_since: self.pollers.unpolled_since(&list).filter(|_| may_be_unpolled),
                 next: Vec::new(),
             }

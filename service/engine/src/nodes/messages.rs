@@ -81,7 +81,7 @@ pub struct StrayAnswer {
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: EventId,
     pub(crate) started_event_id: EventId,
-    pub(crate) only_asks: bool,
+    pub(crate) query_only: bool,
     pub(crate) version: EventId,
     pub(crate) outcomes: Vec<(u64, QueryOutcome)>,
     /// Outcome for all other queries of the task.
@@ -162,7 +162,7 @@ pub(crate) enum Passed {
         #[serde(deserialize_with = "bounded::list::<AWAITING_MAX, _, _>")]
         awaiting: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        moves_to: Option<TurnList>,
+        next_task_list: Option<TurnList>,
     },
     Failed {
         reason: Option<String>,

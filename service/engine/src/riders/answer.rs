@@ -95,7 +95,7 @@ impl RequestReply {
     ///
     /// # Errors
     ///
-    /// As for [`answer_turn`](Self::answer_turn); [`Fault::UpdateUnknown`] for an answer to an update that was not
+    /// As for [`answer_turn`](Self::answer_turn); [`Fault::UnknownUpdate`] for an answer to an update that was not
     /// in the turn.
     pub(crate) async fn answer_with_riders(
         self: &Arc<Self>,
@@ -146,7 +146,7 @@ impl RequestReply {
             Err(refusal) => {
                 let may_be_mended = matches!(
                     &refusal,
-                    Refusal::Fault(Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UpdateUnknown { .. })
+                    Refusal::Fault(Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UnknownUpdate { .. })
                 );
                 // A regular turn lasts until it is answered or times out.
                 answering.is_lost = is_speculative && !may_be_mended;

@@ -67,7 +67,7 @@ impl From<UpdateHeard> for FromJudge {
             UpdateHeard::Rejected { reason, details } => Self::Rejected { reason, details },
             UpdateHeard::Unanswered => Self::Unanswered,
             // Another caller with this id has stopped waiting; a decider may still have the update.
-            UpdateHeard::Refused(Refusal::UpdateNotAnswered { .. }) => Self::Held,
+            UpdateHeard::Refused(Refusal::UpdateTimedOut { .. }) => Self::Held,
             // The node that lent it finds the outcome in the run.
             UpdateHeard::Refused(_) | UpdateHeard::GoneOn => Self::Withdrawn,
         }
@@ -337,7 +337,7 @@ impl RequestReply {
             run_id: token.run_id,
             scheduled_event_id: token.turn.scheduled_event_id,
             started_event_id: token.turn.started_event_id,
-            only_asks: token.only_asks.is_some(),
+            query_only: token.query_only.is_some(),
             version,
             outcomes,
             otherwise,
@@ -351,11 +351,11 @@ impl RequestReply {
     /// Handles a decider's answers to queries of this node that another node received. Returns whether any caller
     /// waited for them.
     pub fn hear_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
-        let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
+        let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, query_only, .. } = said;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let (scheduled_event_id, started_event_id) = (said.scheduled_event_id, said.started_event_id);
         let turn = TurnId { scheduled_event_id, started_event_id };
-        let asked = if only_asks {
+        let asked = if query_only {
             self.riders.with_task(&key, By::Own(scheduled_event_id)).queries
         } else {
             self.riders.begin_answering(&key, By::Turn(turn), false).queries

@@ -149,7 +149,7 @@ pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpd
         _ if is_out => return None,
         // An operator must resume the run first, while the caller waits on a connection (ADR 11).
         _ if run.paused.is_some() => Fault::RunPaused,
-        Some(expected) if expected != run.version => Fault::VersionMoved { expected, found: run.version },
+        Some(expected) if expected != run.version => Fault::VersionMismatch { expected, found: run.version },
         Some(_) | None => return None,
     };
     Some(UpdateHeard::Refused(Refusal::from(fault)))

@@ -90,7 +90,7 @@ impl RequestReply {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider answers, [`Refusal::NotAnswered`] if
+    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider answers, [`Refusal::QueryTimedOut`] if
     /// it does not answer in time, [`Refusal::TooManyWaiting`]; as for [`Views::describe`](crate::Views::describe).
     /// Nothing was recorded.
     pub async fn query(
@@ -180,7 +180,7 @@ impl RequestReply {
                     }
                 }
                 let waits_for = if waits { self.turn_wait(&key, run_id, &list).await } else { None };
-                Err(Refusal::NotAnswered { why, waits_for })
+                Err(Refusal::QueryTimedOut { why, waits_for })
             }
         }
     }

@@ -87,7 +87,7 @@ impl RequestReply {
     /// # Errors
     ///
     /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider answers;
-    /// [`Refusal::UpdateNotAnswered`] if no decider answers in time; a fault of the rules if the run has closed or
+    /// [`Refusal::UpdateTimedOut`] if no decider answers in time; a fault of the rules if the run has closed or
     /// does not have the expected version; with a start those of [`Commands::start`](crate::Commands::start), and
     /// [`Refusal::AfterStart`] if the run was started.
     pub async fn update(
@@ -162,7 +162,7 @@ impl RequestReply {
                 Ok(Putting::GoesOn) => {
                     if Instant::now() >= deadline || self.background.is_stopping() {
                         let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
-                        return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, waits_for: None });
+                        return Err(Refusal::UpdateTimedOut { update_id, recorded: false, why, waits_for: None });
                     }
                     tokio::time::sleep(SUCCESSOR_WAIT).await;
                     continue;
@@ -225,7 +225,7 @@ impl RequestReply {
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
         let waits_for = if waits { self.turn_wait(key, run_id, list).await } else { None };
-        Refusal::UpdateNotAnswered { update_id: update_id.to_owned(), recorded, why, waits_for }
+        Refusal::UpdateTimedOut { update_id: update_id.to_owned(), recorded, why, waits_for }
     }
 
     /// Waits for the end of an accepted update.

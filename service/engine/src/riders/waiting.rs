@@ -130,7 +130,7 @@ impl Riders {
         let NewQuery { query, seen, caller: id, reply } = new;
         let askers = self.askers();
         if askers >= ASKERS_MAX {
-            let what = "callers wait for answers at this node";
+            let what = "callers wait for answers on this node";
             return Err(Refusal::TooManyWaiting { found: askers, max: ASKERS_MAX, what });
         }
         let (run_id, version) = (run.started.run_id, run.version);
@@ -356,8 +356,8 @@ fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) 
     let others = riders.iter().filter(|rider| rider.kind() == kind).map(Rider::bytes);
     let (count, bytes) = others.fold((0, new.bytes()), |(count, all), bytes| (count + 1, all + bytes));
     let (too_many, too_long) = match kind {
-        RiderKind::Query => ("queries are put to this run", "bytes of queries are put to this run"),
-        RiderKind::Update => ("updates are put to this run", "bytes of updates are put to this run"),
+        RiderKind::Query => ("queries wait on this run", "bytes of queries wait on this run"),
+        RiderKind::Update => ("updates wait on this run", "bytes of updates wait on this run"),
     };
     let refused = if count >= RIDERS_PER_RUN_MAX {
         Some((count, RIDERS_PER_RUN_MAX, too_many))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::admit::check_by_hand;
+use history::admit::check_operator;
 use history::{Author, Command, ImportedRun, RequestKey, Start, StartWorkflow};
 use store::HeadKey;
 
@@ -82,12 +82,12 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// [`NotAResetPoint`](history::Fault::NotAResetPoint), [`ResetRefused`](history::Fault::ResetRefused) or another
+    /// [`InvalidResetPoint`](history::Fault::InvalidResetPoint), [`ResetNotPossible`](history::Fault::ResetNotPossible) or another
     /// fault, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. Nothing was recorded,
     /// except possibly with [`Refusal::OutcomeUnknown`].
     pub async fn reset(&self, at: &RunRef, reset: Reset) -> Result<WasReset, Refusal> {
         self.registry.must_know(&at.domain).await?;
-        check_by_hand(&reset.by_hand)?;
+        check_operator(&reset.operator)?;
         let reset = Box::new(reset);
         self.runs.ask(&at.key(), |reply| RunRequest::Reset { run_id: at.run_id, reset, reply }).await
     }
@@ -97,7 +97,7 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::RunDiffers`], [`Refusal::DiskLow`], or an error of the store. A repeated
+    /// [`Refusal::UnknownDomain`], [`Refusal::HistoryMismatch`], [`Refusal::InsufficientStorage`], or an error of the store. A repeated
     /// request continues after an error of the store.
     pub async fn import(&self, domain: &str, imported: ImportedRun) -> Result<WasImported, Refusal> {
         let domain = self.registry.domain(domain).await?.name;

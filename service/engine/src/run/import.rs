@@ -102,7 +102,7 @@ impl Workshop {
     /// Fails unless the stored run has this history.
     async fn must_be_the_same(&self, key: &HeadKey, there: &StoredRun, imported: &ImportedRun) -> Result<(), Refusal> {
         let run_id = imported.run_id();
-        let differs = Refusal::RunDiffers { run_id };
+        let differs = Refusal::HistoryMismatch { run_id };
         let mut place = 0;
         let mut page = EventRange::default();
         loop {
@@ -125,7 +125,7 @@ impl Workshop {
         if parts.is_empty() {
             return Ok(());
         }
-        let differs = Refusal::RunDiffers { run_id: Uuid::from_bytes(head.run) };
+        let differs = Refusal::HistoryMismatch { run_id: Uuid::from_bytes(head.run) };
         let is_part = |found: &Part| parts.contains(found);
         for (last, bytes) in self.store.chunks(key, head.run, 0, PARTS_BYTES).await? {
             if !is_part(&(PartKey::Chunk { last }, bytes)) {

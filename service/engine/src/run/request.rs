@@ -88,7 +88,9 @@ impl RunRequest {
                     | ActivityCommand::Change(_) => 0,
                 },
                 // The decisions of a large turn fill a separate commit.
-                Command::CompleteTurn { answer, .. } if answer.moves_to.is_none() && answer.decisions.len() <= 64 => {
+                Command::CompleteTurn { answer, .. }
+                    if answer.next_task_list.is_none() && answer.decisions.len() <= 64 =>
+                {
                     4_096
                 }
                 Command::CompleteTurn { .. } | Command::AnswerUpdates { .. } => usize::MAX / 2,

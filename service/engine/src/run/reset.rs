@@ -35,14 +35,14 @@ impl RunWorker<'_> {
             let expires_at = [&base, &current].into_iter().filter_map(|loaded| loaded.head.expires_at).min();
             if expires_at.is_some_and(|at| at < now.plus(KEPT_AT_LEAST).as_millis()) {
                 let problem = format!("it is about to be forgotten, {KEPT_AT_LEAST} is too short a time for that");
-                return Err(Fault::ResetRefused { problem }.into());
+                return Err(Fault::ResetNotPossible { problem }.into());
             }
             shop.read_branch(key, &base, BranchReader::new(reset.branching)).await?;
             let Branching { event_id, signals } = reset.branching;
             let base_run_id = base.run().started.run_id;
             let plan = ResetPlan { new_run_id: shop.ids.run_id(now), run_id: base_run_id, event_id, signals };
             let mut transition = Transition::linked(current.run().clone(), current.body.links.clone());
-            transition.plan_reset(plan, &reset.by_hand, reset.key, reset.by.clone(), now)?;
+            transition.plan_reset(plan, &reset.operator, reset.key, reset.by.clone(), now)?;
             let (last_event_id, waiting_turn) = (current.run().last_event_id, waiting_turn(current.run()));
             if self.write(transition, last_event_id, waiting_turn, &mut attempt).await?.is_none() {
                 continue;
@@ -116,7 +116,7 @@ impl Workshop {
 
 #[cfg(test)]
 mod tests {
-    use history::event::{ByHand, LaterSignals};
+    use history::event::{LaterSignals, OperatorAction};
     use history::{Command, Payload, Start, Timestamp, codec};
     use store::{Limits, PartKey};
 
@@ -154,10 +154,10 @@ mod tests {
         let mut reader = BranchReader::new(Branching { event_id, signals });
         transition.events().iter().try_for_each(|event| reader.read(event.clone())).unwrap();
         let plan = ResetPlan { new_run_id: Uuid::from_u128(8), run_id: old, event_id, signals };
-        let by_hand = ByHand::default();
+        let operator = OperatorAction::default();
         Transition::branch(
             reader.finish().unwrap(),
-            &PlannedReset { plan, by_hand, at: at(9_000), key: None, by: None },
+            &PlannedReset { plan, operator, at: at(9_000), key: None, by: None },
         )
     }
 

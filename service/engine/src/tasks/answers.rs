@@ -46,7 +46,7 @@ impl Tasks {
         let key = token.key();
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
         let is_lost = |task| is_of_this_node && self.riders.with_task(&key, By::Own(task)).is_empty();
-        if token.only_asks.is_some() {
+        if token.query_only.is_some() {
             let is_lost = is_lost(token.turn.scheduled_event_id);
             return if is_lost { Err(Refusal::QueryTaskLost) } else { Ok(()) };
         }
@@ -76,7 +76,7 @@ impl Tasks {
     /// * a fault for an answer to a query that the run never got, for a second answer to a query, and for decisions in
     ///   answer to a task that has only queries,
     /// * [`Refusal::QueryTaskLost`] if none of the queries of such a task has a waiting caller any more,
-    /// * [`Fault::UpdateUnknown`] for an answer to an update that is not part of the turn and that no turn has
+    /// * [`Fault::UnknownUpdate`] for an answer to an update that is not part of the turn and that no turn has
     ///   accepted.
     pub async fn answer_turn_with(
         &self,
@@ -112,9 +112,9 @@ impl Tasks {
             return Ok(Vec::new());
         }
         let outcomes = self.request_reply.read_results(token.run_id, results)?;
-        if let Some(version) = token.only_asks {
+        if let Some(version) = token.query_only {
             if let Some(answer) = updates.first() {
-                return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
+                return Err(Fault::UnknownUpdate { update_id: answer.update_id.clone() }.into());
             }
             self.answer_task_that_asks(token, version, command, outcomes).await?;
             return Ok(Vec::new());
@@ -222,7 +222,7 @@ impl Tasks {
                 return Err(Fault::Invalid { field: field.to_owned(), problem }.into());
             }
             Command::FailTurn { reason, details, .. } => {
-                let reason = reason.unwrap_or_else(|| "given-back".to_owned());
+                let reason = reason.unwrap_or_else(|| "turn-failed".to_owned());
                 let message = details.as_ref().and_then(|details| details.read::<String>().ok());
                 otherwise = Some(QueryOutcome::Failed { reason, message });
             }

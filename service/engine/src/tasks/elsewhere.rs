@@ -26,8 +26,8 @@ impl Tasks {
         let what = match command {
             Command::CompleteTurn { answer, .. } => {
                 // The other node looks up the types itself.
-                let TurnAnswer { decisions, context, awaiting, moves_to, decision_context: _ } = *answer;
-                Passed::Completed { decisions, context, awaiting, moves_to }
+                let TurnAnswer { decisions, context, awaiting, next_task_list, decision_context: _ } = *answer;
+                Passed::Completed { decisions, context, awaiting, next_task_list }
             }
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
             _ => {
@@ -80,9 +80,9 @@ impl Tasks {
                 token.author = Author { may: may.map(Into::into), ..Author::named(by) };
                 let turn = token.turn;
                 let command = match what {
-                    Passed::Completed { decisions, context, awaiting, moves_to } => Command::complete(
+                    Passed::Completed { decisions, context, awaiting, next_task_list } => Command::complete(
                         turn,
-                        TurnAnswer { decisions, context, awaiting, moves_to, ..TurnAnswer::default() },
+                        TurnAnswer { decisions, context, awaiting, next_task_list, ..TurnAnswer::default() },
                     ),
                     Passed::Failed { reason, details } => Command::FailTurn { turn, reason, details },
                 };

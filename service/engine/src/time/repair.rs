@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{Author, Command, Duration, EventId, EventKind, Fault, Heartbeat, LateDeadline, Run, RunId};
 use store::{ListQuery, PageToken, Store};
 use uuid::Uuid;
@@ -95,10 +95,10 @@ impl DeadlineRepair {
     ///
     /// # Errors
     ///
-    /// [`Refusal::ClockDoubted`] unless the clock is known to be right, [`Refusal::UnknownWorkflow`],
+    /// [`Refusal::ClockSuspect`] unless the clock is known to be right, [`Refusal::UnknownWorkflow`],
     /// [`Refusal::UnknownRun`], [`Refusal::RunNotCurrent`], a fault of the rules, or the store's.
-    pub async fn repair(&self, at: &RunRef, by_hand: ByHand, author: Author) -> Result<RepairedRun, Refusal> {
-        history::admit::check_by_hand(&by_hand)?;
+    pub async fn repair(&self, at: &RunRef, operator: OperatorAction, author: Author) -> Result<RepairedRun, Refusal> {
+        history::admit::check_operator(&operator)?;
         self.must_be_right().await?;
         let RepairData { late, beats, timers } = self.look(at).await?;
         if !late.run.is_open() {
@@ -109,7 +109,7 @@ impl DeadlineRepair {
         }
         let (key, run_id) = (at.key(), late.run.started.run_id);
         self.repair_beats(at, &late.run, &beats).await?;
-        let command = Command::RepairDeadlines { heartbeats: beats, timers, by_hand, key: None };
+        let command = Command::RepairDeadlines { heartbeats: beats, timers, operator, key: None };
         let admitted = self.runs.tell_of(&key, Some(run_id), command, author).await?;
         Ok(RepairedRun { late, event_id: (!admitted.repeated).then_some(admitted.event_id) })
     }
@@ -172,7 +172,7 @@ impl DeadlineRepair {
         } else {
             return Ok(());
         };
-        Err(Refusal::ClockDoubted { now: self.clock.now(), why })
+        Err(Refusal::ClockSuspect { now: self.clock.now(), why })
     }
 
     /// Returns the reason to doubt the clock; `None` if it is known to be right, so that a repair is admitted.
@@ -183,7 +183,7 @@ impl DeadlineRepair {
     pub async fn doubt(&self) -> Result<Option<String>, Refusal> {
         match self.must_be_right().await {
             Ok(()) => Ok(None),
-            Err(Refusal::ClockDoubted { why, .. }) => Ok(Some(why)),
+            Err(Refusal::ClockSuspect { why, .. }) => Ok(Some(why)),
             Err(refusal) => Err(refusal),
         }
     }

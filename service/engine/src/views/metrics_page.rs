@@ -52,8 +52,8 @@ impl Metrics {
     pub fn sample() -> MetricsPage {
         let throttled = ThrottledCounts::default();
         let labels = ["open-runs", "domain", "default"].map(Arc::from);
-        let [limit, of, name] = labels;
-        drop(throttled.get_or_create(&[("limit", limit), ("of", of), ("name", name)]));
+        let [limit, scope, name] = labels;
+        drop(throttled.get_or_create(&[("limit", limit), ("scope", scope), ("name", name)]));
         let metrics = Self::new(&throttled);
         // These have no series before their first value.
         metrics.put_off("unavailable");
@@ -167,7 +167,7 @@ struct StoreSyncLatency(store::LatencyHistogram);
 
 impl Collector for StoreSyncLatency {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "How long the disk took to keep what was written to the log.";
+        let help = "Duration of syncs of the log to the disk.";
         let mut metric = encoder.encode_descriptor("baton_store_sync_seconds", help, None, MetricType::Histogram)?;
         let (sum, count) = (self.0.sum(), self.0.count());
         metric.encode_histogram::<PageLabels>(sum, count, &self.0.buckets(), None)
@@ -233,8 +233,8 @@ impl Gauges {
     fn write_clock(&self, text: &mut MetricsPage) {
         for (name, help, number) in [
             (
-                "clock_doubted",
-                "1 while the clock is too far ahead to be believed and nothing is deleted by retention",
+                "clock_suspect",
+                "1 while retention deletes nothing because the clock may be too far ahead",
                 u64::from(self.clock.is_doubted),
             ),
             (
@@ -244,42 +244,42 @@ impl Gauges {
             ),
             (
                 "clock_behind_seconds",
-                "How far the clock is behind the newest time seen; 0 up to a minute",
+                "Lag of the clock behind the newest time seen over this store; 0 up to a minute",
                 self.clock.behind.unwrap_or_default().as_millis() / 1_000,
             ),
             (
-                "clock_apart_seconds",
-                "How far the clock and that of another node are apart, at most; 0 up to a minute",
+                "clock_skew_seconds",
+                "Largest difference to the clock of another node; 0 up to a minute",
                 self.clocks_apart.values().max().copied().unwrap_or_default().as_millis() / 1_000,
             ),
         ] {
             text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), number)]);
         }
         let zones = [(PageLabels::from([("version", history::zone_tables().as_str().into())]), 1_u64)];
-        text.family("zone_tables", MetricKind::Gauge, "1, with the version of the time-zone tables in use", zones);
+        text.family("tzdata_info", MetricKind::Gauge, "1, with the version of the time-zone tables in use", zones);
     }
 
     fn write(&self, text: &mut MetricsPage, now: Timestamp) {
         let store = self.store;
         for (name, kind, help, number) in [
-            ("cached_runs", MetricKind::Gauge, "Runs in memory", self.cached_runs as u64),
-            ("cached_bytes", MetricKind::Gauge, "Memory that they take", self.cached_bytes as u64),
-            ("agenda_runs", MetricKind::Gauge, "Runs whose next instant is known in memory", self.agenda as u64),
-            ("watched_runs", MetricKind::Gauge, "Runs that somebody waits for", self.watched_runs as u64),
-            ("queries_waiting", MetricKind::Gauge, "Callers who wait for an answer or for news", self.askers as u64),
-            ("updates_waiting", MetricKind::Gauge, "Updates that wait to be judged", self.updates as u64),
+            ("cached_runs", MetricKind::Gauge, "Runs in the cache", self.cached_runs as u64),
+            ("cached_bytes", MetricKind::Gauge, "Size of the runs in the cache", self.cached_bytes as u64),
+            ("wakes_scheduled", MetricKind::Gauge, "Runs whose next wake is known in memory", self.agenda as u64),
+            ("watched_runs", MetricKind::Gauge, "Runs with waiting callers", self.watched_runs as u64),
+            ("queries_waiting", MetricKind::Gauge, "Callers waiting for an answer or a change", self.askers as u64),
+            ("updates_waiting", MetricKind::Gauge, "Updates waiting for a decider", self.updates as u64),
             ("store_commits", MetricKind::Counter, "Commits of the store", store.commits),
-            ("store_syncs", MetricKind::Counter, "Times that the disk was asked to keep what was written", store.syncs),
+            ("store_syncs", MetricKind::Counter, "Syncs of the store", store.syncs),
             ("store_bytes_written", MetricKind::Counter, "Bytes written to the store", store.bytes_written),
-            ("store_bytes_on_disk", MetricKind::Gauge, "Bytes that the store occupies", store.bytes_on_disk),
+            ("store_bytes_on_disk", MetricKind::Gauge, "Size of the store on disk", store.bytes_on_disk),
             (
-                "store_opens_put_off",
+                "store_opens_deferred",
                 MetricKind::Counter,
-                "Times that the store could not open a file for want of descriptors or memory",
+                "Files that could not be opened because descriptors or memory were short",
                 store.opens_put_off,
             ),
-            ("store_write_units", MetricKind::Counter, "Write units that the database bills", store.write_units),
-            ("store_read_units", MetricKind::Counter, "Read units that the database bills", store.read_units),
+            ("store_write_units", MetricKind::Counter, "Write units billed by DynamoDB", store.write_units),
+            ("store_read_units", MetricKind::Counter, "Read units billed by DynamoDB", store.read_units),
         ] {
             text.family(name, kind, help, [(PageLabels::new(), number)]);
         }
@@ -287,13 +287,9 @@ impl Gauges {
         self.write_clock(text);
         if let Some(DiskRoom { free, reserve, least }) = self.disk {
             for (name, help, number) in [
-                ("disk_free_bytes", "Bytes that are free on the disk of the store", free),
-                ("disk_reserve_bytes", "Bytes of it that are kept for runs that are open, 0 for none", reserve),
-                (
-                    "disk_least_bytes",
-                    "Bytes of it that must be free for anything but what deletes to be written",
-                    least,
-                ),
+                ("disk_free_bytes", "Free bytes on the disk of the store", free),
+                ("disk_reserve_bytes", "Bytes of the disk reserved for open runs; 0 for none", reserve),
+                ("disk_minimum_bytes", "Free bytes that the store needs to write anything but deletions", least),
             ] {
                 text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), number)]);
             }
@@ -302,17 +298,17 @@ impl Gauges {
         for version in self.node_versions.values() {
             *nodes.entry(version.as_deref().unwrap_or("unknown")).or_default() += 1;
         }
-        let help = "Nodes over the store that are alive, by their version; none where the store is not shared";
+        let help = "Live nodes over the store, by version; absent if the store is not shared";
         let nodes = nodes.into_iter().map(|(version, count)| (vec![("version", version.into())], count));
         text.family("nodes", MetricKind::Gauge, help, nodes);
         let lists = &self.lists;
         let tasks = lists.iter().map(|list| (list.labels(), list.tasks as u64));
-        text.family("tasks_waiting", MetricKind::Gauge, "Tasks that wait for somebody", tasks);
+        text.family("tasks_waiting", MetricKind::Gauge, "Waiting tasks", tasks);
         let pollers = lists.iter().map(|list| (list.labels(), list.pollers as u64));
-        text.family("pollers_waiting", MetricKind::Gauge, "Polls that wait for a task", pollers);
+        text.family("pollers_waiting", MetricKind::Gauge, "Waiting polls", pollers);
         let age = |since: Option<Timestamp>| since.map_or(0, |since| now.since(since).as_millis() / 1_000);
         let oldest = lists.iter().map(|list| (list.labels(), age(list.oldest)));
-        let help = "How long the task has waited that has waited longest, 0 where none waits";
+        let help = "Age of the oldest waiting task; 0 if none waits";
         text.family("oldest_task_seconds", MetricKind::Gauge, help, oldest);
         if let Some(runs) = &self.runs {
             runs.write(text);
@@ -328,24 +324,24 @@ impl Gauged {
                 (vec![("domain", domain.as_str().into())], gauges.get(index).copied().unwrap_or_default())
             };
             let help = match standing {
-                RunCondition::Open => "Runs that are open, however they stand",
+                RunCondition::Open => "Open runs in any state",
                 RunCondition::Paused => "Open runs that are paused",
-                RunCondition::Blocked => "Open runs with an activity that is paused, where no other state comes first",
-                RunCondition::Stuck => "Open runs that nothing will wake, where no other state comes first",
-                RunCondition::Failing => "Open runs at whose turns deciders fail, where no other state comes first",
+                RunCondition::Blocked => "Open runs with a paused activity, if no earlier state applies",
+                RunCondition::Stuck => "Open runs that nothing will wake, if no earlier state applies",
+                RunCondition::Failing => "Open runs whose turns keep failing, if no earlier state applies",
                 RunCondition::Retrying => {
-                    "Open runs with an activity past its first try, where no other state comes first"
+                    "Open runs with an activity past its first attempt, if no earlier state applies"
                 }
                 RunCondition::Repeating => {
-                    "Open runs with an activity scheduled again after it succeeded, where no other state comes first"
+                    "Open runs with an activity scheduled again after it succeeded, if no earlier state applies"
                 }
                 RunCondition::Closed(_) => "Closed runs",
             };
             text.family(&format!("runs_{}", standing.word()), MetricKind::Gauge, help, self.by_domain.iter().map(of));
         }
         for (name, help, at) in [
-            ("runs_counted_timestamp_seconds", "When all open runs were counted", self.all_at),
-            ("runs_flagged_counted_timestamp_seconds", "When the others of these states were", self.flagged_at),
+            ("runs_counted_timestamp_seconds", "Time at which open runs were last counted", self.all_at),
+            ("runs_flagged_counted_timestamp_seconds", "Time at which flagged runs were last counted", self.flagged_at),
         ] {
             text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), at.as_millis() / 1_000)]);
         }

@@ -125,7 +125,7 @@ fn poll(node: &Service) -> Polling {
 }
 
 pub(crate) async fn until_waiting(node: &Service, count: usize) {
-    let line = format!("baton_pollers_waiting{{domain=\"default\",side=\"decider\",list=\"deciders\"}} {count}\n");
+    let line = format!("baton_pollers_waiting{{domain=\"default\",kind=\"decider\",list=\"deciders\"}} {count}\n");
     let wait = async {
         while !node.engine.render_metrics().contains(&line) {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -318,7 +318,7 @@ async fn a_waiting_task_is_woken_once_when_the_service_starts() {
     let again = Service::over(Arc::clone(&service.store)).await;
     let looks = || {
         let metrics = again.engine.render_metrics();
-        let line = metrics.lines().find_map(|line| line.strip_prefix("baton_looks_total ")).unwrap();
+        let line = metrics.lines().find_map(|line| line.strip_prefix("baton_wakes_total ")).unwrap();
         line.parse::<u64>().unwrap()
     };
     while looks() == 0 {

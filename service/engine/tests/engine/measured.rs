@@ -37,7 +37,7 @@ async fn runs_and_tasks_are_measured_by_type_and_by_list() {
 
     // The turn waits for seven seconds, as the oldest task of its list.
     service.clock.advance(Span::from_secs(7));
-    let deciders = r#"domain="default",side="decider",list="deciders""#;
+    let deciders = r#"domain="default",kind="decider",list="deciders""#;
     assert!((service.number(&format!("baton_oldest_task_seconds{{{deciders}}}")) - 7.0).abs() < 1e-9);
     let turn = service.turn().await;
     assert!((service.number(&format!("baton_schedule_to_start_seconds_sum{{{deciders}}}")) - 7.0).abs() < 1e-9);
@@ -53,12 +53,12 @@ async fn runs_and_tasks_are_measured_by_type_and_by_list() {
     // The first attempt is taken after four seconds, the second one three seconds after it is available.
     service.clock.advance(Span::from_secs(4));
     service.fail_a_try().await;
-    let tries = r#"baton_activity_tries_failed_total{domain="default",type="do"}"#;
+    let tries = r#"baton_activity_attempts_failed_total{domain="default",type="do"}"#;
     assert!((service.number(tries) - 1.0).abs() < 1e-9, "the first attempt, which is not in the history");
     service.clock.advance(Span::from_secs(4));
     service.fail_a_try().await;
     assert!((service.number(tries) - 2.0).abs() < 1e-9, "and the last attempt");
-    let acts = r#"{domain="default",side="activity",list="acts"}"#;
+    let acts = r#"{domain="default",kind="activity",list="acts"}"#;
     assert!((service.number(&format!("baton_schedule_to_start_seconds_sum{acts}")) - 5.0).abs() < 1e-9);
     assert!((service.number(&format!("baton_schedule_to_start_seconds_count{acts}")) - 2.0).abs() < 1e-9);
 
@@ -68,7 +68,7 @@ async fn runs_and_tasks_are_measured_by_type_and_by_list() {
     turn.delivered();
     let fail = Command::FailTurn { turn: token.turn, reason: None, details: None };
     service.engine.tasks().answer_turn(&token, fail).await.unwrap();
-    let failed = r#"baton_turns_failed_total{domain="default",type="test",why="failed"}"#;
+    let failed = r#"baton_turns_failed_total{domain="default",type="test",reason="failed"}"#;
     assert!((service.number(failed) - 1.0).abs() < 1e-9);
     service.clock.advance(Span::from_secs(60));
     let turn = service.turn().await;

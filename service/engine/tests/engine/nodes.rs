@@ -124,7 +124,7 @@ async fn timer_without_a_store(agenda: u32) -> (Service, Arc<FaultStore<Memory>>
 }
 
 async fn until_on_the_agenda(service: &Service, count: u32) {
-    let line = format!("baton_agenda_runs {count}\n");
+    let line = format!("baton_wakes_scheduled {count}\n");
     let wait = async {
         while !service.engine.render_metrics().contains(&line) {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Mutex;
 
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{ActivityCommand, Duration as Span, RetryPolicy, WhenExhausted};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
@@ -77,9 +77,9 @@ impl Service {
     }
 
     async fn pause_activity(&self, id: &str, activity_id: &str) {
-        let by_hand = ByHand { identity: Some("ann".to_owned()), reason: Some("stock count".to_owned()) };
+        let operator = OperatorAction { identity: Some("ann".to_owned()), reason: Some("stock count".to_owned()) };
         let (activity_id, act) = (activity_id.to_owned(), ActivityCommand::Pause);
-        let command = Command::ActOnActivity { activity_id, act, by_hand, key: None };
+        let command = Command::ActOnActivity { activity_id, act, operator, key: None };
         self.engine.commands().tell(&at(id), command).await.unwrap();
     }
 
@@ -226,7 +226,7 @@ async fn an_unpolled_list_is_reported_after_a_minute_and_when_polled() {
     let line = log.only("tasks wait on a list without a poller");
     has(
         &line,
-        &["WARN", r#"domain="default""#, r#"task_list="deciders""#, r#"side="decider""#, "tasks=2", "since=2023-"],
+        &["WARN", r#"domain="default""#, r#"task_list="deciders""#, r#"kind="decider""#, "tasks=2", "since=2023-"],
     );
     has(&line, &["Start a decider for it"]);
     service.clock.advance(Span::from_secs(600));
@@ -255,7 +255,7 @@ async fn failed_deliveries_have_one_log_line_per_list_and_minute() {
     service.complete(turn, vec![activity("a", "acts")]).await.unwrap();
     let lines = log.lines_with("did not reach the poller");
     assert_eq!(lines.len(), 1, "{lines:?}");
-    has(&lines[0], &["WARN", "DeliveryFailed", r#"task_list="deciders""#, r#"side="decider""#, " count=1"]);
+    has(&lines[0], &["WARN", "DeliveryFailed", r#"task_list="deciders""#, r#"kind="decider""#, " count=1"]);
     tokio::time::sleep(Duration::from_secs(75)).await;
     let lines = log.lines_with("did not reach the poller");
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -264,7 +264,7 @@ async fn failed_deliveries_have_one_log_line_per_list_and_minute() {
     drop(service.engine.tasks().poll_activity(DOMAIN, "acts", Poll::default()).await.unwrap().unwrap());
     service.until("lost", "ActivityTimedOut").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    has(&log.lines_with("did not reach the poller")[2], &[r#"task_list="acts""#, r#"side="activity""#, " count=1"]);
+    has(&log.lines_with("did not reach the poller")[2], &[r#"task_list="acts""#, r#"kind="activity""#, " count=1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,7 +114,7 @@ async fn idle_and_asked_a_query_task_is_made_without_a_write() {
     for _ in 0..10 {
         let asking = service.ask("w", "total").await;
         let task = service.task().await;
-        assert!(task.task().only_asks);
+        assert!(task.task().query_only);
         assert_eq!(names(&task), ["total"]);
         assert_eq!(task.task().events.last().unwrap().id, before.last().unwrap().id, "it has all events");
         service.answer(task, Vec::new(), &said("7")).await.unwrap();
@@ -149,7 +149,7 @@ async fn turn_waits_and_asked_the_turn_answers_after_its_decisions() {
     service.signal("w", "s").await;
     let asking = service.ask("w", "total").await;
     let task = service.task().await;
-    assert!(!task.task().only_asks, "the turn takes the query");
+    assert!(!task.task().query_only, "the turn takes the query");
     assert_eq!(names(&task), ["total"]);
     let mark = history::RecordMarker { name: "seen".to_owned(), details: None };
     service.answer(task, vec![mark.into()], &said("7")).await.unwrap();
@@ -165,7 +165,7 @@ async fn first_turn_waits_and_asked_it_is_answered_by_the_first_turn() {
     service.start("w").await;
     let asking = service.ask("w", "total").await;
     let task = service.task().await;
-    assert!(!task.task().only_asks, "the first turn takes the query");
+    assert!(!task.task().query_only, "the first turn takes the query");
     service.answer(task, Vec::new(), &said("0")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "0");
 }
@@ -180,7 +180,7 @@ async fn turn_started_and_asked_it_waits_for_the_next_task() {
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("nobody asked")).await.unwrap();
     let task = service.task().await;
-    assert!(task.task().only_asks, "the turn has ended, so there is a query task");
+    assert!(task.task().query_only, "the turn has ended, so there is a query task");
     service.answer(task, Vec::new(), &said("1")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "1");
 }
@@ -195,7 +195,7 @@ async fn turn_started_and_asked_the_next_turn_takes_the_query() {
     service.signal("w", "s").await;
     service.answer(turn, Vec::new(), &said("nobody asked")).await.unwrap();
     let turn = service.task().await;
-    assert!(!turn.task().only_asks);
+    assert!(!turn.task().query_only);
     service.answer(turn, Vec::new(), &said("2")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "2");
 }
@@ -206,10 +206,10 @@ async fn query_waits_and_an_event_comes_its_task_becomes_the_turn() {
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
     service.signal("w", "s").await;
-    let one = "baton_tasks_waiting{domain=\"default\",side=\"decider\",list=\"deciders\"} 1\n";
+    let one = "baton_tasks_waiting{domain=\"default\",kind=\"decider\",list=\"deciders\"} 1\n";
     assert!(service.engine.render_metrics().contains(one), "a single task waits");
     let turn = service.task().await;
-    assert!(!turn.task().only_asks, "the query task became the turn");
+    assert!(!turn.task().query_only, "the query task became the turn");
     assert_eq!(names(&turn), ["total"]);
     service.no_task().await;
     service.answer(turn, Vec::new(), &said("1")).await.unwrap();
@@ -227,7 +227,7 @@ async fn query_out_and_an_event_comes_only_the_old_query_is_answered() {
     let new = service.ask("w", "total").await;
     let turn = service.task().await;
     assert!(
-        !turn.task().only_asks,
+        !turn.task().query_only,
         "only DeciderScheduled and DeciderStarted are written, without waiting for the answer"
     );
     assert_eq!(names(&turn), ["total"], "a query sent after the acknowledged signal must reflect it");
@@ -357,7 +357,7 @@ async fn query_rides_and_its_run_is_terminated_the_closed_run_answers() {
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
     service.engine.commands().tell(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
-    assert!(task.task().only_asks);
+    assert!(task.task().query_only);
     assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowTerminated");
     service.answer(task, Vec::new(), &said("ended")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "ended");
@@ -378,7 +378,7 @@ async fn closed_and_asked_a_query_task_shows_the_whole_run() {
         let ask = QueryRequest { name: "total".to_owned(), input: Some(json("[1]")), seen: None };
         let asking = service.ask_of(earlier, ask, Duration::from_secs(60)).await;
         let task = service.task().await;
-        assert!(task.task().only_asks);
+        assert!(task.task().query_only);
         assert_eq!(task.task().run_id, run_id);
         assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowFailed");
         assert_eq!(task.task().queries[0].input, Some(json("[1]")));
@@ -434,7 +434,7 @@ async fn an_error_of_a_query_fails_only_the_query() {
             }
             let asking = service.ask("w", "total").await;
             let task = service.task().await;
-            assert_eq!(task.task().only_asks, !signals);
+            assert_eq!(task.task().query_only, !signals);
             service.answer(task, Vec::new(), &outcome).await.unwrap();
             assert_eq!(asking.await.unwrap().unwrap_err().code(), code);
         }
@@ -514,7 +514,7 @@ async fn a_late_answer_is_ignored_and_its_turn_is_recorded() {
     let asking = service.ask_of(at("w"), ask, Duration::from_secs(3)).await;
     let task = service.task().await;
     let refusal = asking.await.unwrap().unwrap_err();
-    assert!(matches!(refusal, Refusal::NotAnswered { .. }) && refusal.is_retryable(), "{refusal}");
+    assert!(matches!(refusal, Refusal::QueryTimedOut { .. }) && refusal.is_retryable(), "{refusal}");
     assert!(refusal.to_string().contains("has the turn"), "{refusal}");
     assert_eq!(service.gauge("queries_waiting"), 0);
     service.answer(task, Vec::new(), &said("late")).await.unwrap();
@@ -596,7 +596,7 @@ async fn an_unknown_run_cannot_be_queried() {
     );
     assert_eq!(
         service.engine.request_reply().query(&at("w"), ask("q"), wait).await.unwrap_err().code(),
-        "query-not-answered"
+        "query-timed-out"
     );
     assert_eq!(service.gauge("queries_waiting"), 0);
 }
@@ -614,21 +614,21 @@ async fn an_answer_without_the_latest_events_has_an_old_version() {
     let if_version = Some(version);
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version };
     let refusal = service.engine.commands().tell(&at("w"), signal).await.unwrap_err();
-    assert!(matches!(refusal, Refusal::Fault(Fault::VersionMoved { .. })), "{refusal}");
+    assert!(matches!(refusal, Refusal::Fault(Fault::VersionMismatch { .. })), "{refusal}");
 }
 
-fn by_hand() -> history::event::ByHand {
-    history::event::ByHand { identity: None, reason: None }
+fn operator() -> history::event::OperatorAction {
+    history::event::OperatorAction { identity: None, reason: None }
 }
 
 impl Service {
     async fn pause(&self, id: &str) {
-        let pause = Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None };
+        let pause = Command::Pause { stop_clocks: false, operator: operator(), key: None };
         self.engine.commands().tell(&at(id), pause).await.unwrap();
     }
 
     async fn resume(&self, id: &str) {
-        self.engine.commands().tell(&at(id), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
+        self.engine.commands().tell(&at(id), Command::Resume { operator: operator(), key: None }).await.unwrap();
     }
 }
 
@@ -640,7 +640,7 @@ async fn paused_and_asked_a_query_task_shows_the_run() {
     for signals in 0..2 {
         let (asking, commits) = (service.ask("w", "total").await, service.store.stats().commits);
         let task = service.task().await;
-        assert!(task.task().only_asks);
+        assert!(task.task().query_only);
         let names: Vec<_> = task.task().events.iter().map(|event| event.kind.name()).collect();
         assert_eq!(names.iter().filter(|name| **name == "Signal").count(), signals, "it has the acknowledged signals");
         service.answer(task, Vec::new(), &said("7")).await.unwrap();
@@ -653,7 +653,7 @@ async fn paused_and_asked_a_query_task_shows_the_run() {
     let asking = service.ask("w", "total").await;
     service.resume("w").await;
     let task = service.task().await;
-    assert!(!task.task().only_asks && task.task().queries.len() == 1);
+    assert!(!task.task().query_only && task.task().queries.len() == 1);
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "8");
 }
@@ -670,7 +670,7 @@ async fn a_turn_held_at_the_pause_answers_its_queries() {
     service.answer(task, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(first.await.unwrap()).0, "7");
     let task = service.task().await;
-    assert!(task.task().only_asks);
+    assert!(task.task().query_only);
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(second.await.unwrap()).0, "8");
 }

@@ -76,7 +76,7 @@ async fn an_answer_may_be_given_to_any_node() {
             one.ask("w", "total").await
         };
         let task = if signals { two.task().await } else { polling.await.unwrap() };
-        assert_eq!((task.task().only_asks, task.task().queries.len()), (!signals, 1));
+        assert_eq!((task.task().query_only, task.task().queries.len()), (!signals, 1));
         let (token, results) = (task.task().token.clone(), results(task.task(), &said("7")));
         task.delivered();
         three.complete_with(&token, Vec::new(), results.clone()).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_turn_ended_by_another_node_does_not_delay_a_query() {
     turn.delivered();
     two.complete_with(&token, Vec::new(), Vec::new()).await.unwrap();
     let task = one.task().await;
-    assert!(task.task().only_asks);
+    assert!(task.task().query_only);
     one.answer(task, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "7");
 }
@@ -198,7 +198,7 @@ async fn reads_its_writes(seed: u64) {
                 assert!(count >= told, "seed {seed}: {count} after {told} were acknowledged");
                 answered += 1;
             }
-            Err(refusal) => assert!(matches!(refusal, Refusal::NotAnswered { .. }), "seed {seed}: {refusal}"),
+            Err(refusal) => assert!(matches!(refusal, Refusal::QueryTimedOut { .. }), "seed {seed}: {refusal}"),
         }
         told += usize::from(more);
     }
@@ -266,7 +266,7 @@ async fn a_query_of_a_run_that_is_busy_at_another_node_is_answered() {
         until_waiting(&two, 1).await;
         two.answer(turn, Vec::new(), &said("7")).await.unwrap();
         turn = polling.await.unwrap();
-        assert!(!turn.task().only_asks);
+        assert!(!turn.task().query_only);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(result(asking.await.unwrap()).0, "7");

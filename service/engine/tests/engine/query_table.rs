@@ -31,7 +31,7 @@ async fn query_waits_and_its_run_is_terminated_the_closed_run_answers() {
     let asking = service.ask("w", "total").await;
     service.terminate("w").await;
     let task = service.task().await;
-    assert!(task.task().only_asks && names(&task) == ["total"]);
+    assert!(task.task().query_only && names(&task) == ["total"]);
     assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowTerminated");
     service.answer(task, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "7");
@@ -42,7 +42,7 @@ async fn query_waits_and_its_caller_leaves_no_task_is_left() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask_for("w", Duration::from_secs(1)).await;
-    assert_eq!(asking.await.unwrap().unwrap_err().code(), "query-not-answered");
+    assert_eq!(asking.await.unwrap().unwrap_err().code(), "query-timed-out");
     service.no_task().await;
     assert_eq!(service.gauge("queries_waiting"), 0);
 }
@@ -71,7 +71,7 @@ async fn query_out_and_asked_another_task_is_made() {
     let out = service.task().await;
     let second = service.ask("w", "total").await;
     let task = service.task().await;
-    assert!(task.task().only_asks && names(&task) == ["total"]);
+    assert!(task.task().query_only && names(&task) == ["total"]);
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(second.await.unwrap()).0, "8");
     assert!(!first.is_finished(), "its own task is still out");
@@ -99,7 +99,7 @@ async fn query_out_and_its_caller_leaves_the_answer_is_ignored() {
     let before = service.events("w").await;
     let asking = service.ask_for("w", Duration::from_secs(1)).await;
     let out = service.task().await;
-    assert_eq!(asking.await.unwrap().unwrap_err().code(), "query-not-answered");
+    assert_eq!(asking.await.unwrap().unwrap_err().code(), "query-timed-out");
     let refusal = service.answer(out, Vec::new(), &said("7")).await.unwrap_err();
     assert_eq!(refusal.code(), "query-task-lost");
     assert_eq!(service.events("w").await, before);
@@ -119,7 +119,7 @@ async fn query_rides_and_asked_the_new_one_waits_for_the_next_task() {
     assert_eq!(result(first.await.unwrap()).0, "7");
     assert!(!second.is_finished(), "it may expect more events than the turn has");
     let task = service.task().await;
-    assert!(task.task().only_asks && names(&task) == ["total"]);
+    assert!(task.task().query_only && names(&task) == ["total"]);
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(second.await.unwrap()).0, "8");
 }
@@ -137,7 +137,7 @@ async fn query_rides_and_an_event_comes_its_turn_answers_stale() {
     assert_eq!(answer, "7");
     assert_ne!(version, service.engine.views().describe(&at("w")).await.unwrap().run.version);
     let next = service.task().await;
-    assert!(!next.task().only_asks && names(&next).is_empty(), "the event's turn is waiting");
+    assert!(!next.task().query_only && names(&next).is_empty(), "the event's turn is waiting");
     next.delivered();
 }
 
@@ -148,7 +148,7 @@ async fn query_rides_and_its_caller_leaves_the_turn_is_recorded() {
     service.signal("w", "s").await;
     let asking = service.ask_for("w", Duration::from_secs(1)).await;
     let turn = service.task().await;
-    assert_eq!(asking.await.unwrap().unwrap_err().code(), "query-not-answered");
+    assert_eq!(asking.await.unwrap().unwrap_err().code(), "query-timed-out");
     service.answer(turn, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(service.names("w").await.last(), Some(&"DeciderCompleted"));
     service.no_task().await;

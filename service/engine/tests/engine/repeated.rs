@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::{Admitted, Refusal, Reset, RunRef, Started};
-use history::event::{ByHand, LaterSignals};
+use history::event::{LaterSignals, OperatorAction};
 use history::{Branching, Command, ContinueAsNew, EventKind, RequestKey, ReusePolicy, Start, Verdict, limits};
 use uuid::Uuid;
 
@@ -229,7 +229,7 @@ async fn requests_before_a_reset_and_the_reset_itself_stay_known() {
     let branch_at = service.events("w").await.last().unwrap().id;
     let first = service.tell_many("w", 0..MANY).await;
     let branching = Branching { event_id: branch_at, signals: LaterSignals::Drop };
-    let reset = Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(700_000)), by: None };
+    let reset = Reset { branching, operator: OperatorAction::default(), key: Some(RequestKey(700_000)), by: None };
     let done = service.engine.commands().reset(&at("w"), reset.clone()).await.unwrap();
     for key in [0, MANY - 1] {
         service.tell_again("w", key, &first[usize::try_from(key).unwrap()]).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Admitted, Engine, Refusal, Settings, Started};
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{Command, RequestKey, ReusePolicy, Start, limits};
 use simulation::stored::with_marks;
 use store::{Cas, Expect, HeadKey};
@@ -24,8 +24,8 @@ const OTHERS: u64 = 800_000;
 fn others() -> Vec<Command> {
     let key = |number: u64| Some(RequestKey(OTHERS + number));
     vec![
-        Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: key(0) },
-        Command::Resume { by_hand: ByHand::default(), key: key(1) },
+        Command::Pause { stop_clocks: false, operator: OperatorAction::default(), key: key(0) },
+        Command::Resume { operator: OperatorAction::default(), key: key(1) },
         Command::RequestCancel { reason: None, identity: None, key: key(2) },
     ]
 }

@@ -448,11 +448,11 @@ async fn of_fifty_updates_with_one_version_one_is_accepted() {
         codes.push(asking.await.unwrap().map_or_else(|refusal| refusal.code(), |_| "accepted"));
     }
     assert_eq!(codes.iter().filter(|code| **code == "accepted").count(), 1);
-    assert_eq!(codes.iter().filter(|code| **code == "version-moved").count(), 49);
+    assert_eq!(codes.iter().filter(|code| **code == "version-mismatch").count(), 49);
     service.nothing_to_judge().await;
     assert_eq!(service.events("w").await.len(), before + 5);
     let late = UpdateRequest { if_version: Some(version), ..named("late") };
-    assert_eq!(code(service.update_of(at("w"), late, Duration::ZERO).await.await.unwrap()), "version-moved");
+    assert_eq!(code(service.update_of(at("w"), late, Duration::ZERO).await.await.unwrap()), "version-mismatch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -467,7 +467,7 @@ async fn an_update_fails_if_its_expected_version_has_changed() {
     task.delivered();
     service.signal("w", "go").await;
     assert_eq!(service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
-    assert_eq!(code(asking.await.unwrap()), "version-moved");
+    assert_eq!(code(asking.await.unwrap()), "version-mismatch");
     // The turn for the signal does not take it.
     assert!(ids(&service.judge().await).is_empty());
 }
@@ -586,7 +586,7 @@ async fn a_caller_that_disconnects_finds_the_answer_later() {
     let token = task.task().token.clone();
     task.delivered();
     match asking.await.unwrap().unwrap_err() {
-        Refusal::UpdateNotAnswered { recorded, .. } => assert!(recorded, "it may still be recorded"),
+        Refusal::UpdateTimedOut { recorded, .. } => assert!(recorded, "it may still be recorded"),
         other => panic!("{other}"),
     }
     service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap();
@@ -594,7 +594,7 @@ async fn a_caller_that_disconnects_finds_the_answer_later() {
     // An update that no decider holds is withdrawn.
     let asking = service.update_of(at("w"), named("v"), Duration::from_secs(1)).await;
     match asking.await.unwrap().unwrap_err() {
-        Refusal::UpdateNotAnswered { recorded, .. } => assert!(!recorded),
+        Refusal::UpdateTimedOut { recorded, .. } => assert!(!recorded),
         other => panic!("{other}"),
     }
     service.nothing_to_judge().await;
@@ -611,7 +611,7 @@ async fn unknown_answers_are_faults_and_missing_ones_rejections() {
     let token = task.task().token.clone();
     task.delivered();
     let nobody = service.say(&token, &[("u", done("2")), ("v", done("2"))], Vec::new()).await.unwrap_err();
-    assert_eq!(nobody.code(), "update-unknown");
+    assert_eq!(nobody.code(), "unknown-update");
     let twice = service.say(&token, &[("u", done("2")), ("u", rejected())], Vec::new()).await.unwrap_err();
     assert!(matches!(twice, Refusal::Fault(Fault::Invalid { .. })), "{twice}");
     assert_eq!(service.stored("w").await, before, "no effect");
@@ -630,7 +630,7 @@ async fn unknown_answers_are_faults_and_missing_ones_rejections() {
     let task = service.judge().await;
     let token = task.task().token.clone();
     task.delivered();
-    assert_eq!(service.say(&token, &[("x", rejected())], Vec::new()).await.unwrap_err().code(), "update-unknown");
+    assert_eq!(service.say(&token, &[("x", rejected())], Vec::new()).await.unwrap_err().code(), "unknown-update");
     service.say(&token, &[], Vec::new()).await.unwrap();
 }
 
@@ -689,14 +689,14 @@ async fn large_updates_are_spread_over_several_tasks() {
 async fn a_pause_ends_the_wait_of_updates_that_no_decider_has() {
     let service = Service::open().await;
     service.idle("w").await;
-    let by_hand = || history::event::ByHand { identity: None, reason: None };
-    let pause = || Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None };
+    let operator = || history::event::OperatorAction { identity: None, reason: None };
+    let pause = || Command::Pause { stop_clocks: false, operator: operator(), key: None };
     let waits = service.update("w", "u").await;
     service.engine.commands().tell(&at("w"), pause()).await.unwrap();
     assert_eq!(code(waits.await.unwrap()), "run-paused");
     assert_eq!(code(service.update("w", "u").await.await.unwrap()), "run-paused");
     service.nothing_to_judge().await;
-    service.engine.commands().tell(&at("w"), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
+    service.engine.commands().tell(&at("w"), Command::Resume { operator: operator(), key: None }).await.unwrap();
     let judged = service.update("w", "v").await;
     let task = service.judge().await;
     let token = task.task().token.clone();
@@ -731,7 +731,7 @@ async fn of_fifty_signals_with_one_version_one_is_accepted() {
     }
     let told = signaling.join_all().await;
     assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1, "one of them is recorded");
-    let stale = |refusal: &Refusal| matches!(refusal, Refusal::Fault(Fault::VersionMoved { .. }));
+    let stale = |refusal: &Refusal| matches!(refusal, Refusal::Fault(Fault::VersionMismatch { .. }));
     assert_eq!(told.iter().filter(|told| told.as_ref().err().is_some_and(stale)).count(), 49);
     assert_eq!(service.names("w").await[before..], ["Signal", "DeciderScheduled"], "one signal and one turn");
 }

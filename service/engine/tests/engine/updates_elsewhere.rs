@@ -116,7 +116,7 @@ async fn a_condition_is_checked_at_another_node() {
     assert_eq!(ids(&task), ["a"]);
     two.say(&token(task), &[("a", done("2"))], Vec::new()).await.unwrap();
     assert!(first.await.unwrap().is_ok());
-    assert_eq!(code(second.await.unwrap()), "version-moved");
+    assert_eq!(code(second.await.unwrap()), "version-mismatch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +136,7 @@ async fn a_verdict_may_be_given_to_any_node() {
         let token = token(task);
         // A refusal by the rules is returned, and changes nothing.
         let refused = three.say(&token, &[("x", done("2"))], Vec::new()).await.unwrap_err();
-        assert_eq!(refused.code(), "update-unknown", "{refused}");
+        assert_eq!(refused.code(), "unknown-update", "{refused}");
         three.say(&token, &[(id, done("2"))], vec![marker()]).await.unwrap();
         assert_eq!(result(asking.await.unwrap()).0, "2");
         let again = three.say(&token, &[(id, done("2"))], vec![marker()]).await.unwrap_err();
@@ -265,7 +265,7 @@ async fn a_rejection_is_not_final_after_the_loss_of_a_node() {
     let task = poll(&three).await.unwrap();
     three.say(&token(task), &[("u", rejected())], Vec::new()).await.unwrap();
     let is_unknown = |refusal: &Refusal| match refusal {
-        Refusal::UpdateNotAnswered { recorded, why, .. } => *recorded && why.contains("rejected"),
+        Refusal::UpdateTimedOut { recorded, why, .. } => *recorded && why.contains("rejected"),
         _ => false,
     };
     let refusal = asking.await.unwrap().unwrap_err();
@@ -293,7 +293,7 @@ async fn a_rejection_without_an_id_is_not_final_after_a_node_loss() {
     let task = poll(&three).await.unwrap();
     let id = ids(&task).concat();
     three.say(&token(task), &[(&id, rejected())], Vec::new()).await.unwrap();
-    assert_eq!(code(asking.await.unwrap()), "update-not-answered");
+    assert_eq!(code(asking.await.unwrap()), "update-timed-out");
 }
 
 /// Returns an update without an id.
@@ -326,13 +326,13 @@ async fn an_update_that_may_be_accepted_is_not_rejected_elsewhere() {
     // In the first attempt a decider holds the update, and its caller stops waiting.
     let first = one.update_of(at("w"), named("u"), Duration::from_secs(1)).await;
     let held = token(poll(&one).await.unwrap());
-    assert_eq!(code(first.await.unwrap()), "update-not-answered");
+    assert_eq!(code(first.await.unwrap()), "update-timed-out");
     // In the second attempt another node's decider rejects it.
     let second = two.update("w", "u").await;
     let other = token(poll(&two).await.unwrap());
     two.say(&other, &[("u", rejected())], Vec::new()).await.unwrap();
     let refusal = second.await.unwrap().unwrap_err();
-    assert!(matches!(refusal, Refusal::UpdateNotAnswered { recorded: true, .. }), "{refusal}");
+    assert!(matches!(refusal, Refusal::UpdateTimedOut { recorded: true, .. }), "{refusal}");
     // The first decider accepts it after all: every caller gets that result.
     one.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     for node in [&two, &three] {
@@ -463,7 +463,7 @@ async fn counts_each_once(seed: u64) {
             }
             Err(refusal) if refusal.code() == "update-rejected" => drop(told.insert(number, Err("rejected"))),
             // A caller without an outcome repeats the update with the same id at another node.
-            Err(Refusal::UpdateNotAnswered { .. } | Refusal::Stopping) => {
+            Err(Refusal::UpdateTimedOut { .. } | Refusal::Stopping) => {
                 crate::members::pass(&nodes[0], 5).await;
                 asked.push((number, put(&nodes[2], number)));
             }

@@ -217,7 +217,7 @@ async fn an_unjudged_run_stays_and_a_repetition_finds_it() {
     let asking = service.update_of(at("w"), starting("u", start()), Duration::from_secs(1)).await;
     let refused = asking.await.unwrap();
     assert_eq!(refused.as_ref().unwrap_err().recorded(), engine::MayBeRecorded::Unknown);
-    assert_eq!(after_start(refused), (service.run_id().await, "update-not-answered"));
+    assert_eq!(after_start(refused), (service.run_id().await, "update-timed-out"));
     let asking = service.begin("u").await;
     service.first_turn(&[("u", done("2"))], Vec::new()).await;
     assert!(!asking.await.unwrap().unwrap().started);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{Engine, Poll, Settings, WaitingBounds};
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{Command, Start};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::told::Told;
@@ -81,9 +81,9 @@ async fn a_resumed_run_is_woken_soon_although_its_turn_waited_long() {
     service.start("w").await;
     until_wakes_are_late(&service, "w").await;
     let act = async |command| service.engine.commands().tell(&at("w"), command).await;
-    let by_hand = ByHand { identity: None, reason: None };
-    act(Command::Pause { stop_clocks: false, by_hand: by_hand.clone(), key: None }).await.unwrap();
-    act(Command::Resume { by_hand, key: None }).await.unwrap();
+    let operator = OperatorAction { identity: None, reason: None };
+    act(Command::Pause { stop_clocks: false, operator: operator.clone(), key: None }).await.unwrap();
+    act(Command::Resume { operator, key: None }).await.unwrap();
     assert!(due(&service, "w").await <= clock_now(&service) + 60_000);
 }
 
@@ -129,7 +129,7 @@ async fn tasks_outside_memory_are_found_when_there_is_space() {
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (4, true));
     // The clock does not advance, so no task is found because it is due.
     takes_all(&service, 30).await;
-    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+    assert!(service.engine.render_metrics().contains("baton_wakes_total 0\n"));
 }
 
 async fn bounded(store: &Arc<dyn Store>, clock: &Arc<Told>, waiting: WaitingBounds) -> Service {
@@ -165,7 +165,7 @@ async fn a_poller_finds_tasks_that_did_not_fit_into_memory() {
         turn.delivered();
     }
     assert_eq!(found.len(), 40);
-    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+    assert!(service.engine.render_metrics().contains("baton_wakes_total 0\n"));
 }
 
 /// Starts runs with activities that all wait on one list.
@@ -199,7 +199,7 @@ async fn tasks_of_a_run_without_space_take_one_row() {
     with_activities(&service, 10, 20).await;
     // The clock does not advance, so no task is found because it is due.
     takes_all_activities(&service, 200).await;
-    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+    assert!(service.engine.render_metrics().contains("baton_wakes_total 0\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -378,7 +378,7 @@ async fn tasks_of_other_lists_never_displace_a_whole_list() {
     service.engine.commands().start(DOMAIN, Start::new("other", "order/1", "others")).await.unwrap();
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "others", true), (1, false));
     takes_all(&service, 230).await;
-    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+    assert!(service.engine.render_metrics().contains("baton_wakes_total 0\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -402,5 +402,5 @@ async fn a_starting_node_does_not_wake_runs_that_wait_only_for_time() {
         return;
     }
     let metrics = after.engine.render_metrics();
-    assert!(metrics.contains("baton_looks_total 1\n"), "{metrics}");
+    assert!(metrics.contains("baton_wakes_total 1\n"), "{metrics}");
 }

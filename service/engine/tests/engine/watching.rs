@@ -65,7 +65,7 @@ async fn a_watcher_of_an_old_version_gets_an_answer_at_once() {
     service.news("8").await;
     let watching = service.watch(seen).await;
     let task = service.task().await;
-    assert!(task.task().only_asks, "a watcher of an older version gets a query task");
+    assert!(task.task().query_only, "a watcher of an older version gets a query task");
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
@@ -160,7 +160,7 @@ async fn watchers_learn_of_a_close_without_a_turn() {
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
     service.engine.commands().tell(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
-    assert!(task.task().only_asks);
+    assert!(task.task().query_only);
     service.answer(task, Vec::new(), &said("ended")).await.unwrap();
     assert_eq!(result(watching.await.unwrap()).0, "ended");
 }
@@ -202,7 +202,7 @@ async fn a_change_without_an_answer_is_not_reported_as_unchanged() {
     let watching = service.watch(seen).await;
     service.signal("w", "s").await;
     let refusal = watching.await.unwrap().unwrap_err();
-    assert!(matches!(refusal, Refusal::NotAnswered { .. }), "{refusal}");
+    assert!(matches!(refusal, Refusal::QueryTimedOut { .. }), "{refusal}");
 }
 
 #[tokio::test(start_paused = true)]

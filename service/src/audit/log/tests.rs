@@ -158,7 +158,7 @@ fn a_full_file_is_followed_by_another_of_the_same_chain() {
     let open = || Writer::open(directory.path().to_owned(), Arc::new(SystemClock), sync()).unwrap();
     let mut writer = open().with_file_bytes_max(1_000);
     for number in 0..10_u64 {
-        let mut outcomes = vec![ChangeOutcome { of: number, status: None, code: None }];
+        let mut outcomes = vec![ChangeOutcome { request_seq: number, status: None, code: None }];
         assert_eq!(writer.write(&mut outcomes, vec![change("w")]).unwrap(), [2 * number + 2]);
     }
     drop(writer);

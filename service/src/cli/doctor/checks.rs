@@ -136,7 +136,7 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
     checks.push(counted(
         &metrics,
         "files",
-        "baton_reload_refused",
+        "baton_reload_failing",
         "the service's log says what is wrong with the file",
     ));
     checks.push(unknown_domains(&metrics));
@@ -263,7 +263,7 @@ fn clock(metrics: &Metrics<'_>, now: Timestamp) -> Check {
 }
 
 fn clock_believed(metrics: &Metrics<'_>) -> Check {
-    if metrics.value("baton_clock_doubted") == Some(1.0) {
+    if metrics.value("baton_clock_suspect") == Some(1.0) {
         let found = "it has jumped ahead, and nothing is deleted by retention".to_owned();
         return bad("retention", Verdict::Failing, found, "where the clock is right: `baton clock confirm`");
     }
@@ -279,11 +279,11 @@ fn descriptors(metrics: &Metrics<'_>) -> Check {
     if open <= most * DESCRIPTORS_MAX {
         return well(what, found);
     }
-    bad(what, Verdict::Failing, found, "raise `LimitNOFILE`, or lower --connections-max")
+    bad(what, Verdict::Failing, found, "raise `LimitNOFILE`, or lower --max-connections")
 }
 
 fn certificate(metrics: &Metrics<'_>) -> Check {
-    let Some(left) = metrics.value("baton_tls_certificate_left_seconds") else {
+    let Some(left) = metrics.value("baton_tls_certificate_remaining_seconds") else {
         return well("certificate", "it has none: nothing is encrypted here".to_owned());
     };
     let found = format!("good for {:.0} more days", (left / 86_400.0).floor());
@@ -300,7 +300,7 @@ fn counted(metrics: &Metrics<'_>, what: &'static str, name: &str, advice: &str) 
     if count <= 0.0 {
         return well(what, "none expires soon, none is refused".to_owned());
     }
-    let of = metrics.of(name).filter(|sample| sample.value > 0.0).filter_map(|sample| sample.labels.get("what"));
+    let of = metrics.of(name).filter(|sample| sample.value > 0.0).filter_map(|sample| sample.labels.get("file"));
     let of: Vec<_> = of.map(String::as_str).collect();
     let found = match name {
         "baton_secrets_expiring" => format!("{count} expire within a week"),
@@ -328,7 +328,7 @@ fn unknown_domains(metrics: &Metrics<'_>) -> Check {
 
 fn unpolled(metrics: &Metrics<'_>) -> Check {
     let list = |sample: &Sample<'_>| {
-        ["domain", "side", "list"].map(|label| sample.labels.get(label).cloned().unwrap_or_default())
+        ["domain", "kind", "list"].map(|label| sample.labels.get(label).cloned().unwrap_or_default())
     };
     let polled = metrics.of("baton_pollers_waiting").filter(|sample| sample.value > 0.0);
     let polled: BTreeSet<_> = polled.map(list).collect();
@@ -362,9 +362,9 @@ mod tests {
              baton_nodes{{version=\"{version}\"}} 2\n\
              baton_ship_lag_seconds 0.1\nbaton_ship_failing 0\n\
              process_open_fds 10.0\nprocess_max_fds 100.0\nbaton_secrets_expiring 0\n\
-             baton_tls_certificate_left_seconds 5000000\nbaton_runs_stuck{{domain=\"default\"}} 0\n\
-             baton_oldest_task_seconds{{domain=\"d\",side=\"decider\",list=\"a\"}} 500\n\
-             baton_pollers_waiting{{domain=\"d\",side=\"decider\",list=\"a\"}} 1\n# EOF\n"
+             baton_tls_certificate_remaining_seconds 5000000\nbaton_runs_stuck{{domain=\"default\"}} 0\n\
+             baton_oldest_task_seconds{{domain=\"d\",kind=\"decider\",list=\"a\"}} 500\n\
+             baton_pollers_waiting{{domain=\"d\",kind=\"decider\",list=\"a\"}} 1\n# EOF\n"
         )
     }
 
@@ -416,17 +416,17 @@ mod tests {
                 "1 of version 1.0, 2 of",
             ),
             ("baton_nodes{version=\"1.0\"} 1\nbaton_nodes{version=\"unknown\"} 1", "nodes", Warning, "unknown"),
-            ("baton_clock_doubted 1", "retention", Failing, "jumped ahead"),
+            ("baton_clock_suspect 1", "retention", Failing, "jumped ahead"),
             ("process_open_fds 91", "descriptors", Failing, "91 of 100"),
-            ("baton_tls_certificate_left_seconds 1209599", "certificate", Warning, "13 more days"),
-            ("baton_tls_certificate_left_seconds 86399", "certificate", Failing, "0 more days"),
+            ("baton_tls_certificate_remaining_seconds 1209599", "certificate", Warning, "13 more days"),
+            ("baton_tls_certificate_remaining_seconds 86399", "certificate", Failing, "0 more days"),
             ("baton_secrets_expiring 2", "secrets", Warning, "2 expire"),
             ("baton_unknown_domains{domain=\"shopp\"} 1", "domains", Warning, "`shopp`"),
-            ("baton_reload_refused{what=\"tls\"} 1", "files", Warning, "tls"),
+            ("baton_reload_failing{file=\"tls\"} 1", "files", Warning, "tls"),
             ("baton_ship_lag_seconds 10.1", "archive", Warning, "10 s behind"),
             ("baton_ship_failing 1", "archive", Warning, "0 s behind"),
             (
-                "baton_pollers_waiting{domain=\"d\",side=\"decider\",list=\"b\"} 1",
+                "baton_pollers_waiting{domain=\"d\",kind=\"decider\",list=\"b\"} 1",
                 "lists",
                 Failing,
                 "a (d, decider): 500 s",
@@ -447,8 +447,8 @@ mod tests {
             "baton_runs_flagged_counted_timestamp_seconds 1700000030",
             "baton_nodes{version=\"9.9\"} 3",
             "process_open_fds 90",
-            "baton_tls_certificate_left_seconds 1209600",
-            "baton_oldest_task_seconds{domain=\"d\",side=\"decider\",list=\"z\"} 120",
+            "baton_tls_certificate_remaining_seconds 1209600",
+            "baton_oldest_task_seconds{domain=\"d\",kind=\"decider\",list=\"z\"} 120",
         ] {
             assert_eq!(found(lines), [], "{lines}");
         }

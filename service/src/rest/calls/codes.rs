@@ -1,15 +1,15 @@
 //! Descriptions and error codes that several calls share.
 
 /// Header of a poll without a task.
-pub(super) const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as \
-     `name;decider;since=…` or `name;activity;since=…`, ten at most; only for those who may look at its runs.";
+pub(super) const NO_POLLERS: &str = "Task lists of the domain that have waiting tasks and no pollers, as \
+     `name;decider;since=…` or `name;activity;since=…`, at most ten. Only for callers that may read the domain's runs.";
 
 /// `ETag` of a run.
-pub(super) const ETAG: &str = "The run and its version; what `If-Match` takes.";
+pub(super) const ETAG: &str = "Run and version, for `If-Match`.";
 
 /// `ETag` of a query result.
 pub(super) const QUERY_ETAG: &str =
-    "The run, the version that the answer reflects, and the result; what `If-None-Match` and `If-Match` take.";
+    "Run, version that the answer reflects, and result, for `If-None-Match` and `If-Match`.";
 
 /// Error codes of calls that name a run.
 pub(super) const NO_RUN: &[&str] = &["unknown-run", "unknown-workflow"];
@@ -26,7 +26,7 @@ pub(super) const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
 
 /// Error codes of calls that answer a turn.
 pub(super) const NO_TURN: &[&str] =
-    &["query-task-lost", "run-closed", "turn-completed", "turn-lost", "update-known", "update-unknown"];
+    &["query-task-lost", "run-closed", "turn-completed", "turn-lost", "unknown-update", "update-already-accepted"];
 
 /// Error codes of calls that answer an activity.
 pub(super) const NO_ACTIVITY: &[&str] = &["activity-closed", "run-closed"];

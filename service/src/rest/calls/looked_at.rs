@@ -17,22 +17,19 @@ fn of_task_lists<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             "/v1/domains/{domain}/task-lists",
             L::Reader,
             task_lists::list,
-            Doc::of(
-                "listTaskLists",
-                "List task lists as this node knows them: what waits, what is in flight, who polls",
-            )
-            .answers::<body::ListedTaskLists>(200, "A page of task lists.")
-            .refuses(400, &["bad-page"]),
+            Doc::of("listTaskLists", "List task lists as known to this node, with their tasks and pollers")
+                .answers::<body::ListedTaskLists>(200, "Page of task lists.")
+                .refuses(400, &["bad-page"]),
         )
         .get(
             "/v1/domains/{domain}/task-lists/{list}",
             L::Reader,
             task_lists::show,
             Doc::of(
-                "showTaskList",
-                "Describe the task lists of a name, the deciders' and the runners', as this node knows them",
+                "describeTaskList",
+                "Describe the decider list and the activity list of a name, as known to this node",
             )
-            .answers::<body::ListedTaskLists>(200, "Both, also where nothing is known of them."),
+            .answers::<body::ListedTaskLists>(200, "Both lists, even if the node knows nothing about them."),
         )
 }
 
@@ -42,8 +39,8 @@ fn of_changes<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             "/v1/domains/{domain}/changes",
             L::Reader,
             changes::follow,
-            Doc::of("followChanges", "Follow a domain: a message when something in its runs has changed")
-                .answers_text(EVENT_STREAM, "A stream, with one message a second at most."),
+            Doc::of("followChanges", "Stream a message whenever runs of a domain have changed")
+                .answers_text(EVENT_STREAM, "Stream with at most one message per second."),
         )
         .get(
             "/v1/changes",
@@ -51,11 +48,10 @@ fn of_changes<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             changes::follow_all,
             Doc::of(
                 "followAllChanges",
-                "Follow the domains whose runs the caller may read: a message when something in any of them has \
-                 changed",
+                "Stream a message whenever runs have changed in any domain that the caller may read",
             )
-            .answers_text(EVENT_STREAM, "A stream, with one message a second at most.")
-            .answers_nothing(204, "There is no domain whose runs the caller may read."),
+            .answers_text(EVENT_STREAM, "Stream with at most one message per second.")
+            .answers_nothing(204, "The caller may not read the runs of any domain."),
         )
 }
 
@@ -65,36 +61,36 @@ fn of_sessions<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             "/v1/session",
             L::Known,
             session::show,
-            Doc::of("showSession", "Describe who asks, and what they may do")
-                .answers::<body::SessionInfo>(200, "Who asks."),
+            Doc::of("describeSession", "Describe the caller and its permissions")
+                .answers::<body::SessionInfo>(200, "The caller."),
         )
         .post(
             "/v1/session",
             L::Known,
             E::Changes,
             session::begin,
-            Doc::of("beginSession", "Sign in: have a browser keep a cookie in place of a secret or a token")
-                .answers::<body::SessionInfo>(201, "The session, whose cookie is in `Set-Cookie`."),
+            Doc::of("createSession", "Sign in: exchange a secret or token for a session cookie")
+                .answers::<body::SessionInfo>(201, "The session was created; `Set-Cookie` has its cookie."),
         )
         .delete(
             "/v1/session",
             L::Known,
             E::Changes,
             session::end,
-            Doc::of("endSession", "Sign out").answers_nothing(204, "The session is over."),
+            Doc::of("deleteSession", "Sign out").answers_nothing(204, "The session has ended."),
         )
         .get(
             "/v1/credentials",
             L::Operator,
             session::credentials,
-            Doc::of("listCredentials", "List credentials and what they may do, without secrets; for operators")
-                .answers::<body::CredentialList>(200, "The credentials."),
+            Doc::of("listCredentials", "List credentials with their permissions, without secrets (operators only)")
+                .answers::<body::CredentialList>(200, "Credentials."),
         )
         .get(
             "/v1/nodes",
             L::Operator,
             session::nodes,
-            Doc::of("listNodes", "List the nodes over the store that are alive; for operators")
-                .answers::<body::NodeList>(200, "The nodes."),
+            Doc::of("listNodes", "List live nodes over the store (operators only)")
+                .answers::<body::NodeList>(200, "Live nodes."),
         )
 }

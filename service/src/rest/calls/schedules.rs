@@ -14,7 +14,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Reader,
             schedules::list,
             Doc::of("listSchedules", "List schedules, newest first")
-                .answers::<body::Schedules>(200, "A page of schedules.")
+                .answers::<body::Schedules>(200, "Page of schedules.")
                 .refuses(400, &["bad-page"]),
         )
         .post(
@@ -23,14 +23,14 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             schedules::create,
             Doc::of("createSchedule", "Create a schedule")
-                .answers::<body::DescribedSchedule>(201, "It was created.")
+                .answers::<body::DescribedSchedule>(201, "The schedule was created.")
                 .refuses(409, &["domain-deprecated", "schedule-exists", "type-deprecated"]),
         )
         .get(
             "/v1/domains/{domain}/schedules/{id}",
             L::Reader,
             schedules::show,
-            Doc::of("describeSchedule", "Describe a schedule: what it has done, and what it will do next")
+            Doc::of("describeSchedule", "Describe a schedule with its recent actions and next times")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -49,8 +49,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             schedules::forget,
-            Doc::of("deleteSchedule", "Delete a schedule; its runs go on")
-                .answers::<serde_json::Map<String, serde_json::Value>>(200, "It is forgotten.")
+            Doc::of("deleteSchedule", "Delete a schedule; its runs continue")
+                .answers::<serde_json::Map<String, serde_json::Value>>(200, "The schedule was deleted.")
                 .refuses(404, NO_SCHEDULE),
         )
         .post(
@@ -67,7 +67,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             schedules::resume,
-            Doc::of("resumeSchedule", "Resume a schedule, from now on")
+            Doc::of("resumeSchedule", "Resume a paused schedule")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -76,7 +76,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             schedules::trigger,
-            Doc::of("triggerSchedule", "Trigger a schedule now")
+            Doc::of("triggerSchedule", "Trigger an action of a schedule now")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -85,7 +85,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             schedules::backfill,
-            Doc::of("backfillSchedule", "Act for the times of a past span")
+            Doc::of("backfillSchedule", "Perform the actions of a past interval")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE)
                 .refuses(413, &["run-too-large"]),
@@ -95,7 +95,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Reader,
             schedules::next,
             Doc::of("readNextTimes", "List the next times of a schedule")
-                .answers::<body::NextTimes>(200, "The times.")
+                .answers::<body::NextTimes>(200, "Next times.")
                 .refuses(404, NO_SCHEDULE),
         )
 }

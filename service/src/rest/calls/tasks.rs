@@ -4,7 +4,7 @@ use client::body;
 
 use super::super::document::{CallTable, Doc};
 use super::super::{exchange, history, tasks};
-use super::codes::{BAD_TOKEN, NO_ACTIVITY, NO_RUN, NO_TURN, UNPOLLED};
+use super::codes::{BAD_TOKEN, NO_ACTIVITY, NO_POLLERS, NO_RUN, NO_TURN};
 use crate::access::{CallEffect as E, Level as L};
 
 pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
@@ -15,9 +15,9 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Takes,
             tasks::poll_decider,
             Doc::of("pollDecider", "Poll for a turn")
-                .answers::<body::DeciderTask>(200, "A turn to be decided.")
-                .answers_nothing(204, "None came.")
-                .with_header("Baton-Unpolled", UNPOLLED),
+                .answers::<body::DeciderTask>(200, "The turn.")
+                .answers_nothing(204, "No task arrived within the wait.")
+                .with_header("Baton-No-Pollers", NO_POLLERS),
         )
         .post(
             "/v1/domains/{domain}/task-lists/{list}/activity/poll",
@@ -25,20 +25,17 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Takes,
             tasks::poll_activity,
             Doc::of("pollActivity", "Poll for an activity")
-                .answers::<body::ActivityTask>(200, "An activity to be done.")
-                .answers_nothing(204, "None came.")
-                .with_header("Baton-Unpolled", UNPOLLED),
+                .answers::<body::ActivityTask>(200, "The activity.")
+                .answers_nothing(204, "No task arrived within the wait.")
+                .with_header("Baton-No-Pollers", NO_POLLERS),
         )
         .post(
             "/v1/domains/{domain}/task-lists/{list}/decider/exchange",
             L::Decider,
             E::Takes,
             exchange::turns,
-            Doc::of("exchangeTurns", "Answer many turns, and take as many as there is room for")
-                .answers::<body::Exchanged<body::DeciderTask>>(
-                    200,
-                    "What became of the answers, and turns to be decided.",
-                )
+            Doc::of("exchangeTurns", "Answer several turns and take new ones")
+                .answers::<body::Exchanged<body::DeciderTask>>(200, "Receipts for the answers, and new turns.")
                 .refuses(503, &["audit-log-unavailable"]),
         )
         .post(
@@ -46,19 +43,16 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Runner,
             E::Takes,
             exchange::activities,
-            Doc::of("exchangeActivities", "Answer many activities, and take as many as there is room for")
-                .answers::<body::Exchanged<body::ActivityTask>>(
-                    200,
-                    "What became of the answers, and activities to be done.",
-                )
+            Doc::of("exchangeActivities", "Answer several activities and take new ones")
+                .answers::<body::Exchanged<body::ActivityTask>>(200, "Receipts for the answers, and new activities.")
                 .refuses(503, &["audit-log-unavailable"]),
         )
         .get(
             "/v1/decider-tasks/{token}/history",
             L::Decider,
             history::read_turn,
-            Doc::of("lookBack", "List events of a turn's run, up to the turn's own DeciderStarted")
-                .answers::<body::History>(200, "A page of events.")
+            Doc::of("readEarlierHistory", "List events of a turn's run, up to the DeciderStarted of the turn")
+                .answers::<body::History>(200, "Page of events.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, &["query-task-lost", "run-closed", "turn-completed", "turn-lost"]),
@@ -69,7 +63,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             tasks::complete_turn,
             Doc::of("completeTurn", "Complete a turn with decisions")
-                .answers::<body::Answered>(200, "It is recorded.")
+                .answers::<body::Answered>(200, "The answer is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_TURN),
@@ -80,7 +74,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             tasks::fail_turn,
             Doc::of("failTurn", "Fail a turn; the service then retries it")
-                .answers::<body::Answered>(200, "It is recorded.")
+                .answers::<body::Answered>(200, "The answer is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_TURN),
@@ -91,7 +85,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             tasks::succeed_activity,
             Doc::of("succeedActivity", "Report that an activity succeeded")
-                .answers::<body::Answered>(200, "It is recorded.")
+                .answers::<body::Answered>(200, "The answer is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY),
@@ -102,7 +96,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             tasks::fail_activity,
             Doc::of("failActivity", "Report that an activity failed")
-                .answers::<body::Answered>(200, "It is recorded.")
+                .answers::<body::Answered>(200, "The answer is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY),
@@ -112,8 +106,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Runner,
             E::Changes,
             tasks::cancel_activity,
-            Doc::of("cancelActivity", "Report that an activity was canceled")
-                .answers::<body::Answered>(200, "It is recorded.")
+            Doc::of("confirmActivityCanceled", "Report that an activity stopped after a cancel request")
+                .answers::<body::Answered>(200, "The answer is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY)
@@ -124,8 +118,11 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Runner,
             E::Takes,
             tasks::heartbeat,
-            Doc::of("heartbeat", "Record a heartbeat of an activity")
-                .answers::<body::Beaten>(200, "Whether it should stop.")
+            Doc::of("recordHeartbeat", "Record a heartbeat of an activity")
+                .answers::<body::HeartbeatResult>(
+                    200,
+                    "The heartbeat is recorded; `cancelRequested` tells whether the activity should stop.",
+                )
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY),

@@ -22,7 +22,7 @@ macro_rules! types_of {
                     L::Related,
                     types::list::<$defaults>,
                     Doc::of(concat!("list", $Kind, "Types"), concat!("List ", $kind, " types, by name"))
-                        .answers::<body::Types>(200, "A page of types."),
+                        .answers::<body::Types>(200, "Page of types."),
                 )
                 .post(
                     concat!("/v1/domains/{domain}/", $kind, "-types"),
@@ -30,14 +30,14 @@ macro_rules! types_of {
                     E::Changes,
                     types::register::<$defaults>,
                     Doc::of(concat!("register", $Kind, "Type"), concat!("Register ", $a, " ", $kind, " type"))
-                        .answers::<body::RegisteredType<$defaults>>(201, "It is registered.")
+                        .answers::<body::RegisteredType<$defaults>>(201, "The type is registered.")
                         .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
                 )
                 .get(
                     concat!("/v1/domains/{domain}/", $kind, "-types/{type}"),
                     L::Related,
                     types::show::<$defaults>,
-                    Doc::of(concat!("show", $Kind, "Type"), concat!("Describe ", $a, " ", $kind, " type"))
+                    Doc::of(concat!("describe", $Kind, "Type"), concat!("Describe ", $a, " ", $kind, " type"))
                         .answers::<body::RegisteredType<$defaults>>(200, "The type.")
                         .refuses(404, NO_TYPE),
                 )
@@ -47,7 +47,7 @@ macro_rules! types_of {
                     E::Changes,
                     types::delete::<$defaults>,
                     Doc::of(concat!("delete", $Kind, "Type"), concat!("Delete a deprecated ", $kind, " type"))
-                        .answers_nothing(204, "It is gone.")
+                        .answers_nothing(204, "The type was deleted.")
                         .refuses(404, NO_TYPE)
                         .refuses(409, &["type-in-use"]),
                 )
@@ -58,9 +58,9 @@ macro_rules! types_of {
                     types::deprecate::<$defaults>,
                     Doc::of(
                         concat!("deprecate", $Kind, "Type"),
-                        concat!("Deprecate ", $a, " ", $kind, " type: nothing new of it begins"),
+                        concat!("Deprecate ", $a, " ", $kind, " type, so that nothing new of it can be started"),
                     )
-                    .answers::<body::RegisteredType<$defaults>>(200, "It is deprecated.")
+                    .answers::<body::RegisteredType<$defaults>>(200, "The deprecated type.")
                     .refuses(404, NO_TYPE)
                     .refuses(409, &["type-deprecated"]),
                 )
@@ -70,7 +70,7 @@ macro_rules! types_of {
                     E::Changes,
                     types::undeprecate::<$defaults>,
                     Doc::of(concat!("undeprecate", $Kind, "Type"), concat!("Undeprecate ", $a, " ", $kind, " type"))
-                        .answers::<body::RegisteredType<$defaults>>(200, "It is in use.")
+                        .answers::<body::RegisteredType<$defaults>>(200, "The type, in use again.")
                         .refuses(404, NO_TYPE)
                         .refuses(409, &["type-exists"]),
                 )

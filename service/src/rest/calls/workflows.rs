@@ -13,8 +13,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             "/v1/domains/{domain}/workflows",
             L::Reader,
             workflows::list,
-            Doc::of("listWorkflows", "List runs, newest start first unless asked otherwise")
-                .answers::<body::Workflows>(200, "A page of runs.")
+            Doc::of("listWorkflows", "List runs, by default the newest start first")
+                .answers::<body::Workflows>(200, "Page of runs.")
                 .refuses(400, &["bad-page"]),
         )
         .post(
@@ -22,26 +22,26 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Application,
             E::Changes,
             workflows::start,
-            Doc::of("startWorkflow", "Start a run, and wait for its close if asked to")
-                .answers::<body::Started>(201, "It was started.")
-                .answers::<body::Started>(200, "It was started before, with the same Idempotency-Key.")
+            Doc::of("startWorkflow", "Start a run, and optionally wait for its close")
+                .answers::<body::Started>(201, "The run was started.")
+                .answers::<body::Started>(200, "An earlier request with the same Idempotency-Key started the run.")
                 .refuses(409, NO_START)
-                .refuses(507, &["disk-low"]),
+                .refuses(507, &["insufficient-storage"]),
         )
         .get(
             "/v1/domains/{domain}/workflow-count",
             L::Reader,
             workflows::count,
-            Doc::of("countWorkflows", "Count runs").answers::<body::Count>(200, "The count."),
+            Doc::of("countWorkflows", "Count runs").answers::<body::Count>(200, "Number of runs."),
         )
         .get(
             "/v1/domains/{domain}/workflows/{id}",
             L::Reader,
             describe::describe,
             Doc::of("describeWorkflow", "Describe a run")
-                .answers::<body::Described>(200, "The state.")
+                .answers::<body::Described>(200, "Current state of the run.")
                 .with_header("ETag", ETAG)
-                .answers_nothing(304, "The run had no news in time beyond what `If-None-Match` names.")
+                .answers_nothing(304, "The run did not change within the wait from the version in `If-None-Match`.")
                 .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
         )
@@ -50,15 +50,11 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Reader,
             history::read,
             Doc::of("readHistory", "List events of a run, as a page or as a stream")
-                .answers::<body::History>(
-                    200,
-                    "A page of events; or a stream, whose messages have an Event each in `data`.",
-                )
+                .answers::<body::History>(200, "Page of events, or a stream of messages with one Event each in `data`.")
                 .or_text(history::EVENT_STREAM)
                 .answers_nothing(
                     204,
-                    "Of a stream: the run has closed and the caller has all of its events, so there is nothing to \
-                     reconnect for.",
+                    "Only for a stream: the run is closed and the caller has all its events. Do not reconnect.",
                 )
                 .refuses(404, NO_RUN),
         )
@@ -66,12 +62,12 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             "/v1/domains/{domain}/workflows/{id}/result",
             L::Reader,
             workflows::result,
-            Doc::of("awaitResult", "Get the result of a run, and wait for it if asked to")
-                .answers::<body::RunResult>(200, "It has closed.")
+            Doc::of("getResult", "Get the result of a run, and optionally wait for it")
+                .answers::<body::RunResult>(200, "The run is closed.")
                 .with_header("ETag", ETAG)
-                .answers::<body::RunResult>(202, "It is still open.")
+                .answers::<body::RunResult>(202, "The run is still open.")
                 .with_header("ETag", ETAG)
-                .answers_nothing(304, "When the wait was over it was still, or again, as `If-None-Match` names it.")
+                .answers_nothing(304, "At the end of the wait, the run had the version in `If-None-Match`.")
                 .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
         )
@@ -84,52 +80,52 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .answers::<body::Recorded>(202, "The signal is recorded.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
-                .refuses(412, &["version-moved"]),
+                .refuses(412, &["version-mismatch"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/queries/{name}",
             L::Reader,
             E::Reads,
             queries::query,
-            Doc::of("queryWorkflow", "Query a run, or wait until its answer changes")
+            Doc::of("queryWorkflow", "Query a run, and optionally wait until the answer changes")
                 .answers::<body::QueryAnswer>(
                     200,
-                    "The decider's answer, which shows all that was recorded before the call.",
+                    "The decider's answer. It reflects all events recorded before the call.",
                 )
                 .with_header("ETag", QUERY_ETAG)
-                .answers_nothing(304, "There was nothing else in time than what `If-None-Match` names.")
+                .answers_nothing(304, "The result did not change within the wait from the one in `If-None-Match`.")
                 .with_header("ETag", QUERY_ETAG)
                 .refuses(404, NO_RUN)
                 .refuses(404, &["unknown-query"])
                 .refuses(422, &["query-failed"])
                 .refuses(429, &["too-many-waiting"])
-                .refuses(504, &["query-not-answered"]),
+                .refuses(504, &["query-timed-out"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/updates/{name}",
             L::Application,
             E::Changes,
             updates::update,
-            Doc::of("updateWorkflow", "Update a run, or get the answer to an earlier update again")
-                .answers::<body::Updated>(200, "It was accepted, and this is the decider's answer.")
+            Doc::of("updateWorkflow", "Update a run, or get the answer to an earlier update")
+                .answers::<body::Updated>(200, "The update was accepted and completed, with the decider's answer.")
                 .with_header("ETag", ETAG)
-                .answers::<body::Updated>(202, "It was accepted, and a later turn will answer.")
+                .answers::<body::Updated>(202, "The update was accepted; a later turn will complete it.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
                 .refuses(409, NO_START)
-                .refuses(412, &["version-moved"])
+                .refuses(412, &["version-mismatch"])
                 .refuses(422, &["update-failed", "update-rejected"])
                 .refuses(429, &["open-updates-limit", "too-many-waiting"])
-                .refuses(504, &["update-not-answered"])
-                .refuses(507, &["disk-low"]),
+                .refuses(504, &["update-timed-out"])
+                .refuses(507, &["insufficient-storage"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/cancel",
             L::Application,
             E::Changes,
             workflows::cancel,
-            Doc::of("cancelWorkflow", "Request that a run be canceled")
-                .answers::<body::Recorded>(202, "The request is recorded; the run's decider says what it means.")
+            Doc::of("cancelWorkflow", "Request the cancellation of a run")
+                .answers::<body::Recorded>(202, "The request is recorded; the run's decider chooses how to react.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE),
         )
@@ -139,7 +135,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             workflows::terminate,
             Doc::of("terminateWorkflow", "Terminate a run")
-                .answers::<body::Recorded>(200, "It has ended.")
+                .answers::<body::Recorded>(200, "The run is terminated.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE),
         )

@@ -24,7 +24,7 @@ pub(super) fn started(it: &DeciderStarted) -> Words {
 }
 
 pub(super) fn completed(it: &DeciderCompleted) -> Words {
-    let moved = it.moves_to.as_ref();
+    let moved = it.next_task_list.as_ref();
     let attributes = of_task(it.scheduled_event_id, it.started_event_id)
         .maybe("taskList", moved.map(|to| list(&to.task_list)))
         .maybe("taskListScheduleToStartTimeout", moved.and_then(|to| to.schedule_to_start).map(seconds));

@@ -1,6 +1,6 @@
 //! Manual changes of activities: complete, fail, retry, pause, resume, and change options.
 
-use crate::event::{ActivityTimeouts, ByHand, EventKind, RequestKey};
+use crate::event::{ActivityTimeouts, EventKind, OperatorAction, RequestKey};
 use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_with, schedule_with_retry, terminate};
 use crate::{
     ActivityCommand, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, RunCondition, TaskRef,
@@ -11,33 +11,33 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn by_hand(activity_id: &str, act: ActivityCommand) -> Command {
-    let by_hand = ByHand { identity: Some("ann".to_owned()), reason: Some("the bank called".to_owned()) };
-    Command::ActOnActivity { activity_id: activity_id.to_owned(), act, by_hand, key: None }
+fn manually(activity_id: &str, act: ActivityCommand) -> Command {
+    let operator = OperatorAction { identity: Some("ann".to_owned()), reason: Some("the bank called".to_owned()) };
+    Command::ActOnActivity { activity_id: activity_id.to_owned(), act, operator, key: None }
 }
 
 fn done() -> Command {
-    by_hand("a", ActivityCommand::Succeed { result: Some(Payload::from_json("7").unwrap()) })
+    manually("a", ActivityCommand::Succeed { result: Some(Payload::from_json("7").unwrap()) })
 }
 
 fn failed() -> Command {
-    by_hand("a", ActivityCommand::Fail { reason: "lost".to_owned(), details: None })
+    manually("a", ActivityCommand::Fail { reason: "lost".to_owned(), details: None })
 }
 
 fn pause() -> Command {
-    by_hand("a", ActivityCommand::Pause)
+    manually("a", ActivityCommand::Pause)
 }
 
 fn resume() -> Command {
-    by_hand("a", ActivityCommand::Resume)
+    manually("a", ActivityCommand::Resume)
 }
 
 fn retry() -> Command {
-    by_hand("a", ActivityCommand::Retry)
+    manually("a", ActivityCommand::Retry)
 }
 
 fn change(change: OptionsChange) -> Command {
-    by_hand("a", ActivityCommand::Change(Box::new(change)))
+    manually("a", ActivityCommand::Change(Box::new(change)))
 }
 
 /// Two attempts, one hour apart; then the activity pauses.
@@ -99,8 +99,8 @@ fn a_manual_result_records_operator_and_reason() {
         let (_, events) = given.clone().admit(&when).unwrap();
         let close = events.iter().rev().nth(1).unwrap();
         let summary = match &close.kind {
-            EventKind::ActivitySuccess(it) => it.by_hand.clone(),
-            EventKind::ActivityFailed(it) => it.by_hand.clone(),
+            EventKind::ActivitySuccess(it) => it.operator.clone(),
+            EventKind::ActivityFailed(it) => it.operator.clone(),
             other => panic!("{other:?}"),
         };
         let summary = summary.unwrap();
@@ -115,7 +115,7 @@ fn a_manual_result_records_operator_and_reason() {
     let late = held.succeed("a");
     check(&held.then(&done()), &late, "fault activity-closed");
     check(&plain().then(&terminate()), &done(), "fault run-closed");
-    check(&plain(), &by_hand("b", ActivityCommand::Pause), "fault activity-closed");
+    check(&plain(), &manually("b", ActivityCommand::Pause), "fault activity-closed");
 }
 
 #[test]
@@ -126,7 +126,8 @@ fn a_manual_change_with_a_key_happens_once() {
         (plain(), ActivityCommand::Pause),
     ] {
         let key = Some(RequestKey(7));
-        let command = Command::ActOnActivity { activity_id: "a".to_owned(), act, by_hand: ByHand::default(), key };
+        let command =
+            Command::ActOnActivity { activity_id: "a".to_owned(), act, operator: OperatorAction::default(), key };
         let first = given.run.last_event_id + 1;
         check(&given.then(&command), &command, &format!("repeats {first}"));
     }
@@ -143,7 +144,7 @@ fn a_resumed_activity_restarts_its_wait_for_a_runner() {
     check(&paused, &pause(), "fault already-paused");
     check(&given, &resume(), "fault not-paused");
     assert_eq!((given.run.condition(), paused.run.condition()), (RunCondition::Open, RunCondition::Blocked));
-    assert_eq!(paused.run.activity("a").unwrap().1.paused.as_ref().unwrap().by_hand.identity.as_deref(), Some("ann"));
+    assert_eq!(paused.run.activity("a").unwrap().1.paused.as_ref().unwrap().operator.identity.as_deref(), Some("ann"));
 
     let paused = paused.after(1_000);
     check(&paused, &paused.fire(), "");
@@ -267,7 +268,7 @@ fn only_the_given_options_of_an_activity_change() {
 fn fields_of_manual_changes_are_limited() {
     let given = plain();
     let long = "x".repeat(limits::REASON_CHARS_MAX);
-    let fail = |reason: &str| by_hand("a", ActivityCommand::Fail { reason: reason.to_owned(), details: None });
+    let fail = |reason: &str| manually("a", ActivityCommand::Fail { reason: reason.to_owned(), details: None });
     check(&given, &fail(&long), "ActivityStarted ActivityFailed DeciderScheduled");
     check(&given, &fail(&format!("{long}x")), "fault too-large");
     check(&given, &fail(""), "fault invalid-field");
@@ -277,7 +278,7 @@ fn fields_of_manual_changes_are_limited() {
     let why = |reason: String| Command::ActOnActivity {
         activity_id: "a".to_owned(),
         act: ActivityCommand::Pause,
-        by_hand: ByHand { identity: None, reason: Some(reason) },
+        operator: OperatorAction { identity: None, reason: Some(reason) },
         key: None,
     };
     check(&given, &why(long.clone()), "ActivityPaused");

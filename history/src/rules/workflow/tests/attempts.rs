@@ -55,7 +55,7 @@ fn a_failed_run_is_retried_after_the_backoff() {
     let first = Scene::of(&start()).after(5).decide([fails("busy")]);
     let at = first.now.plus(SECONDS(10));
     let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", summary(&first.events)) };
-    assert_eq!((first.run.status, failed.next_try_at), (Status::Failed, Some(at)));
+    assert_eq!((first.run.status, failed.next_attempt_at), (Status::Failed, Some(at)));
     assert_eq!((first.run.has_successor(), first.run.retried_as), (true, failed.new_run_id));
 
     let second = next_attempt(&first);
@@ -89,7 +89,7 @@ fn only_failures_and_run_timeouts_are_retried() {
     let late = open.clone().after(60);
     let late = late.clone().then(&late.fire());
     let EventKind::WorkflowTimedOut(it) = closing(&late) else { panic!("{}", summary(&late.events)) };
-    assert_eq!((it.timeout, it.next_try_at), (WorkflowTimeout::Run, Some(late.now.plus(SECONDS(10)))));
+    assert_eq!((it.timeout, it.next_attempt_at), (WorkflowTimeout::Run, Some(late.now.plus(SECONDS(10)))));
     assert_eq!(next_attempt(&late).run.started.attempt, Some(2));
 
     let ends = [
@@ -232,7 +232,7 @@ fn a_cancel_request_releases_a_delayed_first_turn() {
             let EventKind::WorkflowCancelRequested(request) = closing(&asked) else { panic!() };
             assert!(request.releases_first_turn, "{ask:?}");
             check(&asked, &asked.start_turn(), "DeciderStarted");
-            assert_eq!((asked.run.next_try_at(), asked.run.held_turn(asked.now)), (None, None));
+            assert_eq!((asked.run.next_attempt_at(), asked.run.held_turn(asked.now)), (None, None));
             assert_eq!(asked.run.started.first_turn_at(), asked.now);
             // Timeouts count from then.
             let deadline = asked.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();

@@ -30,6 +30,6 @@ impl DiskRoom {
 impl std::fmt::Display for DiskRoom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (free, reserve) = (self.free / MIB, self.reserve.div_ceil(MIB));
-        write!(f, "{free} MiB are free on the disk of the store, and {reserve} MiB are kept for runs that are open")
+        write!(f, "{free} MiB are free on the disk of the store, and {reserve} MiB are reserved for open runs")
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct ListDepth {
 
 impl ListDepth {
     pub(crate) fn labels(&self) -> Vec<(&'static str, LabelValue)> {
-        vec![("domain", (&self.domain).into()), ("side", self.side.into()), ("list", (&self.name).into())]
+        vec![("domain", (&self.domain).into()), ("kind", self.side.into()), ("list", (&self.name).into())]
     }
 }
 
@@ -76,22 +76,21 @@ pub(crate) struct Measured {
 impl Measured {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let commits = Histogram::new(BRIEF);
-        let help = "How long commits took that were won, until they were durable";
+        let help = "Duration of successful commits until they were durable";
         registry.register("commit_seconds", help, commits.clone());
-        let help = "How long tasks waited for somebody to take them, by task list";
+        let help = "Time that tasks waited for a poller, by task list";
         let to_start = Bounded::new(registry, "schedule_to_start_seconds", help, || Histogram::new(WAITS));
-        let help = "How long turns took that were completed, by workflow type";
+        let help = "Duration of completed turns, by workflow type";
         let turns = Bounded::new(registry, "turn_seconds", help, || Histogram::new(BRIEF));
-        let help = "How long runs were open, by workflow type and by how they closed";
+        let help = "Time that runs were open, by workflow type and status";
         let runs = Bounded::new(registry, "workflow_seconds", help, || Histogram::new(RUNS));
-        let started =
-            Bounded::new(registry, "workflows_started", "Runs that were started, by workflow type", Counter::default);
-        let help = "Runs that have closed, by workflow type and by how they closed";
+        let started = Bounded::new(registry, "workflows_started", "Started runs, by workflow type", Counter::default);
+        let help = "Closed runs, by workflow type and status";
         let closed = Bounded::new(registry, "workflows_closed", help, Counter::default);
-        let help = "Turns that deciders gave back, or that took too long, by workflow type";
+        let help = "Turns that deciders failed or that timed out, by workflow type and reason";
         let turns_failed = Bounded::new(registry, "turns_failed", help, Counter::default);
-        let help = "Tries of activities that failed or took too long, by activity type";
-        let tries_failed = Bounded::new(registry, "activity_tries_failed", help, Counter::default);
+        let help = "Attempts of activities that failed or timed out, by activity type";
+        let tries_failed = Bounded::new(registry, "activity_attempts_failed", help, Counter::default);
         Self { commits, to_start, turns, runs, started, closed, turns_failed, tries_failed }
     }
 
@@ -102,7 +101,7 @@ impl Measured {
 
     /// Records how long a task waited on this list until it was taken.
     pub(crate) fn taken(&self, domain: &Arc<str>, side: &'static str, list: &Arc<str>, waited: Duration) {
-        let labels = [("domain", domain.into()), ("side", side.into()), ("list", list.into())];
+        let labels = [("domain", domain.into()), ("kind", side.into()), ("list", list.into())];
         self.to_start.of(labels).observe(seconds(waited));
     }
 
@@ -126,7 +125,7 @@ impl Measured {
                     self.runs.of(and("status", status)).observe(seconds(*long));
                 }
                 Fact::TurnCompleted(long) => self.turns.of(of_type()).observe(seconds(*long)),
-                Fact::TurnFailed(why) => _ = self.turns_failed.of(and("why", why)).inc(),
+                Fact::TurnFailed(why) => _ = self.turns_failed.of(and("reason", why)).inc(),
                 Fact::TryFailed(activity_type) => self.try_failed(domain, activity_type),
             }
         }

@@ -29,7 +29,7 @@ pub(crate) enum NoticeKind {
     /// A task did not reach its poller.
     DeliveryFailed,
     /// The clock is doubted.
-    ClockDoubted,
+    ClockSuspect,
 }
 
 impl NoticeKind {
@@ -41,7 +41,7 @@ impl NoticeKind {
         Self::Unpolled,
         Self::PolledAgain,
         Self::DeliveryFailed,
-        Self::ClockDoubted,
+        Self::ClockSuspect,
     ];
 
     /// Returns its index in [`ALL`](Self::ALL).
@@ -51,14 +51,14 @@ impl NoticeKind {
 
     pub(super) const fn span(self) -> Duration {
         match self {
-            Self::ClockDoubted => CLOCK_SPAN,
+            Self::ClockSuspect => CLOCK_SPAN,
             _ => SPAN,
         }
     }
 
     pub(super) const fn lines_max(self) -> u32 {
         match self {
-            Self::ClockDoubted => 1,
+            Self::ClockSuspect => 1,
             _ => KIND_LINES_MAX,
         }
     }

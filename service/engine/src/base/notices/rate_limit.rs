@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn the_clock_has_one_line_an_hour() {
         let (mut limit, start) = (RateLimit::default(), Instant::now());
-        let kind = NoticeKind::ClockDoubted;
+        let kind = NoticeKind::ClockSuspect;
         assert_eq!(limit.admit(kind, None, 0, start), Some(allowed(0, 0)));
         assert_eq!(limit.admit(kind, None, 0, start + Duration::from_secs(3_599)), None);
         assert_eq!(limit.admit(kind, None, 0, start + Duration::from_secs(3_600)), Some(allowed(0, 0)));

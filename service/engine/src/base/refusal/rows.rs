@@ -5,37 +5,39 @@ use history::{Fault, ImportFault, TurnLoss};
 use super::row::RefusalRow;
 use super::{Refusal, TokenKind};
 
-const PUT_DOWN: &str = "drop your answer and poll again; the turn is given to a decider again";
+const PUT_DOWN: &str = "drop your answer and poll again; the turn goes to a decider again";
 
-const REPEATED: &str = "if you repeated your answer, the first one was recorded; otherwise drop it";
+const REPEATED: &str = "if you repeated your answer, the first one was recorded; otherwise drop your answer";
 
 impl From<&Fault> for RefusalRow {
     fn from(fault: &Fault) -> Self {
         let (status, advice) = match fault {
-            Fault::RunClosed { .. } => (409, "nothing more can happen to this run; start another one"),
+            Fault::RunClosed { .. } => (409, "start another run; a closed run cannot change"),
             Fault::AlreadyOpen { .. } => (409, "use the open run, or choose another workflow id"),
-            Fault::ReuseRefused { .. } => (409, "choose another workflow id, or start with another reusePolicy"),
+            Fault::ReuseRefused { .. } => (409, "choose another workflow id, or start with a different `reusePolicy`"),
             Fault::TurnLost => (409, PUT_DOWN),
             Fault::TurnNotWaiting { .. } | Fault::ActivityNotWaiting { .. } => (409, "poll again"),
             Fault::TurnCompleted | Fault::ActivityClosed => (409, REPEATED),
-            Fault::RunPaused => (409, "resume the run first, or wait until somebody does"),
-            Fault::AlreadyPaused => (409, "nothing is left to do; resume it to have it go on"),
-            Fault::NotPaused => (409, "nothing is left to do: it goes on"),
-            Fault::ActivityNotRetryable { .. } => (409, "read the run again: its open activities say how they stand"),
-            Fault::NotAResetPoint { .. } => (409, "choose one of the events that `before` and `after` name"),
-            Fault::ResetRefused { .. } => (409, "choose another event"),
+            Fault::RunPaused => (409, "resume the run, or wait until an operator resumes it"),
+            Fault::AlreadyPaused => (409, "nothing to do; resume it when it should continue"),
+            Fault::NotPaused => (409, "nothing to do; it is not paused"),
+            Fault::ActivityNotRetryable { .. } => (409, "describe the run to see the state of its open activities"),
+            Fault::InvalidResetPoint { .. } => (409, "choose the event in `before` or in `after`"),
+            Fault::ResetNotPossible { .. } => (409, "choose another event"),
             Fault::CancelNotRequested => {
-                (409, "answer with success or failure; canceled is for activities that were asked to stop")
+                (409, "answer with success or failure; `canceled` is only for activities with a cancel request")
             }
-            Fault::UpdateUnknown { .. } => {
-                (409, "answer what the task asks, each once; what nobody waits for any more is not asked again")
+            Fault::UnknownUpdate { .. } => {
+                (409, "answer each update of the task once; updates without waiting callers are not sent again")
             }
-            Fault::UpdateKnown { .. } => (409, "drop your answer and poll again"),
-            Fault::StateLimit { .. } => (409, "wait until some of what is open in the run is over, then ask again"),
-            Fault::OpenUpdatesLimit { .. } => (429, "wait until the run has answered some of them"),
-            Fault::VersionMoved { .. } => (412, "read the run again and decide anew"),
+            Fault::UpdateAlreadyAccepted { .. } => (409, "drop your answer and poll again"),
+            Fault::StateLimit { .. } => {
+                (409, "wait until some of the run's open activities, timers or children have closed, then retry")
+            }
+            Fault::OpenUpdatesLimit { .. } => (429, "wait until the run has completed some of them, then retry"),
+            Fault::VersionMismatch { .. } => (412, "describe the run and decide again with its new version"),
             Fault::Invalid { .. } => (400, "correct the field"),
-            Fault::TooLarge { .. } => (413, "make it smaller, or keep the content elsewhere and pass where it is"),
+            Fault::TooLarge { .. } => (413, "shorten it, or store the content elsewhere and send a reference"),
         };
         Self::new(status, fault.code(), advice)
     }
@@ -46,12 +48,11 @@ fn turn_lost(how: &TurnLoss) -> RefusalRow {
     let row = RefusalRow::from(&Fault::TurnLost);
     match how {
         TurnLoss::TimedOut { .. } => RefusalRow {
-            advice: "drop your answer and poll again; the turn is given to a decider again. `deciderStartToClose` at \
-             the start of a run \
-                     says how long a turn may take",
+            advice: "drop your answer and poll again; the turn goes to a decider again. To allow more \
+                     time, start runs with a longer `deciderStartToClose`",
             ..row
         },
-        TurnLoss::Answered { .. } => RefusalRow { advice: "drop your answer; the history has the first one", ..row },
+        TurnLoss::Answered { .. } => RefusalRow { advice: "drop your answer; the first one is in the history", ..row },
         TurnLoss::GivenBack { .. } | TurnLoss::NeverWas => row,
     }
 }
@@ -70,98 +71,86 @@ impl Refusal {
                 row(404, "unknown-domain", "create it with POST /v1/domains, or correct the name")
             }
             Self::UnknownWorkflow { .. } => {
-                row(404, "unknown-workflow", "correct the workflow id; runs are forgotten after their retention")
+                row(404, "unknown-workflow", "correct the workflow id; closed runs are deleted after their retention")
             }
-            Self::UnknownRun { .. } => {
-                row(404, "unknown-run", "correct the run id, or leave it out for the newest run")
-            }
+            Self::UnknownRun { .. } => row(404, "unknown-run", "correct the run id, or omit it for the newest run"),
             Self::UnknownType { .. } => row(404, "unknown-type", "register it, or correct the name and the version"),
             Self::UnknownSchedule { .. } => row(404, "unknown-schedule", "correct the id, or create the schedule"),
             Self::UnknownQuery { .. } => {
-                row(404, "unknown-query", "correct the name; `known` has those that the decider knows")
+                row(404, "unknown-query", "correct the name; `known` lists the decider's queries")
             }
-            Self::DomainExists { .. } => row(409, "domain-exists", "use it"),
+            Self::DomainExists { .. } => row(409, "domain-exists", "use the existing domain, or choose another name"),
             Self::DomainDeprecated { .. } => {
-                row(409, "domain-deprecated", "use another domain, or bring this one back with undeprecate")
+                row(409, "domain-deprecated", "use another domain, or undeprecate this one")
             }
             Self::DomainInUse { .. } => row(
                 409,
                 "domain-in-use",
-                "deprecate it, delete its runs and schedules or wait for their retention, and ask again",
+                "deprecate it, delete its schedules, delete its runs or wait for their retention, then retry",
             ),
-            Self::LimitExceeded { .. } => row(409, "limit-exceeded", "use or change one of those that there are"),
-            Self::TypeExists { .. } => row(409, "type-exists", "use it, or register another version"),
-            Self::TypeDeprecated { .. } => {
-                row(409, "type-deprecated", "use another version, or bring this one back with undeprecate")
-            }
+            Self::LimitExceeded { .. } => row(409, "limit-exceeded", "use or change an existing one, or delete one"),
+            Self::TypeExists { .. } => row(409, "type-exists", "use the existing type, or register another version"),
+            Self::TypeDeprecated { .. } => row(409, "type-deprecated", "use another version, or undeprecate this one"),
             Self::TypeInUse { .. } => row(409, "type-in-use", "deprecate it first"),
             Self::ScheduleExists { .. } => row(409, "schedule-exists", "change it with PUT, or choose another id"),
-            Self::ClockDoubted { .. } => row(
+            Self::ClockSuspect { .. } => row(
                 409,
-                "clock-doubted",
-                "correct the clocks of all nodes (NTP); where this one is right: POST /v1/clock/confirm, then ask \
-                 again",
+                "clock-suspect",
+                "correct the clocks of all nodes (NTP), or if this clock is right, call POST /v1/clock/confirm; then retry",
             ),
-            Self::RunNotCurrent { .. } => row(409, "run-not-current", "leave the run id out to reach the current run"),
-            Self::RunOpen { .. } => row(409, "run-open", "terminate it first, or with the same call: `terminate=true`"),
+            Self::RunNotCurrent { .. } => row(409, "run-not-current", "omit the run id to use the current run"),
+            Self::RunOpen { .. } => {
+                row(409, "run-open", "terminate it first, or repeat the call with `terminate=true`")
+            }
             Self::BadHistory(ImportFault::Open { .. }) => {
-                row(400, "bad-history", "export it again once it has closed; an open run goes on where it is")
+                row(400, "bad-history", "export it after it has closed; open runs cannot be imported")
             }
-            Self::BadHistory(_) => {
-                row(400, "bad-history", "export it again, and pass on its events exactly as they came")
-            }
-            Self::RunDiffers { .. } => row(
+            Self::BadHistory(_) => row(400, "bad-history", "export it again, and send its events unchanged"),
+            Self::HistoryMismatch { .. } => row(
                 409,
-                "run-differs",
-                "compare the two histories; delete the run that is there, if it is not the right one, and import again",
+                "history-mismatch",
+                "compare the two histories; if the existing run is the wrong one, delete it and import again",
             ),
             Self::QueryTaskLost => row(409, "query-task-lost", "drop your answer and poll again"),
-            Self::QueryFailed { .. } => {
-                row(422, "query-failed", "read the reason; the run goes on as if nothing had been asked")
-            }
-            Self::UpdateRejected { .. } => row(422, "update-rejected", "read the reason; nothing of it is recorded"),
+            Self::QueryFailed { .. } => row(422, "query-failed", "see `reason` and `message`; the run is not affected"),
+            Self::UpdateRejected { .. } => row(422, "update-rejected", "see `reason`; nothing is recorded"),
             Self::UpdateFailed { .. } => {
-                row(422, "update-failed", "read the reason; the history has the update").perhaps_recorded()
+                row(422, "update-failed", "see `reason`; the update is in the history").perhaps_recorded()
             }
             Self::TooManyWaiting { .. } => {
-                row(429, "too-many-waiting", "ask again after a moment; ask the same of many callers by the same input")
+                row(429, "too-many-waiting", "retry after a moment; equal queries with equal inputs share an answer")
                     .retryable()
             }
-            Self::QuotaExceeded(_) => row(
-                429,
-                "quota-exceeded",
-                "ask again after as many seconds as Retry-After says; whoever looks after the service may raise the \
-                 limit",
-            )
-            .retryable(),
-            Self::DiskLow { .. } => row(
+            Self::QuotaExceeded(_) => {
+                row(429, "quota-exceeded", "retry after the delay in Retry-After; the operator can raise the limit")
+                    .retryable()
+            }
+            Self::InsufficientStorage { .. } => row(
                 507,
-                "disk-low",
-                "ask again later; whoever looks after the service makes room on the disk, or lowers --disk-reserve",
+                "insufficient-storage",
+                "retry later; the operator must free space on the disk or lower --disk-reserve",
             )
             .retryable(),
-            Self::DiskFull { .. } => row(
-                507,
-                "disk-full",
-                "ask again later; whoever looks after the service makes room on the disk, or deletes closed runs",
-            )
-            .retryable(),
-            Self::NotAnswered { .. } => row(
+            Self::DiskFull { .. } => {
+                row(507, "disk-full", "retry later; the operator must free space on the disk or delete closed runs")
+                    .retryable()
+            }
+            Self::QueryTimedOut { .. } => row(
                 504,
-                "query-not-answered",
-                "ask again; see to it that a decider polls the run's task list and answers queries",
+                "query-timed-out",
+                "retry; make sure that a decider polls the run's task list and answers queries",
             )
             .retryable(),
-            Self::UpdateNotAnswered { recorded, .. } => {
+            Self::UpdateTimedOut { recorded, .. } => {
                 let row = row(
                     504,
-                    "update-not-answered",
-                    "ask again with the same updateId; see to it that a decider polls the run's task list and takes \
+                    "update-timed-out",
+                    "retry with the same `updateId`; make sure that a decider polls the run's task list and accepts \
                      updates",
                 );
                 if *recorded { row.retryable().perhaps_recorded() } else { row.retryable() }
             }
-            Self::BadToken => row(400, "bad-token", "pass on the token exactly as the poll gave it"),
+            Self::BadToken => row(400, "bad-token", "send the token unchanged, as returned by the poll"),
             Self::WrongTokenKind { found: TokenKind::Decider } => row(
                 400,
                 "bad-token",
@@ -173,20 +162,20 @@ impl Refusal {
                 "bad-token",
                 "answer it at /v1/activity-tasks/{token}/success, /failure or /canceled, or in an activity exchange",
             ),
-            Self::BadPage { .. } => row(400, "bad-page", "pass on nextPage exactly as it came, with the same filters"),
+            Self::BadPage { .. } => row(400, "bad-page", "send `nextPage` unchanged, with the same filters"),
             Self::RunTooLarge { .. } => row(
                 413,
                 "run-too-large",
-                "have fewer activities and timers open at once, or shorter names; of a schedule, fewer times that wait",
+                "open fewer activities and timers at once, or use shorter names; for a schedule, let fewer actions wait",
             ),
-            Self::Unavailable { .. } => row(503, "unavailable", "ask again after a moment").retryable(),
-            Self::Stopping => row(503, "stopping", "ask again after a moment").retryable(),
+            Self::Unavailable { .. } => row(503, "unavailable", "retry after a moment").retryable(),
+            Self::Stopping => row(503, "stopping", "retry after a moment").retryable(),
             Self::OutcomeUnknown { .. } => {
-                row(503, "outcome-unknown", "ask again; with an Idempotency-Key that is always safe")
+                row(503, "outcome-unknown", "retry; with an Idempotency-Key this is always safe")
                     .retryable()
                     .perhaps_recorded()
             }
-            Self::Corrupt { .. } => row(500, "corrupt", "tell the operator; `baton fsck` says more"),
+            Self::Corrupt { .. } => row(500, "corrupt", "report it to the operator; `baton fsck` shows details"),
         }
     }
 }

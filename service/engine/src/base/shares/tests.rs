@@ -86,7 +86,7 @@ async fn names_beyond_the_maximum_are_counted_together() {
     }
     assert!(shares.in_force.read().unwrap().shares.len() <= SHARES_KEPT_MAX);
     let count = |name: &str| {
-        let labels = [("limit", "requests-per-second".into()), ("of", "domain".into()), ("name", name.into())];
+        let labels = [("limit", "requests-per-second".into()), ("scope", "domain".into()), ("name", name.into())];
         shares.counts().get_or_create(&labels).get()
     };
     assert_eq!((count("d0"), count("d99"), count("d100")), (1, 1, 0));

@@ -78,7 +78,7 @@ impl std::fmt::Display for Whose {
 
 /// Error of a request over its quota.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{whose} may have {max} {}, and has them", kind.word())]
+#[error("{whose} has reached its limit of {max} {}", kind.word())]
 pub struct Throttled {
     /// Kind of limit.
     pub kind: LimitKind,

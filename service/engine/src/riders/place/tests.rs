@@ -1,6 +1,6 @@
 //! Transition tables, one case per line.
 
-use history::event::ByHand;
+use history::event::OperatorAction;
 use history::{Command, Decision, SucceedWorkflow, UpdateAnswer, Verdict};
 
 use super::RiderPlace::{Answering, Held, Lent, Out, Waits};
@@ -98,7 +98,7 @@ fn reading_the_run_moves_riders_without_a_turn() {
 fn reading_the_run_gives_its_held_turn_and_idle_version() {
     let run = |commands: &[Command]| commit(None, commands, 1).next.run().clone();
     let [start, complete] = turn(2, Vec::new());
-    let pause = || Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
+    let pause = || Command::Pause { stop_clocks: false, operator: OperatorAction::default(), key: None };
     let waits = run(&[]);
     assert_eq!(seen(&waits), RiderEvent::RunSeen { held: None, idle_at: None });
     let held = run(std::slice::from_ref(&start));
@@ -137,10 +137,10 @@ fn an_unjudged_update_ends_according_to_the_table() {
     assert_eq!(ends_in(&open), "– – – –");
     assert_eq!(ends(&asked(None), Uuid::nil(), &open), "gone-on gone-on – –", "of another run");
     assert_eq!(ends(&asked(Some(open.version)), open.started.run_id, &open), "– – – –");
-    assert_eq!(ends(&asked(Some(9)), open.started.run_id, &open), "version-moved – – –");
+    assert_eq!(ends(&asked(Some(9)), open.started.run_id, &open), "version-mismatch – – –");
     assert_eq!(ends_in(&done(vec![SucceedWorkflow::default().into()])), "run-closed run-closed – –");
     assert_eq!(ends_in(&done(vec![history::ContinueAsNew::default().into()])), "gone-on gone-on – –");
-    let pause = Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
+    let pause = Command::Pause { stop_clocks: false, operator: OperatorAction::default(), key: None };
     assert_eq!(ends_in(&run(&[pause])), "run-paused – – –");
     let accepted = Command::AnswerUpdates {
         turn: history::AnsweredTurn::Held(TURN),

@@ -51,7 +51,7 @@ pub(super) async fn confirm_rejection(
         None => "it was rejected, but it cannot be said whether a decider of another node has it",
     };
     let update_id = rejected.update_id;
-    UpdateHeard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, waits_for: None })
+    UpdateHeard::Refused(Refusal::UpdateTimedOut { update_id, recorded: true, why, waits_for: None })
 }
 
 /// Asks all other nodes to give up an update; `None` if one does not reply.

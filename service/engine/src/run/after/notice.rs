@@ -60,9 +60,9 @@ fn why_blocked(run: &Run) -> Option<(String, String)> {
     };
     let id = in_log(&first.activity_id);
     let why = match first.paused.as_deref() {
-        Some(paused) if paused.cause == ActivityPausedCause::ByHand => {
-            let by = paused.by_hand.identity.as_ref().map(|who| format!(" by {}", in_log(who))).unwrap_or_default();
-            let why = paused.by_hand.reason.as_ref().map(|why| format!(": {}", in_log(why))).unwrap_or_default();
+        Some(paused) if paused.cause == ActivityPausedCause::OperatorInitiated => {
+            let by = paused.operator.identity.as_ref().map(|who| format!(" by {}", in_log(who))).unwrap_or_default();
+            let why = paused.operator.reason.as_ref().map(|why| format!(": {}", in_log(why))).unwrap_or_default();
             format!("activity `{id}` was paused{by}{why}")
         }
         _ => format!("activity `{id}` has no tries left and waits for an operator{}", last_failure(first)),

@@ -48,7 +48,7 @@ pub(super) const CREDENTIALS: Section = Section {
             what: "Failed secrets and signatures per second",
             per: "process",
             constant: "service/src/access/denials.rs GUESSES_PER_SECOND_MAX",
-            beyond: "429 `too-many-guesses`; valid credentials are not delayed",
+            beyond: "429 `too-many-failed-attempts`; valid credentials are not delayed",
             tried_in: "service/tests/http/guard.rs",
             test: "failed_attempts_are_throttled_and_valid_secrets_are_not",
             ..ROW
@@ -86,7 +86,7 @@ pub(super) const CREDENTIALS: Section = Section {
             per: "session",
             constant: "service/src/access/session.rs SESSION_AGE_MAX",
             unit: Unit::Time,
-            beyond: "401 `session-over`",
+            beyond: "401 `session-expired`",
             tried_in: "service/src/access/session.rs",
             test: "a_session_ends_when_it_is_closed_idle_or_too_old",
             ..ROW
@@ -96,7 +96,7 @@ pub(super) const CREDENTIALS: Section = Section {
             per: "session",
             constant: "service/src/access/session.rs SESSION_IDLE_MAX",
             unit: Unit::Time,
-            beyond: "401 `session-over`",
+            beyond: "401 `session-expired`",
             tried_in: "service/src/access/session.rs",
             test: "a_session_ends_when_it_is_closed_idle_or_too_old",
             ..ROW
@@ -152,7 +152,7 @@ pub(super) const TOKENS: Section = Section {
             per: "token",
             constant: "service/src/access/token.rs LEEWAY",
             unit: Unit::Time,
-            beyond: "401 `expired-token` or `early-token`",
+            beyond: "401 `credential-expired` or `credential-not-yet-valid`",
             tried_in: "service/tests/http/tokens.rs",
             test: "an_expired_or_early_token_is_refused_with_its_time",
             ..ROW

@@ -9,7 +9,7 @@ pub(super) const CONNECTIONS: Section = Section {
             what: "Connections",
             per: "process",
             constant: "service/src/http/server.rs CONNECTIONS_MAX",
-            option: "`--connections-max`",
+            option: "`--max-connections`",
             beyond: "waits to be accepted",
             tried_in: "service/tests/http/sockets.rs",
             test: "a_stalled_reader_blocks_no_one_and_frees_its_connection",

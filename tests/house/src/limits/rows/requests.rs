@@ -61,7 +61,7 @@ pub(super) const BODIES: Section = Section {
             per: "request",
             constant: "service/src/http/body.rs BODY_WAIT",
             unit: Unit::Time,
-            beyond: "408 `body-too-slow`",
+            beyond: "408 `request-timeout`",
             tried_in: "service/tests/http/refusals.rs",
             test: "a_body_that_stalls_is_refused",
             ..ROW
@@ -176,7 +176,7 @@ pub(super) const LOAD: Section = Section {
             what: "Requests processed at once, for each processor",
             per: "process",
             constant: "service/src/fair.rs PLACES_OF_PROCESSOR",
-            option: "`--requests-at-once`",
+            option: "`--max-concurrent-requests`",
             beyond: "waits; domains take turns",
             tried_in: "service/src/fair/order.rs",
             test: "a_free_place_is_granted_immediately",
@@ -230,7 +230,7 @@ pub(super) const LOAD: Section = Section {
             constant: "service/src/serve.rs DISK_RESERVE_MIB",
             unit: Unit::Mebibytes,
             option: "`--disk-reserve`",
-            beyond: "507 `disk-low` for starts",
+            beyond: "507 `insufficient-storage` for starts",
             tried_in: "service/tests/http/disk.rs",
             test: "starts_are_refused_below_the_disk_reserve",
             ..ROW

@@ -433,7 +433,7 @@ pub(super) const MOVING: Section = Section {
             per: "run",
             constant: "history/src/limits.rs RESET_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "409 `reset-refused`",
+            beyond: "409 `reset-not-possible`",
             tried_in: "history/src/rules/reset/tests.rs",
             test: "the_copied_history_is_limited",
             partly: "with a smaller value",

@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct ByHand {
+pub struct OperatorAction {
     /// Identity of the operator.
     #[n(0)]
     pub identity: Option<String>,

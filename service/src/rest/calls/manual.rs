@@ -15,7 +15,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             operate::delete,
             Doc::of("deleteWorkflow", "Delete a run, or all runs of a workflow id")
-                .answers::<body::Deleted>(200, "They are gone.")
+                .answers::<body::Deleted>(200, "The runs were deleted.")
                 .refuses(404, NO_RUN)
                 .refuses(409, &["run-open"]),
         )
@@ -24,20 +24,20 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Operator,
             E::Changes,
             moved::import,
-            Doc::of("importRun", "Take over a closed run of another service, with its history; for operators")
-                .answers::<body::ImportedRun>(201, "It is there now.")
-                .answers::<body::ImportedRun>(200, "It was there already, with this history.")
+            Doc::of("importRun", "Import a closed run of another service with its history (operators only)")
+                .answers::<body::ImportedRun>(201, "The run was imported.")
+                .answers::<body::ImportedRun>(200, "The run was already imported with this history.")
                 .refuses(400, &["bad-history"])
-                .refuses(409, &["run-differs"])
-                .refuses(507, &["disk-low"]),
+                .refuses(409, &["history-mismatch"])
+                .refuses(507, &["insufficient-storage"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/pause",
             L::DomainOperator,
             E::Changes,
             operate::pause,
-            Doc::of("pauseWorkflow", "Pause a run: none of its tasks is handed out")
-                .answers::<body::Recorded>(200, "It is paused.")
+            Doc::of("pauseWorkflow", "Pause a run: none of its tasks is dispatched")
+                .answers::<body::Recorded>(200, "The run is paused.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
                 .refuses(409, &["already-paused", "state-limit"]),
@@ -48,7 +48,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             operate::resume,
             Doc::of("resumeWorkflow", "Resume a paused run")
-                .answers::<body::Recorded>(200, "It goes on.")
+                .answers::<body::Recorded>(200, "The run continues.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
                 .refuses(409, &["not-paused"]),
@@ -59,9 +59,9 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             clock::late_runs,
             Doc::of(
                 "listLateRuns",
-                "List open runs with deadlines that are too late because they were set while the clock was ahead",
+                "List open runs whose deadlines are too late because they were set while the clock was ahead",
             )
-            .answers::<body::LateRuns>(200, "A page of runs.")
+            .answers::<body::LateRuns>(200, "Page of runs.")
             .refuses(400, &["bad-page"]),
         )
         .post(
@@ -70,45 +70,45 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             clock::repair_deadlines,
             Doc::of("repairDeadlines", "Repair the deadlines of a run that were set while the clock was ahead")
-                .answers::<body::RepairedDeadlines>(200, "None of them is too late any more.")
+                .answers::<body::RepairedDeadlines>(200, "The deadlines are repaired.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
-                .refuses(409, &["clock-doubted", "state-limit"]),
+                .refuses(409, &["clock-suspect", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/reset",
             L::DomainOperator,
             E::Changes,
             operate::reset,
-            Doc::of("resetWorkflow", "Reset a run: a new run goes on from one of its events")
+            Doc::of("resetWorkflow", "Reset a run: a new run continues from one of its events")
                 .answers::<body::WasReset>(
                     201,
-                    "The new run has begun, and the newest before it is terminated if it was open.",
+                    "The new run was created, and the previous one terminated if it was open.",
                 )
-                .answers::<body::WasReset>(200, "An earlier request with the same key did it.")
+                .answers::<body::WasReset>(200, "An earlier request with the same key reset the run.")
                 .refuses(404, NO_RUN)
-                .refuses(409, &["not-a-reset-point", "reset-refused"]),
+                .refuses(409, &["invalid-reset-point", "reset-not-possible"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/success",
             L::DomainOperator,
             E::Changes,
             activities::succeed,
-            act("completeByHand", "Complete an open activity by hand, whoever has it"),
+            act("completeActivityManually", "Complete an open activity manually, even while a runner holds it"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/failure",
             L::DomainOperator,
             E::Changes,
             activities::fail,
-            act("failByHand", "Fail an open activity by hand, whatever its retry policy says"),
+            act("failActivityManually", "Fail an open activity manually, regardless of its retry policy"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
             L::DomainOperator,
             E::Changes,
             activities::retry,
-            act("retryByHand", "Retry an open activity now").refuses(409, &["activity-not-retryable", "state-limit"]),
+            act("retryActivity", "Retry an open activity now").refuses(409, &["activity-not-retryable", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/pause",
@@ -129,15 +129,15 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             activities::change,
-            act("changeActivity", "Change timeouts, retry policy or task list of an open activity")
+            act("changeActivityOptions", "Change timeouts, retry policy or task list of an open activity")
                 .refuses(409, &["activity-not-retryable", "state-limit"]),
         )
 }
 
-/// Documents one call of `by_hand`.
+/// Documents one call of this file.
 fn act<const DOC: bool>(id: &'static str, what: &'static str) -> Doc<DOC> {
     Doc::of(id, what)
-        .answers::<body::Recorded>(200, "It is recorded.")
+        .answers::<body::Recorded>(200, "The operation is recorded.")
         .refuses(404, NO_RUN)
         .refuses(409, NO_WRITE)
         .refuses(409, &["activity-closed"])
