@@ -22,7 +22,7 @@ fn go_on() -> Decision {
     Decision::from(ContinueAsNew::default())
 }
 
-/// Closing events of the four closing decisions.
+/// Events of the four closing decisions.
 const CLOSED: [&str; 4] = ["WorkflowSuccess", "WorkflowFailed(no stock)", "WorkflowCanceled", "WorkflowContinuedAsNew"];
 
 #[test]
@@ -55,7 +55,7 @@ fn table_of_a_closed_run() {
         check(&given, &request_cancel(), "fault run-closed");
         check(&given, &terminate(), "fault run-closed");
         let again = may_start(&given.run, ReusePolicy::AllowDuplicate).map_err(|fault| fault.code());
-        // A successor continues it.
+        // A run that continued as new has a successor.
         let has_successor = given.run.status == Status::ContinuedAsNew;
         assert_eq!(again, if has_successor { Err("workflow-already-open") } else { Ok(()) });
     }
@@ -124,7 +124,7 @@ fn a_run_times_out_after_its_execution_timeout() {
     let start = Start { execution_timeout: Duration::from_secs(10), ..plain() };
     fires(&Scene::of(&start), 10, "WorkflowTimedOut");
     let given = Scene::of(&start).decide([timer("t", 10), timer("u", 11)]);
-    // Deadlines that were due earlier are recorded first, and later ones not at all.
+    // Deadlines that were due before the timeout are recorded first. Deadlines after it are not recorded at all.
     let late = given.after(60);
     check(&late, &late.fire(), "TimerExpired(t) WorkflowTimedOut");
 }
@@ -214,7 +214,7 @@ fn a_delayed_start_delays_turn_and_execution_timeout() {
     let given = Scene::of(&start);
     assert_eq!(summary(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
     assert!(!given.run.is_stuck());
-    // News is recorded, and its turn is delayed as well.
+    // Events during the delay are recorded. They do not make the turn available.
     let given = given.then(&signal("go")).after(59);
     check(&given, &given.start_turn(), "fault turn-not-waiting");
     check(&given, &given.fire(), "");
@@ -248,7 +248,7 @@ fn a_close_with_unseen_news_fails_unless_forced() {
         FailWorkflow { reason: "r".to_owned(), force: true, ..FailWorkflow::default() }.into(),
         CancelWorkflow { details: None, force: true }.into(),
     ];
-    // The turn scheduled by the news is already waiting, so no further one is scheduled.
+    // A turn was scheduled by the event that the decider has not seen, so the failed close schedules no other.
     check(&busy, &busy.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     check(&busy, &busy.complete([failure()]), "DeciderCompleted WorkflowCloseFailed(FailWorkflow)");
     check(&busy, &busy.complete([cancellation()]), "DeciderCompleted WorkflowCloseFailed(CancelWorkflow)");
@@ -273,7 +273,7 @@ fn every_kind_of_news_makes_a_close_fail() {
         let given = given.clone().then(&news);
         check(&given, &given.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     }
-    // The start of an activity is not news.
+    // The start of an activity needs no turn, so it does not make the close fail.
     let given = on_time.takes("b");
     check(&given, &given.complete([success()]), "DeciderCompleted WorkflowSuccess");
 }
