@@ -28,8 +28,8 @@ pub const TYPE_BYTES_MAX: usize = 3 * TYPE_CHARS_MAX;
 /// Maximum length of a Lambda role name, in characters. Source: SWF's 1,600.
 pub const LAMBDA_ROLE_CHARS_MAX: usize = 1_600;
 
-/// Maximum number of events of an SWF run, if the service enforces SWF's limits. The event that exceeds it is
-/// followed only by the termination. Source: SWF's API reference.
+/// Maximum number of events of an SWF run, if the service enforces SWF's limits. A run that exceeds it is terminated
+/// after the command that exceeded it. Source: SWF's API reference.
 pub const SWF_EVENTS_MAX: u64 = 25_000;
 
 /// Maximum time that an SWF run is open, if the service enforces SWF's limits. Source: SWF's limit of one year.

@@ -40,7 +40,7 @@ impl Transition {
         }
     }
 
-    /// Records the event of one deadline, unless a deadline fired before it has made it obsolete.
+    /// Records the event of one deadline, unless an earlier deadline has made it obsolete.
     fn fire(&mut self, deadline: DeadlineKind, facts: &mut Facts<'_>, now: Timestamp) {
         match deadline {
             DeadlineKind::Execution => self.workflow_takes_too_long(WorkflowTimeout::Execution, now),

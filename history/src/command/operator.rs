@@ -22,9 +22,9 @@ pub enum ActivityCommand {
     },
     /// Retry the activity at once, even if it is waiting or its retries are exhausted.
     Retry,
-    /// Stop handing the activity out. A runner that already holds it may still report a result.
+    /// Stop runners from taking the activity. A runner that already holds it may still report a result.
     Pause,
-    /// Hand a paused activity out again.
+    /// Let runners take a paused activity again.
     Resume,
     /// Change the options of the activity.
     Change(Box<OptionsChange>),

@@ -21,8 +21,8 @@ use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 /// Minimum number of items read by one step of the sweep. Chosen: this costs about ten read units.
 const ITEMS_MIN: u64 = 100;
 
-/// Number of items that the sweep reads for each new item. Chosen: the sweep has then read the whole table when half as
-/// many items have been written.
+/// Number of items that the sweep reads for each new item. Chosen: the sweep has read the whole table once when the
+/// number of new items is half the number of all items.
 const ITEMS_PER_NEW_ITEM: u64 = 2;
 
 /// Maximum number of items requested per page. Source: DynamoDB ends a page at a megabyte, and most items have about a
