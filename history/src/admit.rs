@@ -45,9 +45,10 @@ pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>,
 }
 
 impl Transition {
-    /// Returns the outcome of the original request if this command repeats it: a request with the same key,
-    /// recorded by this run or by an earlier run of its workflow id. With a `run_id`, only requests recorded by
-    /// that run count.
+    /// Looks up the original request that this command repeats, and returns its outcome.
+    ///
+    /// A command repeats a request if both have the same key, and this run or an earlier run of the workflow id has
+    /// recorded the request. If `run_id` is given, only requests recorded by that run count.
     pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<KnownRequest> {
         let request = self.run.request(command.request_key()?)?;
         run_id.is_none_or(|run_id| request.run_id == run_id).then_some(request)
@@ -78,7 +79,7 @@ impl Transition {
         outcome
     }
 
-    /// Admits one command that is not [repeated](Self::repeated).
+    /// Admits one command without checking whether it is [repeated](Self::repeated).
     ///
     /// # Errors
     ///
@@ -95,8 +96,8 @@ impl Transition {
         Ok(outcome)
     }
 
-    /// Dispatches a command to its rule. Most commands return the id of their first event; those with a more
-    /// specific outcome return early.
+    /// Dispatches a command to its rule. For most commands the outcome is the id of their first event. Arms with
+    /// another outcome return early.
     fn dispatch(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let next = self.run.last_event_id + 1;
         let key = command.request_key();

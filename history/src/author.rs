@@ -1,4 +1,4 @@
-//! Author of a command: the credential that gave it and what that credential permits.
+//! Author of a command: the credential that authenticated it and the permissions of that credential.
 
 use std::sync::Arc;
 
@@ -7,12 +7,14 @@ use crate::permissions::Permissions;
 use crate::start::Start;
 use crate::trace::Traceparent;
 
-/// Author of a command. The default is no credential: a deadline, the service itself, or an unauthenticated caller.
+/// Author of a command. The default has no credential: it stands for a deadline, the service itself, or an
+/// unauthenticated caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Author {
     /// Name of the credential.
     pub by: Option<CallerName>,
-    /// Permissions of the credential. A decision is permitted if any entry allows it; `None` allows everything.
+    /// Permissions of the credential. A decision is permitted if any of these entries allows it. `None` allows
+    /// everything.
     pub may: Option<Arc<[Permissions]>>,
     /// Trace context of the command.
     pub traceparent: Option<Traceparent>,
@@ -30,7 +32,7 @@ impl Author {
         Self { traceparent, ..self }
     }
 
-    /// Returns the author of a start.
+    /// Returns the author of the request that started a run.
     pub fn of_start(start: &Start) -> Self {
         Self::named(start.by.clone()).traced(start.trace.as_ref().map(|trace| trace.traceparent))
     }

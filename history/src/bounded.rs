@@ -1,8 +1,9 @@
-//! Lists and maps of requests, bounded while they are read.
+//! Lists and maps in request bodies, bounded while they are parsed.
 //!
-//! A body of 8 MiB has room for more than a million entries, each of which takes many times its text in memory. [`list`] and
-//! [`map`] therefore keep at most one entry more than their limit and pass over the others: the check that counts entries
-//! refuses the request as if it had read them all. [`metered`] bounds the memory of all lists of a body together.
+//! A body of 8 MiB can contain more than a million entries, and each entry takes many times the size of its text in
+//! memory. [`list`] and [`map`] therefore keep at most one entry more than their limit and skip the others. The extra
+//! entry makes the later check of the number of entries fail, as if all had been kept. [`metered`] bounds the memory of
+//! all lists and maps of a body together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,21 +13,23 @@ use std::marker::PhantomData;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Memory of an entry's own texts beyond what it has inline, in bytes. Ours: one or two of the smallest allocations.
+/// Estimated heap memory of the strings of one entry, in bytes. Chosen: one or two of the smallest allocations.
 const ENTRY_TEXTS_BYTES: usize = 32;
 
-/// Room that a list has for its first entries. Ours: as `Vec` has it.
+/// Initial capacity of a list. Source: the capacity with which `Vec` starts.
 const FIRST_ENTRIES: usize = 4;
 
-/// Takes memory for entries before they are read; answers whether there is room for them.
+/// Function that reserves a number of bytes for entries before they are parsed. Returns `false` if not enough memory is
+/// left.
 pub type Meter = Box<dyn FnMut(usize) -> bool>;
 
 thread_local! {
-    /// The meter of the body that this thread reads. Derived deserializers have no parameter that could carry it.
+    /// Meter of the body that this thread is parsing. It is a thread-local variable because derived deserializers
+    /// cannot pass it as a parameter.
     static METER: RefCell<Option<Meter>> = const { RefCell::new(None) };
 }
 
-/// Puts back the meter that was there before, also after a panic.
+/// Restores the previous meter when dropped, also after a panic.
 struct OuterMeter(Option<Meter>);
 
 impl Drop for OuterMeter {
@@ -35,35 +38,37 @@ impl Drop for OuterMeter {
     }
 }
 
-/// Calls `read`, which reads a body on this thread. Its lists and maps take their memory from `meter`; when that has no room,
-/// `read` fails.
+/// Calls `read`, which parses a body on this thread. Lists and maps of the body reserve their memory from `meter`. If
+/// the meter refuses, parsing fails.
 pub fn metered<R>(meter: Meter, read: impl FnOnce() -> R) -> R {
     let _outer = OuterMeter(METER.replace(Some(meter)));
     read()
 }
 
-/// Takes memory from the meter of the body that this thread reads.
+/// Reserves memory from the meter of the body that this thread is parsing. Without a meter, it always succeeds.
 ///
 /// # Errors
 ///
-/// When the meter has no room for so much.
+/// If the meter refuses.
 pub fn take<E: Error>(bytes: usize) -> Result<(), E> {
     let has_room = METER.with_borrow_mut(|meter| meter.as_mut().is_none_or(|meter| meter(bytes)));
     if has_room { Ok(()) } else { Err(E::custom("there is no room for the entries of its lists")) }
 }
 
-/// Reads a list of at most `MAX` entries. A longer one has `MAX + 1` entries then; the caller refuses it for that.
+/// Parses a list of at most `MAX` entries. For a longer list it returns `MAX + 1` entries, so that the caller can see
+/// the excess and refuse the request.
 ///
 /// # Errors
 ///
-/// The deserializer's, and when the meter has no room.
+/// If the input is not such a list, or the meter refuses the memory.
 pub fn list<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     weighed::<MAX, 0, T, D>(deserializer)
 }
 
-/// Reads a list as [`list`] does. Each entry takes `MORE` bytes in addition, for what is made of it later.
+/// Parses a list like [`list`], but reserves `MORE` additional bytes for each entry, for data that is later derived
+/// from it.
 ///
 /// # Errors
 ///
@@ -74,7 +79,7 @@ pub fn weighed<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>, D:
     deserializer.deserialize_seq(ListVisitor::<MAX, MORE, T>(PhantomData))
 }
 
-/// Reads a list that is present as [`list`] does; `null` is none.
+/// Parses a list like [`list`], for an optional field. `null` yields `None`.
 ///
 /// # Errors
 ///
@@ -86,7 +91,7 @@ pub fn optional_list<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer
     Ok(list.map(|BoundedList(list)| list))
 }
 
-/// A list that is read as by [`list`].
+/// List that is parsed with [`list`].
 struct BoundedList<const MAX: usize, T>(Vec<T>);
 
 impl<'de, const MAX: usize, T: Deserialize<'de>> Deserialize<'de> for BoundedList<MAX, T> {
@@ -101,7 +106,7 @@ impl<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>> Visitor<'de>
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As for any list.
+        // serde's own text for lists.
         f.write_str("a sequence")
     }
 
@@ -124,11 +129,12 @@ impl<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>> Visitor<'de>
     }
 }
 
-/// Reads a map of at most `MAX` entries. A larger one has `MAX + 1` entries then; the caller refuses it for that.
+/// Parses a map of at most `MAX` entries. For a larger map it returns `MAX + 1` entries, so that the caller can see the
+/// excess and refuse the request.
 ///
 /// # Errors
 ///
-/// The deserializer's, and when the meter has no room.
+/// If the input is not such a map, or the meter refuses the memory.
 pub fn map<'de, const MAX: usize, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     deserializer.deserialize_map(MapVisitor::<MAX>)
 }
@@ -139,7 +145,7 @@ impl<'de, const MAX: usize> Visitor<'de> for MapVisitor<MAX> {
     type Value = BTreeMap<String, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As for any map.
+        // serde's own text for maps.
         f.write_str("a map")
     }
 
@@ -208,7 +214,7 @@ mod tests {
         };
         let text = r#"{"names":["a"],"labels":{"a":"b"}}"#;
         let entry = size_of::<String>() + ENTRY_TEXTS_BYTES;
-        // Room for the list's first entries, for an entry of the map and for its key.
+        // Memory for the list's first entries, and for the key and the value of one entry of the map.
         let needed = FIRST_ENTRIES.min(3 + 1) * entry + 2 * entry;
         let read = || serde_json::from_str::<Lists>(text);
         assert!(metered(meter(needed), read).is_ok());

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::fault::Fault;
 use crate::limits;
 
-/// Name of a credential, recorded as `by` in events. It is authenticated, unlike `identity`, which a caller can
-/// choose freely.
+/// Name of a credential, recorded as `by` in events. The service has authenticated it. An `identity`, in contrast, is
+/// any text that the caller sends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerName(Arc<str>);
 
@@ -63,7 +63,7 @@ impl<C> Encode<C> for CallerName {
 }
 
 impl<'b, C> Decode<'b, C> for CallerName {
-    /// Stored names are not validated, so that names accepted by an earlier version stay readable.
+    /// Decodes a stored name without validating it, so that names accepted by an earlier version stay readable.
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
         d.str().map(|name| Self(name.into()))
     }

@@ -1,11 +1,13 @@
 //! An independent checker that decides whether a history could have been produced by the rules.
 //!
-//! It implements the invariants a second time, in a different way than `admit` and `evolve`, and shares no code
-//! with them, not even the columns of the event catalogue. It prefers clarity to speed. It expects whole histories:
-//! one that ends in the middle of a commit may appear broken.
+//! The checker implements the invariants a second time, in a different way than `admit` and `evolve`. It shares no code
+//! with them, not even the columns of the event catalogue. It prefers clarity to speed. It expects a whole history: a
+//! history that ends in the middle of a commit may seem to break a rule.
 //!
-//! Some things leave no trace in a history and are not checked: whether a closing decision was forced, heartbeats,
-//! and refused requests.
+//! Some facts leave no trace in a history and are not checked: whether a closing decision was forced, heartbeats, and
+//! refused requests.
+//!
+//! The code of this module calls an event *news* if it needs a turn, so that a decider reacts to it.
 
 mod activities;
 mod branch;
@@ -83,22 +85,24 @@ pub fn window(
     Ok(())
 }
 
-/// An activity, kept for the whole history.
+/// Activity of the checked history. It is also kept after it has closed.
 struct CheckedActivity {
     scheduled: ActivityScheduled,
     scheduled_at: Timestamp,
-    /// Earliest time from which it could wait for a runner: when it was scheduled, or was last released.
+    /// Earliest time at which its wait for a runner can have begun: the time when it was scheduled, or was last resumed
+    /// or retried.
     waits_from: Timestamp,
     started: Option<(EventId, Timestamp)>,
     cancels: Vec<EventId>,
     closed: Option<EventId>,
     is_paused: bool,
-    /// Highest number of attempts that any of its policies allowed; `extra_attempts` counts manual retries.
+    /// Highest number of attempts that any of its retry policies allowed. Manual retries are counted in
+    /// `extra_attempts`.
     attempts_max: u32,
     extra_attempts: u32,
 }
 
-/// A timer, kept for the whole history.
+/// Timer of the checked history. It is also kept after it has ended.
 struct CheckedTimer {
     name: String,
     set: (Timestamp, Duration),
@@ -115,18 +119,18 @@ struct HistoryReader {
     closed: Option<EventId>,
     /// Every DeciderScheduled event.
     turns: BTreeMap<EventId, DeciderScheduled>,
-    /// Turn that waits, and the time from which it could be taken.
+    /// Waiting turn: id of its DeciderScheduled event, and the time from which its wait counts.
     waiting: Option<(EventId, Timestamp)>,
-    /// Turn that is held: ids of its DeciderScheduled and DeciderStarted events, and the time of the start.
+    /// Turn held by a decider: ids of its DeciderScheduled and DeciderStarted events, and the time of the start.
     active: Option<(EventId, EventId, Timestamp)>,
-    /// First news that no DeciderScheduled event has followed yet.
+    /// First event that needs a turn and has not been followed by a DeciderScheduled event.
     news: Option<EventId>,
     /// Id of the DeciderCompleted event whose decisions are being read.
     deciding: Option<EventId>,
     /// Id of the previous event, if it was an ActivityTaskCancel.
     canceling: Option<EventId>,
-    /// Activity whose last attempt was recorded by the previous event, so that this event must close it, and
-    /// whether only an operator can have started it.
+    /// Activity whose last attempt was recorded by the previous event, so that the current event must close the
+    /// activity. The flag is `true` if the activity is paused, so that only an operator can have closed it.
     closing: Option<(EventId, bool)>,
     activities: BTreeMap<EventId, CheckedActivity>,
     newest_activity: BTreeMap<String, EventId>,
@@ -135,7 +139,7 @@ struct HistoryReader {
     links: CheckedLinks,
     clock: CheckedClock,
     updates: CheckedUpdates,
-    /// Earliest time of a repair of deadlines.
+    /// Earliest time to which a repair of deadlines has moved times back.
     repaired_at: Option<Timestamp>,
 }
 
@@ -180,7 +184,7 @@ impl HistoryReader {
         }
     }
 
-    /// Keeps the remaining time of timers if the service's clock is put back while the run's clock is stopped.
+    /// Preserves the remaining time of timers if the service's clock is put back while the run's clock is stopped.
     fn rewind_clock(&mut self, event: &Event) {
         let Some(at) = event.clock else { return };
         if let Some(since) = self.clock.put_back(at) {
@@ -188,7 +192,7 @@ impl HistoryReader {
         }
     }
 
-    /// Restarts the waits for workers.
+    /// Lets the waits for deciders and runners begin again at `at`.
     fn restart_waits(&mut self, at: Timestamp) {
         if let Some((_, since)) = &mut self.waiting {
             *since = at;
@@ -198,7 +202,8 @@ impl HistoryReader {
         }
     }
 
-    /// Moves timers so that their remaining time at `at` is the one they had at `since`.
+    /// Moves the start of each open timer so that its remaining time at `at` equals the remaining time that it had at
+    /// `since`.
     fn keep_timer_remainders(&mut self, since: Timestamp, at: Timestamp) {
         for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {
             timer.set.0 = timer.set.0.min(since).minus(since.since(at));
@@ -210,7 +215,7 @@ impl HistoryReader {
         self.start.as_ref().is_some_and(|(start, _)| start.swf.is_some())
     }
 
-    /// Checks ids, times, and the first and last events.
+    /// Checks the id and time of an event, the first events, and that nothing follows the last event.
     fn frame(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let (last_id, last_at) = self.last.unwrap_or_default();
@@ -241,11 +246,12 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Checks the position of an event: decisions directly follow their turn, and news is followed by a turn.
+    /// Checks the position of an event: decisions directly follow their turn, and an event that needs a turn is
+    /// followed by DeciderScheduled.
     fn place(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let part = match &event.kind {
-            // In SWF runs, the start of a child is news.
+            // In SWF runs, a ChildStarted event schedules a turn.
             EventKind::ChildStarted(_) if self.is_swf() => EventRole::News,
             kind => part(kind),
         };

@@ -10,15 +10,16 @@ const LINE_ENDS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}'
 /// Reason for the close of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CloseReason {
-    /// Reason given in the request or decision, or the service's text if the service closed the run. Never empty.
+    /// Reason given in the request or decision. If the service closed the run, a fixed text of the service. Never
+    /// empty.
     pub reason: Option<String>,
     /// First line of the details, at most [`CLOSE_DETAILS_CHARS_MAX`] characters. Never empty.
     pub details: Option<String>,
 }
 
 impl CloseReason {
-    /// Returns the reason from the newest closing event among `events`, or `None` if no event closes the run or it
-    /// closed without a reason and details. Results of successful runs are not reasons.
+    /// Returns the reason given by the newest closing event among `events`. Returns `None` if there is no closing
+    /// event, or if it has neither a reason nor details. The result of a successful run is not a reason.
     pub fn find(events: &[Event]) -> Option<Self> {
         let closing = events.iter().rfind(|event| event.kind.closes())?;
         let (reason, details) = match &closing.kind {
@@ -43,7 +44,7 @@ impl WorkflowTimeout {
     }
 }
 
-/// Returns the given reason, or the service's text if the service terminated the run.
+/// Returns the reason given by the caller, or a fixed text if the service terminated the run.
 fn terminated(it: &WorkflowTerminated) -> Option<&str> {
     let by_service = match it.cause {
         Some(TerminatedCause::EventLimit) => Some("event limit exceeded"),
@@ -52,8 +53,8 @@ fn terminated(it: &WorkflowTerminated) -> Option<&str> {
     it.reason.as_deref().filter(|reason| !reason.is_empty()).or(by_service)
 }
 
-/// Returns the first non-empty line: of the content of a JSON string, or of the compact text of any other JSON
-/// value.
+/// Returns the first non-empty line of details. For a JSON string this is a line of its content, for any other JSON
+/// value a line of its compact text.
 fn first_line(details: &Payload) -> Option<String> {
     let json = details.text()?;
     let whole = serde_json::from_str::<String>(json).unwrap_or_else(|_| compact(json));
@@ -70,7 +71,7 @@ fn first_line(details: &Payload) -> Option<String> {
     Some(cut)
 }
 
-/// Removes insignificant white space from JSON. Stops one character after the maximum length of the first line.
+/// Removes insignificant white space from JSON text. Returns at most one character more than a first line can have.
 fn compact(json: &str) -> String {
     let (mut is_text, mut is_escaped) = (false, false);
     let kept = json.chars().filter(|c| {
@@ -196,7 +197,7 @@ mod tests {
             (&format!("\"{full}\""), Some(full.as_str())),
             (&format!("\"{full}漢\""), Some(cut.as_str())),
             (&format!("[\"{full}\"]"), Some(&*format!("[\"{}…", "漢".repeat(CLOSE_DETAILS_CHARS_MAX - 3)))),
-            // A lone surrogate has no text form, so its escape is kept.
+            // A lone surrogate is not valid text, so its JSON escape is kept.
             (r#""\ud800""#, Some(r#""\ud800""#)),
         ] {
             assert_eq!(find(failed("declined", Some(json))).unwrap().1.as_deref(), line, "{json}");

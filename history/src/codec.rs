@@ -6,23 +6,23 @@
 use crate::event::{Event, EventId};
 use crate::run::Run;
 
-/// Format version of run states, stored as the first byte of each.
+/// Format version of stored run states. It is the first byte of each.
 pub const FORMAT: u8 = 1;
 
-/// Version of the set of event kinds and their fields. It is stored once for the whole directory or table, not with
-/// each event. A build that does not know a kind cannot read a history that contains it.
+/// Version of the set of event kinds and their attributes. It is stored once per data directory or table, not per
+/// event. A build cannot read a history that contains kinds unknown to it.
 pub const EVENTS: u32 = 1;
 
 /// Error for bytes that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Written by a later version of Baton.
+    /// The bytes were written by a later version of Baton.
     #[error("stored format {found}, this version of Baton reads up to {FORMAT}")]
     Format {
         /// Format byte that was found.
         found: u8,
     },
-    /// Truncated or corrupted.
+    /// The bytes are truncated or corrupted.
     #[error("stored bytes are not a valid {what} for this version of Baton")]
     Garbled {
         /// Expected content.
@@ -33,7 +33,7 @@ pub enum Error {
     },
 }
 
-/// Appends an event to `into`. Events are stored one after the other; see [`events`].
+/// Appends an event to `into`. Consecutive events are stored without separators; [`events`] reads them.
 pub fn put_event(into: &mut Vec<u8>, event: &Event) {
     minicbor::encode(event, into).expect("writing to memory does not fail");
 }
@@ -42,7 +42,7 @@ pub fn put_event(into: &mut Vec<u8>, event: &Event) {
 ///
 /// # Errors
 ///
-/// Returns [`Error::Garbled`] for the first event that cannot be read, and then ends.
+/// The iterator yields [`Error::Garbled`] for the first event that cannot be read, and then ends.
 pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
     let mut decoder = minicbor::Decoder::new(bytes);
     let mut broken = false;
@@ -66,7 +66,7 @@ pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<
     while decoder.position() < bytes.len() {
         let mut probe = decoder.probe();
         let id = probe.array().and_then(|_| probe.u64());
-        // `events` reports corrupted bytes.
+        // Corrupted bytes are not skipped: `events` reports them.
         if id.is_ok_and(|id| id >= first) || decoder.skip().is_err() {
             break;
         }
@@ -74,8 +74,8 @@ pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<
     events(bytes.get(decoder.position()..).unwrap_or_default())
 }
 
-/// Returns the stored form of each of several consecutive events with the event's id. Corrupted bytes are returned
-/// with the last readable event, so that no byte is lost.
+/// Splits consecutive stored events, and returns the id and the bytes of each. Bytes that cannot be read are returned
+/// together with the last readable event, so that no byte is lost.
 pub fn stored(bytes: &[u8]) -> impl Iterator<Item = (EventId, &[u8])> {
     let mut decoder = minicbor::Decoder::new(bytes);
     let mut last = 0;

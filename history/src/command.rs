@@ -48,7 +48,7 @@ pub struct Heartbeat {
     pub details: Option<Payload>,
 }
 
-/// An update that a turn is asked to accept or reject. It is only in memory until a decider accepts it.
+/// An update that a decider is asked to accept or reject. It is kept in memory only until it is accepted.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposedUpdate {
@@ -83,13 +83,14 @@ pub struct UpdateAnswer {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// Accepted, by this turn or an earlier one, and completed.
+    /// The update was accepted, by this turn or an earlier one, and has succeeded.
     Done {
         /// Result returned to the caller.
         #[serde(default, deserialize_with = "crate::payload_present")]
         result: Option<Payload>,
     },
-    /// Accepted, by this turn or an earlier one, and failed. Unlike a rejection, it is recorded.
+    /// The update was accepted, by this turn or an earlier one, and has failed. Unlike a rejection, a failure is
+    /// recorded.
     Failed {
         /// Failure code, for programs.
         reason: String,
@@ -97,7 +98,7 @@ pub enum Verdict {
         #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
-    /// Rejected, and not recorded. If an earlier turn accepted the update, the update fails instead.
+    /// The update is rejected, and nothing is recorded. If an earlier turn has accepted the update, it fails instead.
     Rejected {
         /// Failure code, for programs.
         reason: String,
@@ -105,22 +106,22 @@ pub enum Verdict {
         #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
-    /// Accepted, by this turn or an earlier one; a later turn will complete it.
+    /// The update was accepted, by this turn or an earlier one, and a later turn will answer it.
     Later,
 }
 
 /// Turn in which a decider was asked to accept or reject updates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnsweredTurn {
-    /// A regular turn to which the updates were added.
+    /// A regular turn, whose task also contained the updates.
     Held(TurnId),
-    /// A turn created only for the updates, with no recorded events. It is recorded if the answer records anything
-    /// else and no event has been recorded in the meantime.
+    /// A turn that was created only for the updates and has no events yet. Its events are recorded with the answer,
+    /// unless the answer has nothing to record or other events have been recorded in the meantime.
     Speculative {
         /// Id of the newest recorded event that the decider saw.
         last_event_id: EventId,
-        /// Time at which the decider took the turn. It is the time of its DeciderStarted event, which is the
-        /// decider's only clock.
+        /// Time at which the decider took the turn. It becomes the time of the DeciderStarted event, which deciders use
+        /// as their clock.
         started_at: Timestamp,
         /// Identity of the decider.
         identity: Option<String>,
@@ -129,19 +130,19 @@ pub enum AnsweredTurn {
     },
 }
 
-/// A decider's answer to a turn, with the context that the service adds.
+/// A decider's answer to a turn, with information added by the service.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TurnAnswer {
     /// Decisions, in order.
     pub decisions: Vec<Decision>,
-    /// Context that the decider receives with the next turn.
+    /// Payload that the decider wants back with its next turn.
     pub context: Option<Payload>,
     /// Names of the signals that the decider waits for; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) stands
     /// for a cancel request.
     pub awaiting: Vec<String>,
-    /// Task list for later turns; unchanged when absent.
+    /// Task list for later turns; absent if the list does not change.
     pub next_task_list: Option<TurnList>,
-    /// The service's knowledge about the types and limits that the decisions refer to.
+    /// Information of the service about the types and capacities that the decisions need.
     pub decision_context: DecisionContext,
 }
 
@@ -182,7 +183,7 @@ pub enum Command {
         reason: Option<String>,
         /// Details.
         details: Option<Payload>,
-        /// Child policy used instead of the run's own. Only in runs over SWF's protocol.
+        /// Child policy used instead of the run's own policy. Only in runs over SWF's protocol.
         child_policy: Option<ChildPolicy>,
         /// Identity of the caller.
         identity: Option<String>,
@@ -195,35 +196,36 @@ pub enum Command {
         activity_id: String,
         /// Change to make.
         act: ActivityCommand,
-        /// Operator, and the reason.
+        /// Identity of the operator, and the reason.
         operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
     /// An operator pauses the run.
     Pause {
-        /// True if its timers and all timeouts are suspended as well.
+        /// True if the run's timers and timeouts stop as well.
         stop_clocks: bool,
-        /// Operator, and the reason.
+        /// Identity of the operator, and the reason.
         operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
     /// An operator resumes a paused run.
     Resume {
-        /// Operator, and the reason.
+        /// Identity of the operator, and the reason.
         operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
     /// An operator repairs deadlines that were set while the service's clock was ahead.
     RepairDeadlines {
-        /// Latest heartbeats of the run's activities, which are repaired as well.
+        /// Latest heartbeats of the run's activities. The repair also applies to deadlines that count from them.
         heartbeats: Vec<Heartbeat>,
-        /// Durations of timers set by an earlier version, by the id of their TimerScheduled event. Required for the
-        /// timers that [`timers_without_span`](crate::Run::timers_without_span) lists.
+        /// Durations of timers that were set by an earlier version, which did not store them. The key is the id of the
+        /// TimerScheduled event. Each timer listed by [`timers_without_span`](crate::Run::timers_without_span) needs an
+        /// entry.
         timers: BTreeMap<EventId, Duration>,
-        /// Operator, and the reason.
+        /// Identity of the operator, and the reason.
         operator: OperatorAction,
         /// Idempotency key of the request.
         key: Option<RequestKey>,
@@ -239,25 +241,25 @@ pub enum Command {
     },
     /// A decider answers its turn.
     CompleteTurn {
-        /// The turn.
+        /// Turn that the decider holds.
         turn: TurnId,
-        /// The answer.
+        /// Answer of the decider.
         answer: Box<TurnAnswer>,
     },
     /// A decider answers its turn and updates. Everything is recorded together, or nothing is.
     AnswerUpdates {
-        /// The turn.
+        /// Turn that the decider answers.
         turn: AnsweredTurn,
         /// Updates that the decider was asked to accept or reject.
         asked: Vec<ProposedUpdate>,
         /// Answers to those updates, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
-        /// The rest of the answer.
+        /// Decisions and other parts of the answer.
         rest: Box<TurnAnswer>,
     },
     /// A decider reports that its turn failed.
     FailTurn {
-        /// The turn.
+        /// Turn that the decider holds.
         turn: TurnId,
         /// Failure code.
         reason: Option<String>,
@@ -266,9 +268,9 @@ pub enum Command {
     },
     /// The service reports that a turn could not be delivered.
     ReturnTurn {
-        /// The turn.
+        /// Turn that was started for the poll.
         turn: TurnId,
-        /// Poll to which it was sent.
+        /// Poll that was to receive the turn.
         poll: Option<PollId>,
     },
     /// The service hands a waiting activity to a runner.
@@ -287,19 +289,19 @@ pub enum Command {
         scheduled_event_id: EventId,
         /// Poll whose response was lost.
         lost: PollId,
-        /// Poll that receives the task.
+        /// Poll that now receives the task.
         poll: Option<PollId>,
     },
     /// A runner completed its activity.
     SucceedActivity {
-        /// The activity.
+        /// Activity that the runner holds.
         task: TaskId,
         /// Result.
         result: Option<Payload>,
     },
     /// A runner reports that its activity failed.
     FailActivity {
-        /// The activity.
+        /// Activity that the runner holds.
         task: TaskId,
         /// Failure code, for programs. Only a run started over SWF's protocol may omit it.
         reason: Option<String>,
@@ -312,16 +314,16 @@ pub enum Command {
     },
     /// A runner stopped its activity on request.
     CancelActivity {
-        /// The activity.
+        /// Activity that the runner holds.
         task: TaskId,
         /// Details from the runner.
         details: Option<Payload>,
     },
     /// The service reports that an activity could not be delivered.
     ReturnActivity {
-        /// The activity.
+        /// Activity that was started for the poll.
         task: TaskId,
-        /// Poll to which it was sent.
+        /// Poll that was to receive the activity.
         poll: Option<PollId>,
     },
     /// The service applies every deadline that has passed.
@@ -331,7 +333,7 @@ pub enum Command {
     },
     /// Another run delivers a signal.
     TakeSignal {
-        /// Event of the sending run.
+        /// Event of the sending run that requested the signal.
         origin: Origin,
         /// Name of the signal.
         name: String,
@@ -340,7 +342,7 @@ pub enum Command {
     },
     /// Another run asks the decider to cancel this run.
     TakeCancelRequest {
-        /// Event of the requesting run.
+        /// Event of the requesting run that requested the cancellation.
         origin: Origin,
         /// Reason, for people.
         reason: Option<String>,
@@ -354,15 +356,15 @@ pub enum Command {
     },
     /// A child of this run reports that it has closed.
     TakeChildClose {
-        /// Id of the ChildScheduled event.
+        /// Id of this run's ChildScheduled event.
         scheduled_event_id: EventId,
         /// Run id of the child.
         run_id: RunId,
         /// Event that closed the child.
         close: Box<EventKind>,
     },
-    /// The service reports the outcome of an effect on another run. Records no event if the outcome is already
-    /// known.
+    /// The service reports the outcome of an effect on another run. Records no event if the run already knows the
+    /// outcome.
     SettleEffect {
         /// Run that requested the effect: this run, or a predecessor.
         owner: RunId,
@@ -370,31 +372,31 @@ pub enum Command {
         event_id: EventId,
         /// Kind of effect.
         kind: EffectKind,
-        /// [Round](crate::Outbox::round) in which the effect was delivered. A failed delivery counts only in that
-        /// round.
+        /// [Round](crate::Outbox::round) of deliveries to which the outcome belongs. An outcome that failed is ignored
+        /// if a later round has begun.
         round: u32,
         /// Outcome.
         result: EffectResult,
     },
-    /// The service starts another round of deliveries of the run's effects.
+    /// The service starts another round of deliveries of the run's pending effects.
     RetryEffects,
 }
 
 /// Outcome of an effect on another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EffectResult {
-    /// The other run accepted it.
+    /// The other run accepted the effect.
     Done {
         /// Run id of the other run.
         run_id: RunId,
     },
-    /// The other run does not exist, or it is not the newest of its workflow id.
+    /// The other run does not exist, or is not the newest run of its workflow id.
     Unknown,
     /// The other run is closed.
     Closed,
-    /// The run could not be started: a run with its workflow id is open.
+    /// The run could not be started, because a run with its workflow id is open.
     AlreadyOpen,
-    /// The run could not be started: the reuse policy does not allow its workflow id again.
+    /// The run could not be started, because the reuse policy does not allow its workflow id again.
     ReuseRefused,
     /// The run could not be started, and retrying cannot help.
     NeverStarts,

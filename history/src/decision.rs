@@ -15,7 +15,7 @@ use crate::time::Duration;
 
 macro_rules! decisions {
     ($( $(#[doc = $doc:literal])+ $name:ident; )+) => {
-        /// A decider's request. Its JSON form is a flat object with a `type`; unknown fields are rejected.
+        /// A decider's request. Its JSON form is one flat object with a `type` field. Unknown fields are rejected.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
@@ -61,7 +61,7 @@ macro_rules! decisions {
 decisions! {
     /// Schedule an activity for a runner.
     ScheduleActivity;
-    /// Ask for an open activity to be stopped.
+    /// Ask an open activity to stop.
     CancelActivity;
     /// Set a timer.
     StartTimer;
@@ -71,7 +71,7 @@ decisions! {
     RecordMarker;
     /// Start a child.
     StartChild;
-    /// Signal another run.
+    /// Send a signal to another run.
     SignalExternal;
     /// Ask another run to cancel.
     CancelExternal;
@@ -112,14 +112,14 @@ pub struct ScheduleActivity {
     /// Retry policy after a failure or timeout; no retries when absent.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// A note, returned with the event. At most 128 KiB.
+    /// Text of the decider, returned with the event. At most 128 KiB.
     pub control: Option<String>,
     /// Priority on the task list: higher first. When absent, the priority of the activity type, or 0.
     pub task_priority: Option<i32>,
 }
 
-/// Asks for an open activity to be stopped. Its runner receives the request with its next heartbeat. An activity
-/// that has not started is canceled at once.
+/// Asks an open activity to stop. Its runner receives the request with its next heartbeat. An activity that has not
+/// started is canceled at once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -136,9 +136,9 @@ pub struct CancelActivity {
 pub struct StartTimer {
     /// Timer id, unique among the run's open timers. 1 to 256 characters.
     pub timer_id: String,
-    /// Duration; a timer with zero expires at once. At most ten years.
+    /// Time until the timer expires, at most ten years. With zero it expires at once.
     pub after: Duration,
-    /// A note, returned with the event. At most 128 KiB.
+    /// Text of the decider, returned with the event. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -164,23 +164,25 @@ pub struct RecordMarker {
     pub details: Option<Payload>,
 }
 
-/// Additional settings of a run started by a decision in a run over SWF's protocol.
+/// Additional settings of a child or a successor that a run over SWF's protocol starts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SwfSettings {
-    /// Longest time from the start to the close of the new run. Not used for a child, which has a separate field.
+    /// Longest time from the start to the close of the new run. Not used for a child: `StartChild` has a separate
+    /// field.
     pub execution_timeout: Option<Duration>,
-    /// Longest time from DeciderStarted to the answer in the new run. Not used for a child.
+    /// Longest time from DeciderStarted to the answer in the new run. Not used for a child: `StartChild` has a separate
+    /// field.
     pub decider_start_to_close: Option<Duration>,
-    /// Policy applied to its children when it is terminated or times out.
+    /// Policy applied to the new run's children when the new run is terminated or times out.
     pub child_policy: Option<ChildPolicy>,
-    /// Priority of its turns.
+    /// Priority of the new run's turns.
     pub task_priority: Option<i32>,
-    /// Role of its Lambda tasks.
+    /// Role of the new run's Lambda tasks.
     pub lambda_role: Option<String>,
 }
 
-/// Starts a child: a separate run in the same domain whose outcome is reported to this run. It is started exactly
-/// once, or the reason for the failure is recorded. Absent fields take this run's values.
+/// Starts a child: a separate run in the same domain whose outcome is reported to this run. The child starts exactly
+/// once, or a failure with its cause is recorded. Absent fields take this run's values.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -210,27 +212,28 @@ pub struct StartChild {
     pub tags: Vec<String>,
     /// Time for which the child stays readable after its close.
     pub retention: Option<Duration>,
-    /// Reuse policy for a workflow id whose earlier run has closed.
+    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
     #[serde(default)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if this run closes first.
     #[serde(default)]
     pub child_policy: ChildPolicy,
-    /// Longest time from the start to the close of one run; unlimited when absent.
+    /// Longest time from the start to the close of a single run of the child; unlimited when absent. Retries and
+    /// successors start with the full time again.
     pub run_timeout: Option<Duration>,
     /// Retry policy after a failure or timeout; no retries when absent. Only the outcome of the last attempt is
     /// reported to this run.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// A note, returned with the event. At most 128 KiB.
+    /// Text of the decider, returned with the event. At most 128 KiB.
     pub control: Option<String>,
     /// Additional settings, only in runs over SWF's protocol.
     #[serde(skip)]
     pub swf: SwfSettings,
 }
 
-/// Signals another run of the same domain. The signal is delivered exactly once, or the reason for the failure is
-/// recorded.
+/// Sends a signal to another run of the same domain. The signal is delivered exactly once, or a failure with its cause
+/// is recorded.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -247,7 +250,7 @@ pub struct SignalExternal {
     /// Payload of the signal, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// A note, returned with the event. At most 128 KiB.
+    /// Text of the decider, returned with the event. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -265,7 +268,7 @@ pub struct CancelExternal {
     pub run_id: Option<NamedRun>,
     /// Reason, for people. At most 256 characters.
     pub reason: Option<String>,
-    /// A note, returned with the event. At most 128 KiB.
+    /// Text of the decider, returned with the event. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -278,7 +281,7 @@ pub struct SucceedWorkflow {
     /// Result, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// If `true`, closes the run even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if events have arrived that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -291,13 +294,13 @@ pub struct SucceedWorkflow {
 pub struct FailWorkflow {
     /// Failure code, for programs. 1 to 256 characters.
     pub reason: String,
-    /// True if `reason` is given as an empty string rather than not at all. Only in runs over SWF's protocol.
+    /// True if `reason` was sent as an empty string, false if it was not sent. Only in runs over SWF's protocol.
     #[serde(skip)]
     pub has_empty_reason: bool,
     /// Failure details, for people and programs. At most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// If `true`, closes the run even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if events have arrived that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -311,13 +314,13 @@ pub struct CancelWorkflow {
     /// Details, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// If `true`, closes the run even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if events have arrived that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// Closes the run and continues it in a new run with the same workflow id and a fresh history. The execution
-/// timeout keeps counting. Absent fields take this run's values, except the input.
+/// Closes the run and continues it in a new run with the same workflow id and a fresh history. The execution timeout
+/// continues in the new run. Absent fields take this run's values, except the input.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -334,7 +337,7 @@ pub struct ContinueAsNew {
     #[serde(default, deserialize_with = "bounded::optional_list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Option<Vec<String>>,
-    /// If `true`, closes the run even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if events have arrived that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// Additional settings, only in runs over SWF's protocol.
@@ -347,7 +350,7 @@ pub struct ContinueAsNew {
 pub struct Closing {
     /// Kind of close.
     pub decision: CloseDecision,
-    /// True if the run closes even if there is news that the turn has not seen.
+    /// True if the run closes even if events have arrived that the turn has not seen.
     pub is_forced: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Context that the service adds to a decider's decisions: registered types and available capacity. It is kept
-//! apart from the decisions, so that the types show which data came from the decider.
+//! Information that the service adds to a decider's decisions: registered types and available capacity. It has separate
+//! types, so that it cannot be confused with data from the decider.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::dialect::LAMBDA_LIST;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::run::RunStart;
 
-/// Registration of the type that a start or a decision refers to.
+/// Registration of the workflow or activity type that a start or a decision names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Registration<D> {
     /// Not registered.
     #[default]
     Unknown,
-    /// Deprecated: nothing new of this type may start.
+    /// Registered, but deprecated: new runs or activities of this type cannot start.
     Deprecated,
     /// Registered, with these defaults.
     Known(Box<D>),
@@ -33,26 +33,26 @@ impl<D> Registration<D> {
 /// Capacity of a domain for another open run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DomainCapacity {
-    /// Available, or there is no limit.
+    /// Another run may start.
     #[default]
     Free,
-    /// Exhausted for children of SWF runs.
+    /// The domain is full for children of SWF runs. Other runs may start.
     FullForSwf,
-    /// Exhausted.
+    /// The domain is full.
     Full,
 }
 
 /// Context for the decisions of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DecisionContext {
-    /// Activity types used by the decisions, by name. A missing type is not registered.
+    /// Activity types used by the decisions, by name. A type without an entry is not registered.
     pub activity_types: BTreeMap<String, Registration<ActivityDefaults>>,
-    /// Types of children and of the successor, by name. A missing type is not registered.
+    /// Workflow types of children and of the successor, by name. A type without an entry is not registered.
     pub workflow_types: BTreeMap<String, Registration<WorkflowDefaults>>,
     /// True if the service can run Lambda tasks.
     pub has_functions: bool,
-    /// Capacity of the domain for each child that the decisions start, in order. Missing entries mean that it is
-    /// available.
+    /// Capacity of the domain for each child that the decisions start, in order. If entries are missing, the domain has
+    /// capacity.
     pub child_capacities: Vec<DomainCapacity>,
 }
 
@@ -70,7 +70,8 @@ impl DecisionContext {
         self.workflow_types.get(&it.workflow_type).unwrap_or(&Registration::Unknown)
     }
 
-    /// Returns the registration of the type of the successor of the run with start attributes `own`.
+    /// Returns the registration of the successor's workflow type. `own` contains the start attributes of the current
+    /// run, whose type is the default.
     pub(crate) fn of_successor(&self, it: &ContinueAsNew, own: &RunStart) -> &Registration<WorkflowDefaults> {
         let workflow_type = it.workflow_type.as_ref().unwrap_or(&own.workflow_type);
         self.workflow_types.get(workflow_type).unwrap_or(&Registration::Unknown)

@@ -1,6 +1,6 @@
-//! Special rules of SWF runs, which are started over SWF's protocol and follow SWF's rules from start to close.
+//! Special rules of SWF runs. An SWF run is started over SWF's protocol and follows SWF's rules until it closes.
 //!
-//! Source: SWF's API reference. The rules call [`crate::RunStart::is_swf`] where they differ.
+//! Source: SWF's API reference. Where SWF's rules differ, the rules in this crate call [`crate::RunStart::is_swf`].
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -10,20 +10,20 @@ use crate::ids::ChildPolicy;
 use crate::limits;
 use crate::time::Duration;
 
-/// Task list of all Lambda tasks. In an SWF run, an activity on this list is a Lambda task. Names of SWF task lists
-/// contain no colon.
+/// Task list of all Lambda tasks. In an SWF run, an activity on this list is a Lambda task. No other task list can have
+/// this name, because SWF's names contain no colon.
 pub const LAMBDA_LIST: &str = "lambda:";
 
-/// Maximum length of an activity id in SWF runs, in characters. Source: SWF's 256, plus the prefix of a Lambda
+/// Maximum length of an activity id in SWF runs, in characters. Source: SWF's limit of 256, plus the prefix of a Lambda
 /// task.
 pub(crate) const SWF_ACTIVITY_ID_CHARS_MAX: usize = limits::NAME_CHARS_MAX + LAMBDA_LIST.len();
 
-/// Returns the activity id of the Lambda task with this id, which cannot collide with other activity ids.
+/// Returns the activity id for a Lambda task with this id. The prefix keeps it distinct from other activity ids.
 pub fn lambda_activity_id(id: &str) -> String {
     format!("{LAMBDA_LIST}{id}")
 }
 
-/// Returns the id of a Lambda task from its activity id.
+/// Returns the id of a Lambda task from its activity id, or `None` if the activity is no Lambda task.
 pub fn lambda_id(activity_id: &str) -> Option<&str> {
     activity_id.strip_prefix(LAMBDA_LIST)
 }
@@ -34,13 +34,14 @@ pub fn lambda_id(activity_id: &str) -> Option<&str> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfRun {
-    /// Policy applied to its open children when it is terminated or times out. Any other close leaves them open.
+    /// Policy applied to open children when this run is terminated or times out. If it closes otherwise, the children
+    /// continue.
     #[n(0)]
     pub child_policy: ChildPolicy,
-    /// Priority of its turns on the task list: higher first; 0 when absent.
+    /// Priority of the run's turns on the task list: higher first; 0 when absent.
     #[n(1)]
     pub task_priority: Option<i32>,
-    /// Role of its Lambda tasks.
+    /// Role of the run's Lambda tasks.
     #[n(2)]
     pub lambda_role: Option<String>,
     /// Limits that apply to the run, its children and its successors.
@@ -74,7 +75,7 @@ impl Default for SwfLimits {
     }
 }
 
-/// Settings of the successor of an SWF run. None is inherited.
+/// Settings of the successor of an SWF run. The successor inherits none of them from this run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

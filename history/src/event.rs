@@ -65,7 +65,7 @@ pub enum Level {
 pub struct Successor {
     /// Run id of the successor.
     pub run_id: RunId,
-    /// Earliest time of its first turn, if one is set.
+    /// Earliest time at which its first turn may start; absent if the turn may start at once.
     pub not_before: Option<Timestamp>,
 }
 
@@ -90,12 +90,12 @@ pub struct Event {
     #[n(3)]
     #[serde(rename = "requestKey")]
     pub key: Option<RequestKey>,
-    /// Name of the credential that caused the event. Absent if the service or a deadline caused it, and if the
-    /// service has no credentials.
+    /// Name of the credential that caused the event. Absent if the service or a deadline caused it, or if the service
+    /// has no credentials configured.
     #[n(4)]
     pub by: Option<CallerName>,
-    /// The service's clock at the time of recording, present only if a clock adjustment put it behind `timestamp`.
-    /// Deadlines count from this time.
+    /// Time of the service's clock when the event was recorded. Present only if the clock had been put back and was
+    /// behind `timestamp`. Deadlines count from this time.
     #[n(5)]
     pub clock: Option<Timestamp>,
 }
@@ -139,8 +139,8 @@ impl tagged::CommonFields for EventHeader {
 }
 
 impl Event {
-    /// Returns the service's clock at the time of recording. Deadlines count from it. Unlike `timestamp`, it can be
-    /// earlier than that of the previous event if the clock was put back in between.
+    /// Returns the time of the service's clock when the event was recorded. Deadlines count from it. Unlike
+    /// `timestamp`, it can be earlier than that of the previous event, if the clock was put back in between.
     pub fn at(&self) -> Timestamp {
         self.clock.unwrap_or(self.timestamp)
     }
@@ -160,7 +160,7 @@ macro_rules! catalogue {
         $(#[doc = $doc:literal])+
         $code:tt $name:ident $level:ident $news:ident $schedules:ident $($boxed:ident)?;
     )+) => {
-        /// Event type with its attributes: the catalogue, one row per kind.
+        /// Event kinds with their attributes. This is the catalogue, with one row per kind.
         #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
@@ -177,18 +177,18 @@ macro_rules! catalogue {
                 match self { $( Self::$name(_) => stringify!($name), )+ }
             }
 
-            /// Returns the level in the kind's catalogue row.
+            /// Returns the actor in the kind's row of the catalogue.
             fn level_of_kind(&self) -> Level {
                 match self { $( Self::$name(_) => Level::$level, )+ }
             }
 
-            /// Returns `true` if the event changes what a caller can observe and therefore the version token.
-            /// Bookkeeping events do not.
+            /// Returns `true` if the event changes something that callers can observe, so that the run gets a new
+            /// version. Bookkeeping events do not.
             pub fn is_news(&self) -> bool {
                 match self { $( Self::$name(_) => column!($news), )+ }
             }
 
-            /// Returns `true` if a decider must be scheduled to process the event.
+            /// Returns `true` if a turn must be scheduled, so that a decider reacts to the event.
             pub fn schedules_decider(&self) -> bool {
                 match self { $( Self::$name(_) => column!($schedules), )+ }
             }
@@ -205,7 +205,7 @@ macro_rules! catalogue {
     };
 }
 
-/// Boxes the large, infrequent kinds to keep `Event` small, because events are moved often.
+/// Boxes large kinds that are rare. This keeps `Event` small, because events are moved often.
 macro_rules! held {
     ($name:ident) => {
         $name
@@ -232,8 +232,8 @@ macro_rules! column {
     };
 }
 
-// The numbers are the stored form: never change one and never reuse one for another kind. New kinds take new
-// numbers. The numbers 32 to 40 were never used.
+// The numbers are part of the stored form. Never change a number, and never reuse it for another kind. Each new kind
+// takes a new number. The numbers 32 to 40 were never used.
 catalogue! {
     /// The run started. Always event 1.
     0 WorkflowStarted External news schedules boxed;
@@ -247,7 +247,7 @@ catalogue! {
     4 WorkflowTimedOut Service news quiet;
     /// A caller, a reset, the parent's child policy or a limit terminated the run. Last event.
     5 WorkflowTerminated External news quiet;
-    /// A decider tried to close the run while there was news that its turn had not seen.
+    /// A decider tried to close the run, but events had arrived that its turn had not seen.
     6 WorkflowCloseFailed Decider news schedules;
     /// A caller or another run asked to cancel the run; the decider chooses how to react.
     7 WorkflowCancelRequested External news schedules;
@@ -301,7 +301,7 @@ catalogue! {
     31 WorkflowContinuedAsNew Decider news quiet;
     /// A decider asked for a child to be started.
     41 ChildScheduled Decider news quiet boxed;
-    /// A child could not be started.
+    /// The child could not be started.
     42 ChildScheduleFailed Decider news schedules;
     /// The child started.
     43 ChildStarted Service bookkeeping quiet;
@@ -319,7 +319,7 @@ catalogue! {
     49 ExternalSignalScheduled Decider news quiet;
     /// The other run received the signal.
     50 ExternalSignalDelivered Service news schedules;
-    /// The other run could not be signaled.
+    /// The signal could not be delivered to the other run.
     51 ExternalSignalFailed Decider news schedules;
     /// A decider asked for another run to be canceled.
     52 ExternalCancelScheduled Decider news quiet;
@@ -329,7 +329,7 @@ catalogue! {
     54 ExternalCancelFailed Decider news schedules;
     /// A decider accepted an update. A rejected update leaves no event.
     55 UpdateAccepted Decider news quiet;
-    /// The update succeeded; contains its result.
+    /// The update succeeded. The event contains its result.
     56 UpdateCompleted Decider news quiet;
     /// The update was accepted and later failed.
     57 UpdateFailed Decider news quiet;
@@ -353,7 +353,8 @@ impl EventKind {
     /// Returns the actor that caused the event.
     pub fn level(&self) -> Level {
         match self {
-            // The decision was accepted, and the service or another run reported the failure later.
+            // If the event has `scheduled_event_id`, the decision was accepted, and the failure was reported later by
+            // the service or the other run.
             Self::ExternalSignalFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ExternalCancelFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ChildScheduleFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
@@ -375,7 +376,8 @@ impl EventKind {
         )
     }
 
-    /// Returns the run that continues after this event: continued as new, retried or reset.
+    /// Returns the run that continues this one after this event: its next continuation, its retry, or the run of its
+    /// reset.
     pub fn followed_by(&self) -> Option<Successor> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),

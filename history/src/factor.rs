@@ -6,14 +6,14 @@ use minicbor::{Decode, Encode};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A non-negative number with three decimals, such as 1.5. It is a number in JSON, and stored as thousandths to
-/// avoid rounding errors.
+/// A non-negative number with three decimals, such as 1.5. In JSON it is a number. It is stored as an integer number of
+/// thousandths, to avoid rounding errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Factor(#[n(0)] u32);
 
 impl Factor {
-    /// Zero.
+    /// The number zero.
     pub const ZERO: Self = Self(0);
 
     /// The number one.
@@ -29,7 +29,7 @@ impl Factor {
         self.0
     }
 
-    /// Returns `true` if it is zero.
+    /// Returns `true` if the number is zero.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::ZERO

@@ -12,7 +12,7 @@ pub enum Fault {
     /// The run is closed.
     #[error("the run has closed ({status})")]
     RunClosed {
-        /// Status with which it closed.
+        /// Status of the closed run.
         status: Status,
     },
     /// A run with this workflow id is open.
@@ -26,13 +26,13 @@ pub enum Fault {
     ReuseRefused {
         /// Id of the earlier run.
         run_id: Uuid,
-        /// Status with which it closed.
+        /// Status of the earlier run.
         status: Status,
     },
-    /// The turn was already completed with this token.
+    /// The turn that the token identifies is already completed.
     #[error("this turn was already completed")]
     TurnCompleted,
-    /// The decider no longer holds the turn: it timed out, failed, or never existed.
+    /// The decider no longer holds the turn: the turn timed out, failed, or never existed.
     #[error("you no longer hold this turn: it timed out, failed, or never existed")]
     TurnLost,
     /// The turn is not waiting for a decider.
@@ -41,7 +41,7 @@ pub enum Fault {
         /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The activity is not open: it closed, timed out, or never existed.
+    /// The activity is not open: it has closed or timed out, or never existed.
     #[error("this activity is not open: it closed, timed out, or never existed")]
     ActivityClosed,
     /// The activity is not waiting for a runner.
@@ -62,7 +62,7 @@ pub enum Fault {
     /// The activity cannot be retried manually.
     #[error("the activity cannot be retried: {problem}")]
     ActivityNotRetryable {
-        /// Reason why not.
+        /// Reason why it cannot be retried.
         problem: String,
     },
     /// The activity has no cancel request.
@@ -76,7 +76,7 @@ pub enum Fault {
         /// Current version.
         found: EventId,
     },
-    /// The decider answered an update that was neither proposed to it nor accepted before.
+    /// The decider answered an update that this turn did not contain and no earlier turn has accepted.
     #[error("update `{update_id}` was not proposed in this turn and does not wait for an answer")]
     UnknownUpdate {
         /// Update id.
@@ -88,10 +88,10 @@ pub enum Fault {
         /// Update id.
         update_id: String,
     },
-    /// The run has reached its limit of accepted updates without an answer.
+    /// The run has reached its limit of accepted updates that have no answer yet.
     #[error("{max} accepted updates of this run have no answer yet, which is the limit")]
     OpenUpdatesLimit {
-        /// The limit.
+        /// Value of the limit.
         max: usize,
     },
     /// The state of the run has no space for the change.
@@ -99,23 +99,23 @@ pub enum Fault {
     StateLimit {
         /// Bytes that the state would reserve.
         found: usize,
-        /// The limit: [`limits::STATE_BYTES_MAX`](crate::limits::STATE_BYTES_MAX).
+        /// Value of the limit: [`limits::STATE_BYTES_MAX`](crate::limits::STATE_BYTES_MAX).
         max: usize,
     },
-    /// No run can branch off at this event.
+    /// A reset cannot continue from this event.
     #[error("no run can continue from event {event_id}; the nearest possible events: {}", nearest(*before, *after))]
     InvalidResetPoint {
-        /// The requested event.
+        /// Event that the request names.
         event_id: EventId,
-        /// Nearest earlier event that is possible.
+        /// Nearest earlier event from which a reset can continue.
         before: Option<EventId>,
-        /// Nearest later event that is possible.
+        /// Nearest later event from which a reset can continue.
         after: Option<EventId>,
     },
-    /// The run cannot be reset to this event for another reason.
+    /// The reset is refused for another reason, for example because a child was open at the event.
     #[error("the run cannot be reset: {problem}")]
     ResetNotPossible {
-        /// Reason why not.
+        /// Reason for the refusal.
         problem: String,
     },
     /// A field is invalid.
@@ -133,9 +133,9 @@ pub enum Fault {
         field: String,
         /// Size of the field.
         found: usize,
-        /// The limit.
+        /// Value of the limit.
         max: usize,
-        /// Unit of both sizes.
+        /// Unit of `found` and `max`.
         #[serde(default)]
         unit: Unit,
     },
@@ -189,7 +189,7 @@ impl Fault {
         }
     }
 
-    /// Returns `true` if the refusal depends on the run's state, so that one computed on an outdated state may be
+    /// Returns `true` if the refusal depends on the run's state. If it was computed from an outdated state, it may be
     /// wrong.
     pub fn depends_on_state(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Ids, references to other runs, and policies for workflow ids that are used again.
+//! Ids, references to other runs, and policies for the reuse of workflow ids.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub type EventId = u64;
 /// Id of a run.
 pub type RunId = Uuid;
 
-/// A run as a decider refers to it. SWF's protocol allows any text, which the event shows unchanged.
+/// A run as a decider names it. SWF's protocol allows any text as a run id, and the event shows that text unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum NamedRun {
@@ -28,8 +28,8 @@ pub enum NamedRun {
 }
 
 impl NamedRun {
-    /// Returns the run id. Returns `None`, the newest run, for an empty text, and the nil id, which no run has, for
-    /// a text that is not an id.
+    /// Returns the run id. An empty text yields `None`, which means the newest run. A text that is not an id yields the
+    /// nil id, which no run has.
     pub fn id(&self) -> Option<RunId> {
         match self {
             Self::Id(id) => Some(*id),
@@ -38,7 +38,7 @@ impl NamedRun {
         }
     }
 
-    /// Deserializes a run that must be given by its id, as in the JSON of a decision.
+    /// Deserializes an optional run id. In the JSON of a decision, only a valid id is accepted.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl fmt::Display for NamedRun {
     }
 }
 
-/// Stored as the 16 bytes of an id, or as a text.
+/// Stores an id as 16 bytes, and any other text as text.
 impl<C> Encode<C> for NamedRun {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), EncodeError<W::Error>> {
         match self {
@@ -103,7 +103,7 @@ impl<'b, C> Decode<'b, C> for NamedRun {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum ReusePolicy {
-    /// Allowed only if the last run did not close with success. The default.
+    /// Allowed only if the newest run with the workflow id did not close with success. The default.
     #[default]
     #[n(0)]
     AllowDuplicateFailedOnly,
@@ -123,9 +123,9 @@ pub enum ConflictPolicy {
     /// Refuse the start. The default.
     #[default]
     Fail,
-    /// Return the open run and ignore the rest of the start.
+    /// Return the open run, and ignore all other fields of the start.
     UseExisting,
-    /// Terminate the open run, then start.
+    /// Terminate the open run, then start the new run.
     TerminateExisting,
 }
 
@@ -135,14 +135,14 @@ pub enum ConflictPolicy {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum ChildPolicy {
-    /// Terminate it. The default.
+    /// Terminate the child. The default.
     #[default]
     #[n(0)]
     Terminate,
-    /// Ask it to cancel; its decider chooses how to react.
+    /// Ask the child to cancel. Its decider chooses how to react.
     #[n(1)]
     RequestCancel,
-    /// Leave it open, and do not report its outcome.
+    /// Leave the child open, and do not report its outcome.
     #[n(2)]
     Abandon,
 }

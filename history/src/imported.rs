@@ -12,11 +12,11 @@ use crate::same_json::{Member, members, same_json};
 use crate::time::{Duration, Timestamp};
 use crate::validate;
 
-/// Approximate size of an event besides its payload, for the size of a history. Source:
+/// Approximate size of an event without its payload, in bytes, for the size of a history. Source: as counted for
 /// [`limits::RESET_BYTES_MAX`].
 const EVENT_BYTES: usize = 64;
 
-/// A closed run of another service whose history follows the rules.
+/// A closed run of another service whose history has been validated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedRun {
     run: Run,
@@ -37,7 +37,7 @@ pub enum ImportFault {
         /// Description of the error.
         problem: String,
     },
-    /// An event contains something that this version would lose or change.
+    /// Storing the event would lose or change a part of it.
     #[error(
         "event {position} would be changed by the import: \
          this version does not know its `{member}`, or writes it differently"
@@ -45,13 +45,13 @@ pub enum ImportFault {
     Unknown {
         /// Position of the event, counted from 1.
         position: usize,
-        /// Name of the affected member.
+        /// Name of the affected field.
         member: String,
     },
     /// The history violates a rule.
     #[error(transparent)]
     Broken(#[from] Violation),
-    /// The run is open.
+    /// The run is open. Only closed runs can be imported.
     #[error("the run is open: its last event, {event_id}, does not close it; only closed runs can be imported")]
     Open {
         /// Id of the last event.
@@ -72,7 +72,7 @@ pub enum ImportFault {
     TooLarge {
         /// Size of the history.
         found: usize,
-        /// The limit.
+        /// Value of the limit.
         max: usize,
     },
     /// A field of an event is invalid.
@@ -109,7 +109,8 @@ impl ImportedRun {
         }
         check::history(&events)?;
         take_activity_names(&mut events)?;
-        // Only the request of the start stays known; others are known for a day, by the service that recorded them.
+        // Forget the requests of the run: they are remembered for a day, but only by the service that recorded them.
+        // Only the request that started the run stays known.
         let run = Run::replay(&events).ok_or(ImportFault::Empty)?;
         let run = Run { successes: run.successes.clone(), ..run.history_derived() };
         for event in &events {
@@ -145,15 +146,15 @@ impl ImportedRun {
         &self.events
     }
 
-    /// Returns `true` if `events` are its events from this position on, ignoring the formatting of payloads.
+    /// Returns `true` if the run's history has these events at this position, ignoring the formatting of payloads.
     pub fn has_events_at(&self, place: usize, events: &[Event]) -> bool {
         let own = self.events.get(place..).and_then(|rest| rest.get(..events.len()));
         own.is_some_and(|own| own.iter().zip(events).all(|(own, other)| says_the_same(own, other)))
     }
 
-    /// Returns the time until which the run is kept if it is imported at `now`. The retention counts from the
-    /// close, but the run is kept for at least [`limits::IMPORTED_KEPT_MIN`], so that an imported run does not
-    /// expire at once.
+    /// Returns the time until which the run is kept if it is imported at `now`. Retention counts from the close of the
+    /// run. The run is nevertheless kept for at least [`limits::IMPORTED_KEPT_MIN`], so that it does not expire at
+    /// once.
     pub fn kept_until(&self, now: Timestamp) -> Timestamp {
         let kept: Duration = limits::IMPORTED_KEPT_MIN;
         self.run.expires_at().map_or(now, |at| at.max(now.plus(kept)))
@@ -168,8 +169,8 @@ fn says_the_same(one: &Event, other: &Event) -> bool {
     one == other || same_texts()
 }
 
-/// Removes the activity ids that the REST API adds to events. They are checked first, because they are not stored
-/// and a wrong one would be lost silently.
+/// Removes the activity ids that the REST API adds to events. Each removed id is checked first: it is not stored, so
+/// that a wrong id would be lost unnoticed.
 fn take_activity_names(events: &mut [Event]) -> Result<(), ImportFault> {
     let names = activity_names(&*events);
     for event in events {
@@ -186,7 +187,7 @@ fn take_activity_names(events: &mut [Event]) -> Result<(), ImportFault> {
 }
 
 fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
-    // The comparison below takes many times as much memory as a text that is full of small values.
+    // The comparison below needs many times the memory of the text if the text consists of many small values.
     let (found, max) = (text.len(), limits::IMPORTED_EVENT_BYTES_MAX);
     if found > max {
         let problem = format!("it has {found} bytes, at most {max} are allowed");
@@ -207,8 +208,8 @@ fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
     Ok(event)
 }
 
-/// Returns the name of a member that only one of the lists has, or that has different values. Both lists are sorted
-/// by name.
+/// Returns the name of a field that is in only one of the lists, or has different values. Both lists are sorted by
+/// name.
 fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<&'a [u8]> {
     let pairs = given.iter().zip(written);
     let differs = |((name, one), (of, other)): &(&Member<'_>, &Member<'_>)| name != of || !same_json(one, other);
@@ -217,7 +218,7 @@ fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<
     odd.or_else(beyond).map(Vec::as_slice)
 }
 
-/// Checks the fields that stores use as keys and that pages show against the limits for new runs.
+/// Checks fields that stores use as keys and that pages show. The same limits apply as for new runs.
 fn acceptable(event: &Event) -> Result<(), Fault> {
     if let EventKind::WorkflowStarted(started) = &event.kind {
         let WorkflowStarted { workflow_id, workflow_type, task_list, tags, retention, swf, .. } = &**started;

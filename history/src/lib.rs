@@ -1,13 +1,14 @@
 //! The rules of Baton as pure functions: history events, the commands that add them, and the run state they imply.
 //!
-//! This crate owns all workflow semantics and nothing else. It has no clock, no randomness, no IO and no async; the
+//! This crate contains all workflow semantics and nothing else. It has no clock, no randomness, no IO and no async: the
 //! caller passes the current time as an argument. The service, the stores, the kits and the tests all use the same
 //! rules.
 //!
 //! * [`Event`] is a recorded fact, [`Decision`] a request by a decider, and [`Command`] any request to change a
 //!   run.
 //! * [`Run`] is the state of one run. It is always the fold of the run's events by [`Run::evolve`].
-//! * [`Transition`] admits commands to a run: each yields events, or fails with a [`Fault`] and changes nothing.
+//! * [`Transition`] admits commands to a run. Each command yields events, or fails with a [`Fault`] and changes
+//!   nothing.
 //! * [`check::history`] checks a history against the invariants and shares no code with the rules above.
 //!
 //! ```

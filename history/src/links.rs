@@ -1,8 +1,8 @@
-//! Links of a run, which are stored with its state: undelivered effects on other runs, effects accepted from them,
-//! the polls that received its started tasks, and a reset made after its close.
+//! Links of a run to other runs and to polls. They are stored with the run's state: undelivered effects on other runs,
+//! effects accepted from other runs, the polls that received started tasks, and a reset made after the run had closed.
 //!
-//! They are not a fold of the history: a closed run still delivers effects, and accepted effects are forgotten once
-//! they cannot be repeated. See `docs/adr/0005-effects-on-other-runs.md`.
+//! Links cannot be computed from the history: a closed run still delivers effects, and accepted effects are forgotten
+//! as soon as they cannot be delivered again. See `docs/adr/0005-effects-on-other-runs.md`.
 
 mod outbound;
 mod outbox;
@@ -23,7 +23,7 @@ pub use planned::PlannedReset;
 pub use seen::{SeenOrigin, TakenEffects};
 pub use sent::{PollId, Sent};
 
-/// Links of a run. Empty, and omitted from the stored form, for a run without links and started tasks.
+/// Links of a run. For a run without links and without started tasks they are empty, and not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Links {
     /// Undelivered effects on other runs.
@@ -35,7 +35,7 @@ pub struct Links {
     /// Polls that received started tasks.
     #[cbor(n(2), skip_if = "Sent::is_empty")]
     pub sent: Sent,
-    /// Reset made after the run had closed, when its history could no longer record it.
+    /// Reset that was made after the run had closed, and which the run's history therefore cannot record.
     #[n(3)]
     pub reset: Option<Box<PlannedReset>>,
 }
@@ -46,8 +46,8 @@ impl Links {
         self.outbox.is_empty() && self.seen.is_empty() && self.sent.is_empty() && self.reset.is_none()
     }
 
-    /// Returns the links that a new run of the workflow id takes over from the closed run `from`: its undelivered
-    /// effects, and the effects that were accepted.
+    /// Returns the links that a new run of the workflow id takes over from the closed run `from`: the undelivered
+    /// effects and the accepted effects.
     #[must_use]
     pub fn handed_over(self, from: RunId) -> Self {
         Self { outbox: self.outbox.handed_over(from), seen: self.seen, ..Self::default() }

@@ -1,29 +1,29 @@
-//! Reason why a decider lost its turn, according to the history.
+//! Reasons why a decider no longer holds a turn, as found in the history.
 
 use crate::command::TurnId;
 use crate::event::{DeciderFailedCause, Event, EventKind};
 use crate::time::Duration;
 
-/// Reason why a decider lost its turn.
+/// Reason why a decider no longer holds a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnLoss {
     /// The turn was not answered in time.
     TimedOut {
-        /// Time since its DeciderStarted event.
+        /// Time from the turn's DeciderStarted event to the timeout.
         after: Duration,
     },
-    /// The turn failed, or could not be delivered.
+    /// The decider reported a failure, or the turn could not be delivered.
     GivenBack {
-        /// Time since its DeciderStarted event.
+        /// Time from the turn's DeciderStarted event to the failure.
         after: Duration,
         /// Cause, for programs.
         cause: DeciderFailedCause,
         /// Failure code from the decider.
         reason: Option<String>,
     },
-    /// The turn was answered, and so was a later one.
+    /// The decider answered the turn, and a later turn was answered, too.
     Answered {
-        /// Time since its DeciderStarted event.
+        /// Time from the turn's DeciderStarted event to its answer.
         after: Duration,
     },
     /// The run has no such turn.
@@ -31,8 +31,8 @@ pub enum TurnLoss {
 }
 
 impl TurnLoss {
-    /// Returns the reason from the events that follow and include the turn's DeciderStarted event, or `None` if
-    /// they do not show it.
+    /// Finds the reason in the events of the history, starting with the turn's DeciderStarted event. Returns `None` if
+    /// they do not show the end of the turn.
     pub fn find(turn: TurnId, events: &[Event]) -> Option<Self> {
         let Some(first) = events.first() else { return Some(Self::NeverWas) };
         let is_its_start = first.id == turn.started_event_id
@@ -66,7 +66,7 @@ impl TurnLoss {
         }
     }
 
-    /// Returns the time since its DeciderStarted event.
+    /// Returns the time from the turn's DeciderStarted event to the end of the turn.
     pub fn after(&self) -> Option<Duration> {
         match self {
             Self::TimedOut { after } | Self::GivenBack { after, .. } | Self::Answered { after } => Some(*after),
@@ -151,7 +151,7 @@ mod tests {
                 Some("delivery-failed: it was not delivered after 30s: the connection of its poll was closed"),
             ),
             (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and so was a later turn")),
-            // The outcome of other turns does not matter.
+            // The outcomes of other turns are ignored.
             (vec![started(2), timed_out(Some(7)), timed_out(None), completed(8)], None),
             (vec![started(2)], None),
             (vec![], Some("unknown: the run has no such turn")),

@@ -1,7 +1,7 @@
-//! Notes on an attempt of an activity: the worker that took it and its outcome.
+//! Notes on the attempts of an activity: the runner that made the attempt, and its outcome.
 //!
-//! A run keeps short notes in its state. Longer ones move to a pack outside the state to save space (ADR 18). This
-//! module defines their stored form; the service decides where packs are stored.
+//! A run keeps short notes in its state. To save space, longer notes move to a pack, which is stored outside the state
+//! (ADR 18). This module defines the stored form of notes; the service decides where packs are stored.
 
 use minicbor::{Decode, Encode};
 
@@ -10,10 +10,10 @@ use crate::event::{ActivityStarted, Event, EventKind, LastFailure};
 use crate::payload::{PackRef, Payload};
 use crate::run::{HeldAttempt, Run};
 
-/// Longest text, in bytes, that stays in the state: the reference to a pack would take as much space.
+/// Maximum length of a note, in bytes, that stays in the state. A reference to a pack would take as much space.
 pub(crate) const NOTE_TEXT_MAX: usize = 20;
 
-/// Text about an attempt: failure reason and details, the worker's identity, and its credential.
+/// Texts of an attempt: failure reason and details, the runner's identity, and the name of its credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Note {
     #[n(0)]
@@ -22,7 +22,7 @@ pub struct Note {
     details: Option<Payload>,
     #[n(2)]
     identity: Option<String>,
-    /// Location of an identity that moved to a pack earlier than the rest.
+    /// Location of an identity that was moved to an earlier pack than the other texts.
     #[n(3)]
     kept: Option<PackRef>,
     #[n(4)]
@@ -30,24 +30,24 @@ pub struct Note {
 }
 
 impl Note {
-    /// Decodes bytes that [`Run::keep_notes`] passed to a pack, or returns `None` if they are not a note.
+    /// Decodes the bytes of a note that [`Run::keep_notes`] has encoded. Returns `None` if they are not a note.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         minicbor::decode(bytes).ok()
     }
 }
 
-/// A value with note texts, either inline or in a pack.
+/// A value that contains the texts of a note, or the location of texts that were moved to a pack.
 pub(crate) trait HasNote {
-    /// Returns the location of the texts, or the part of them, that moved to a pack.
+    /// Returns the location of the texts that were moved to a pack.
     fn kept(&self) -> Option<PackRef>;
 
-    /// Returns the length of the inline texts in bytes.
+    /// Returns the total length in bytes of the texts that are still in the value.
     fn text_bytes(&self) -> usize;
 
-    /// Moves the inline texts to a pack and stores the returned location.
+    /// Moves the texts of the value to a pack. `at` stores them and returns the location.
     fn keep(&mut self, at: impl FnOnce(Note) -> PackRef);
 
-    /// Restores texts from a pack. The restored note may refer to yet another pack.
+    /// Restores texts that were read from a pack. The restored note may contain the location of another pack.
     fn fill(&mut self, note: Note);
 }
 
@@ -98,7 +98,8 @@ impl HasNote for HeldAttempt {
     }
 }
 
-/// Note of a started attempt. The credential is a field of the event, not of its attributes.
+/// Note of a started attempt. The name of the credential is a field of the event, whereas the other texts are in its
+/// attributes.
 struct StartedNote<'a>(&'a mut ActivityStarted, &'a mut Option<CallerName>);
 
 impl HasNote for StartedNote<'_> {
@@ -122,15 +123,15 @@ impl HasNote for StartedNote<'_> {
     }
 }
 
-/// Returns `true` if moving the inline texts to a pack saves space.
+/// Returns `true` if moving the texts of the value to a pack saves space.
 fn is_long(noted: &impl HasNote) -> bool {
     let text = noted.text_bytes();
-    // Short texts next to a pack reference would take the space of both.
+    // A value with short texts and a location takes space for both, so its texts are moved as well.
     text > NOTE_TEXT_MAX || (text > 0 && noted.kept().is_some())
 }
 
 impl Run {
-    /// Returns the total length in bytes of the notes that could move to a pack.
+    /// Returns the total length in bytes of the notes that can be moved to a pack.
     pub fn long_notes(&self) -> usize {
         let attempts = self.activities.values().filter_map(|activity| activity.attempts.as_ref());
         attempts
@@ -142,7 +143,7 @@ impl Run {
             .sum()
     }
 
-    /// Moves all long notes to a pack. `put` stores a note and returns its location.
+    /// Moves all long notes to a pack. `put` stores the bytes of one note and returns its location.
     pub fn keep_notes(&mut self, mut put: impl FnMut(&[u8]) -> PackRef) {
         let mut put = |note: Note| put(&minicbor::to_vec(&note).expect("writing to memory does not fail"));
         for attempts in self.activities.attempts_mut() {
@@ -155,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Returns the locations of all notes of the state that are in packs.
+    /// Returns the locations of all notes of the state that were moved to packs.
     pub fn notes_kept(&self) -> Vec<PackRef> {
         let attempts = self.activities.values().filter_map(|activity| activity.attempts.as_ref());
         attempts
@@ -166,7 +167,7 @@ impl Run {
             .collect()
     }
 
-    /// Restores notes from packs. If `read` returns `None` for a location, that note stays in its pack.
+    /// Restores notes from packs. `read` reads a note at a location. If it returns `None`, that note stays in its pack.
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
         for attempts in self.activities.attempts_mut() {
             if let Some(held) = &mut attempts.held {
@@ -180,7 +181,7 @@ impl Run {
 }
 
 impl Event {
-    /// Returns the locations of the event's notes that are in packs.
+    /// Returns the locations of the event's notes that were moved to packs.
     pub fn notes_kept(&self) -> impl Iterator<Item = PackRef> {
         let (started, failure) = match &self.kind {
             EventKind::ActivityStarted(it) => (it.kept, it.last_failure.as_ref()),
@@ -192,7 +193,7 @@ impl Event {
         started.into_iter().chain(failure.and_then(HasNote::kept))
     }
 
-    /// Restores notes from packs; see [`Run::fill_notes`] for `read`.
+    /// Restores notes from packs. `read` works as in [`Run::fill_notes`].
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
         let failure = match &mut self.kind {
             EventKind::ActivityStarted(it) => {
@@ -211,7 +212,7 @@ impl Event {
 }
 
 fn fill(noted: &mut impl HasNote, read: &mut impl FnMut(PackRef) -> Option<Note>) {
-    // A restored note can refer to another pack with the rest of it.
+    // A restored note can contain the location of another pack with its remaining texts.
     while let Some(note) = noted.kept().and_then(&mut *read) {
         noted.fill(note);
     }

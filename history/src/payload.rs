@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::limits;
 
-/// Location of a large payload's text that is stored outside its event.
+/// Location of a large payload or note that is stored outside its event, in a *pack*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct PackRef {
     /// Id of the operation that wrote the pack.
@@ -27,16 +27,17 @@ pub struct PackRef {
 
 /// A JSON value, kept byte for byte as received.
 ///
-/// A payload is either its text or, inside a stored event, a claim check: a [`PackRef`] to a text stored elsewhere.
-/// Code that reads events from a store replaces claim checks by the text before it passes the events on.
+/// A payload contains its text. Inside a stored event, it may instead be a *claim check*: a [`PackRef`] to a text that
+/// is stored elsewhere. Code that reads events from a store replaces claim checks by their texts before it passes the
+/// events on.
 #[derive(Debug, Clone)]
 pub struct Payload(Repr);
 
 #[derive(Debug, Clone)]
 enum Repr {
-    /// Text as received, known to be valid JSON, so that serialization need not parse it again.
+    /// Text as received. It has been validated, so that it can be serialized without parsing it again.
     Given(Arc<Box<RawValue>>),
-    /// Text as read from a store, not validated again.
+    /// Text as read from a store. It is not validated again.
     Text(Arc<str>),
     Stored(PackRef),
 }
@@ -54,9 +55,12 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// Fails if `text` is not a single JSON value, if it is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`], or if
-    /// it contains a number that not every reader can represent: one outside the range of a double, or longer than
-    /// [`limits::PAYLOAD_NUMBER_CHARS_MAX`] characters.
+    /// Fails in these cases:
+    ///
+    /// * `text` is not a single JSON value.
+    /// * It is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`].
+    /// * It contains a number that not every JSON parser can represent: one outside the range of a double, or one with
+    ///   more than [`limits::PAYLOAD_NUMBER_CHARS_MAX`] characters.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         Self::checked(serde_json::from_str(text)?)
     }
@@ -71,7 +75,7 @@ impl Payload {
         Self::checked(to_raw_value(value)?)
     }
 
-    /// Checks the depth and the numbers of a JSON value and wraps it.
+    /// Checks the depth and the numbers of a JSON value, and creates the payload.
     fn checked<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
         let JsonScan { depth, has_portable_numbers } = scan(given.get());
         let max = limits::PAYLOAD_DEPTH_MAX;
@@ -93,8 +97,8 @@ impl Payload {
         Self(Repr::Stored(at))
     }
 
-    /// Creates a payload from a text that was accepted before, for example one read from a store. It is not
-    /// validated again, so texts accepted by an earlier version stay readable.
+    /// Creates a payload from a text that was accepted before, for example one read from a store. The text is not
+    /// validated again, so that texts accepted by an earlier version stay readable.
     pub fn from_trusted(text: &str) -> Self {
         Self(Repr::Text(Arc::from(text)))
     }
@@ -167,7 +171,7 @@ impl<'de> Deserialize<'de> for Payload {
 struct JsonScan {
     /// Nesting depth of arrays and objects.
     depth: usize,
-    /// True if every reader can represent all numbers.
+    /// True if every JSON parser can represent all numbers.
     has_portable_numbers: bool,
 }
 
@@ -194,15 +198,15 @@ fn scan(json: &str) -> JsonScan {
     scan
 }
 
-/// Returns the numbers outside of strings, as written.
+/// Returns the numbers as written. `outside` contains no strings.
 fn numbers(outside: &str) -> impl Iterator<Item = &str> {
     let is_of_number = |c: char| matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9');
     let words = outside.split(move |c| !is_of_number(c));
     words.filter(|word| word.starts_with(|c| matches!(c, '-' | '0'..='9')))
 }
 
-/// Returns the parts of a JSON value outside its strings: brackets, numbers and punctuation. Strings make up most
-/// of a large payload and are skipped many bytes at a time.
+/// Returns the parts of a JSON text that are outside strings: brackets, numbers and punctuation. Most bytes of a large
+/// payload are in strings, which are skipped quickly.
 fn outside_strings(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(json);
     std::iter::from_fn(move || {
@@ -212,7 +216,7 @@ fn outside_strings(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the rest of `text` after the closing quote of a string that has already started.
+/// Returns the text after the closing quote of a string. `text` begins inside that string.
 fn after_string(text: &str) -> &str {
     let mut at = 0;
     while let Some(found) = text.as_bytes().get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -220,32 +224,32 @@ fn after_string(text: &str) -> &str {
         if text.as_bytes().get(at) == Some(&b'"') {
             return text.get(at + 1..).unwrap_or_default();
         }
-        // Skip the backslash and the escaped character.
+        // Skip the backslash and the character that it escapes.
         at += 2;
     }
     ""
 }
 
-/// Returns `true` if every reader can represent the number: as a double it is finite, and zero only if it is
-/// written as zero. For other numbers, one language reports an error, another reads infinity, and a third allocates
+/// Returns `true` if every JSON parser can represent the number. As a double, it must be finite, and zero only if it is
+/// written as zero. For other numbers, parsers differ: some report an error, some return infinity, and some allocate
 /// gigabytes of digits.
 fn is_portable_number(number: &str) -> bool {
     if number.len() > limits::PAYLOAD_NUMBER_CHARS_MAX {
         return false;
     }
-    // Without an exponent, fewer than 300 digits cannot exceed the range of a double.
+    // Without an exponent, a number of fewer than 300 characters cannot exceed the range of a double.
     let is_plain = number.len() < 300 && !number.contains(['e', 'E']);
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = !mantissa.contains(|c: char| matches!(c, '1'..='9'));
     is_plain || number.parse::<f64>().is_ok_and(|double| double.is_finite() && (double == 0.0) == is_zero)
 }
 
-/// Deserializes a field that is present, so that `null` is a payload and only a missing field is `None`. For
+/// Deserializes a field that is present. `null` is then a payload, and only a missing field is `None`. Used as
 /// `#[serde(default, deserialize_with = "…")]`.
 ///
 /// # Errors
 ///
-/// The deserializer's.
+/// As for `deserializer`.
 pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
     Payload::deserialize(deserializer).map(Some)
 }
@@ -317,7 +321,7 @@ mod tests {
         assert!(claim.read::<u8>().is_err());
     }
 
-    /// A value with `levels` levels of nesting; its strings contain brackets that must not count.
+    /// Returns a value with `levels` levels of nesting. Its strings contain brackets, which must not count.
     fn nested(levels: usize) -> String {
         let inner = r#"["[[\"[\\",{"{":[]}]"#;
         let around = levels - 3;
@@ -343,7 +347,7 @@ mod tests {
 
     #[test]
     fn the_deepest_payload_is_readable_inside_a_response() {
-        // The payload is nested further in an event, a window, and a response.
+        // In a response, the payload is nested further: inside an event, in the list of events, in a task.
         let edge = nested(limits::PAYLOAD_DEPTH_MAX);
         let answer = format!(r#"{{"next":{{"events":[{{"input":{edge}}}]}}}}"#);
         assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok());
@@ -399,7 +403,7 @@ mod tests {
             Payload::from_json(&format!("\"1e999 {}\"", "[".repeat(1_000))).is_ok(),
             "nor has one that is all of it levels"
         );
-        // Payloads accepted earlier stay readable.
+        // Payloads accepted by an earlier version stay readable.
         assert_eq!(serde_json::to_string(&Payload::from_trusted("1e999999999")).unwrap(), "1e999999999");
     }
 

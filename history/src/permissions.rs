@@ -1,4 +1,4 @@
-//! Decisions that a decider's credential permits. The service decides which credential applies.
+//! Decisions permitted by a decider's credential. The service determines the credential.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -16,12 +16,13 @@ use crate::run::RunStart;
 pub struct Permissions {
     /// Names of permitted decisions.
     pub decisions: Option<Vec<String>>,
-    /// Permitted task lists for activities, children, new runs and later turns. A new run may always keep the list
-    /// of the run it continues.
+    /// Permitted task lists for activities, children, successors and later turns. A successor may always keep the list
+    /// of the run that it continues.
     pub task_lists: Option<Vec<String>>,
     /// Permitted activity types.
     pub activity_types: Option<Vec<String>>,
-    /// Permitted types of children and of new runs. A new run may always keep the type of the run it continues.
+    /// Permitted workflow types of children and successors. A successor may always keep the type of the run that it
+    /// continues.
     pub child_types: Option<Vec<String>>,
 }
 
@@ -45,7 +46,7 @@ impl Permissions {
         has(self.task_lists.as_ref(), list)
     }
 
-    /// Returns `true` if the decider of the run with start attributes `own` may make this decision.
+    /// Returns `true` if a decider may make this decision. `own` has the start attributes of its run.
     pub fn allows(&self, decision: &Decision, own: &RunStart, context: &DecisionContext) -> bool {
         let is_listed = |list: Option<&String>| self.allows_list(list.unwrap_or(&own.task_list));
         has(self.decisions.as_ref(), decision.name())

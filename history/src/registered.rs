@@ -6,7 +6,7 @@ use serde_with::skip_serializing_none;
 use crate::event::{ActivityTimeouts, ChildPolicy};
 use crate::time::Duration;
 
-/// Defaults for the runs of a workflow type.
+/// Defaults for runs of a workflow type.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -20,14 +20,14 @@ pub struct WorkflowDefaults {
     pub decider_start_to_close: Option<Duration>,
     /// Priority of the runs' turns: higher first.
     pub task_priority: Option<i32>,
-    /// Policy applied to children when a run is terminated or times out. Only for SWF runs.
+    /// Policy applied to a run's children when the run is terminated or times out. Only for SWF runs.
     pub child_policy: Option<ChildPolicy>,
-    /// Role of Lambda tasks. Only for SWF runs.
+    /// Role of the run's Lambda tasks. Only for SWF runs.
     pub lambda_role: Option<String>,
 }
 
 impl WorkflowDefaults {
-    /// Removes zero timeouts, which earlier versions accepted and with which no run could start.
+    /// Removes timeouts of zero. Earlier versions accepted them, but no run can start with them.
     #[must_use]
     pub fn without_zero_timeouts(self) -> Self {
         let is_some_time = |timeout: &Duration| *timeout > Duration::ZERO;
@@ -39,7 +39,7 @@ impl WorkflowDefaults {
     }
 }
 
-/// Defaults for the activities of a type.
+/// Defaults for activities of a type.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

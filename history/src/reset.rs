@@ -1,7 +1,8 @@
-//! Branching off the history of a run: the possible events, and the data that a new run takes over.
+//! Resets: the events from which a new run can continue, and the data that the new run copies from the history of
+//! another run.
 //!
-//! A run can branch off after an event if no turn is held then and the event is the last of its commit. The copied
-//! history is then complete, and a decider that folds it sees a state that existed.
+//! A new run can branch off after an event if no decider holds a turn at that event, and if the event is the last of
+//! its commit. The copied history is then complete, and a decider that reads it sees a state that existed.
 
 use crate::event::{Event, EventId, EventKind, LaterSignals, Level};
 use crate::fault::Fault;
@@ -13,24 +14,24 @@ use crate::run::Run;
 /// Event from which a run branches off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branching {
-    /// Id of the last event taken over.
+    /// Id of the last copied event.
     pub event_id: EventId,
-    /// Treatment of the signals and cancel requests that the other run received later.
+    /// Treatment of signals and cancel requests that the other run received later.
     pub signals: LaterSignals,
 }
 
 /// Data taken over by a run that branches off another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
-    /// Events of the other run, unchanged.
+    /// Copied events of the other run, unchanged.
     pub(crate) events: Vec<Event>,
-    /// Later signals and cancel requests of the other run that are reapplied.
+    /// Signals and cancel requests that the other run received later and that are reapplied.
     pub(crate) later: Vec<Event>,
-    /// State of the other run after the last event taken over.
+    /// State of the other run after the last copied event.
     pub(crate) run: Run,
 }
 
-/// Builds a branch from the history of a run, which is read from its beginning.
+/// Builds a branch from the history of a run, whose events are read in order from the first.
 #[derive(Debug)]
 pub struct BranchReader {
     branching: Branching,
@@ -46,13 +47,13 @@ pub struct BranchReader {
 }
 
 impl BranchReader {
-    /// Creates a reader for a requested branch, with the limit on the copied size.
+    /// Creates a reader for a requested reset, with a limit on the size of the copied history.
     pub fn new(branching: Branching) -> Self {
         Self::with_limit(branching, limits::RESET_BYTES_MAX)
     }
 
-    /// Creates a reader for a branch that was already accepted. It has no limit, because later signals can make the
-    /// branch larger.
+    /// Creates a reader for a reset that has already been accepted. It has no limit, because signals that arrived after
+    /// the acceptance can make the branch larger.
     pub fn planned(branching: Branching) -> Self {
         Self::with_limit(branching, usize::MAX)
     }
@@ -72,11 +73,11 @@ impl BranchReader {
         }
     }
 
-    /// Reads the next event, which must include its payload.
+    /// Reads the next event. The event must contain its payload.
     ///
     /// # Errors
     ///
-    /// [`Fault::ResetNotPossible`] if more would be copied than the limit allows.
+    /// [`Fault::ResetRefused`] if the copied history exceeds the limit.
     pub fn read(&mut self, event: Event) -> Result<(), Fault> {
         let wanted = self.branching.event_id;
         let point = self.points.read(&event);
@@ -88,7 +89,7 @@ impl BranchReader {
         if !is_prefix && !is_late {
             return Ok(());
         }
-        // Approximate stored size.
+        // Approximate stored size of the event.
         self.bytes += 64 + event.kind.payload().map_or(0, Payload::len);
         if self.bytes > self.bytes_max {
             let problem = format!("more than {} bytes of history would have to be copied", self.bytes_max);
@@ -114,12 +115,12 @@ impl BranchReader {
         }
     }
 
-    /// Returns the branch after the whole history was read.
+    /// Returns the branch. Call it after the whole history has been read.
     ///
     /// # Errors
     ///
-    /// [`Fault::InvalidResetPoint`] with the nearest possible events, or [`Fault::ResetNotPossible`] if a child or a
-    /// request to another run was open at the event.
+    /// [`Fault::NotAResetPoint`] with the nearest possible events. [`Fault::ResetRefused`] if a child or a request to
+    /// another run was open at the event.
     pub fn finish(mut self) -> Result<Branch, Fault> {
         let point = self.points.last();
         self.pass(point);
@@ -133,14 +134,15 @@ impl BranchReader {
         }
         let mut later = self.later;
         if self.is_canceled {
-            // The decider has answered the requests, and the operator wants the run to continue.
+            // The decider has already answered the cancel requests by closing as canceled, and the operator wants the
+            // run to continue.
             later.retain(|event| !is_cancel_request(event));
         }
         Ok(Branch { events: self.events, later, run })
     }
 }
 
-/// Returns the reason why no run can continue from this state, although no turn is held.
+/// Returns the reason why no run can continue from this state in which no turn is held, or `None` if one can.
 fn reset_obstacle(run: &Run) -> Option<String> {
     let children = run.children.values().map(|child| format!("child `{}`", child.workflow_id));
     let externals = run.externals.values().map(|it| format!("the request to `{}`", it.workflow_id));
@@ -163,14 +165,16 @@ fn reset_obstacle(run: &Run) -> Option<String> {
 #[derive(Debug, Default)]
 struct Points {
     run: Option<Run>,
-    /// True if there is news without a scheduled turn, so that DeciderScheduled must follow in the same commit.
+    /// True if an event needs a turn and none is scheduled yet, so that a DeciderScheduled event follows in the same
+    /// commit.
     is_unanswered: bool,
-    /// The newest event, if a run can branch off after it unless its commit has more events.
+    /// Newest event, if a run can branch off after it. This is certain only after the next event has shown that the
+    /// event is the last of its commit.
     candidate: Option<EventId>,
 }
 
 impl Points {
-    /// Reads the next event. Returns the previous event if a run can branch off after it.
+    /// Reads the next event. Returns the id of the event before it if a run can branch off after that event.
     fn read(&mut self, event: &Event) -> Option<EventId> {
         let point = self.candidate.take().filter(|_| !is_decided(&event.kind));
         let run = match (&mut self.run, &event.kind) {
@@ -181,30 +185,30 @@ impl Points {
             (none, EventKind::WorkflowStarted(started)) => none.insert(Run::begin(event.at(), started, event.key)),
             (None, _) => return None,
         };
-        // A turn without news was recorded together with its decisions.
+        // A turn that no earlier event needed was recorded in one commit with its decisions.
         let is_speculative = matches!(event.kind, EventKind::DeciderScheduled(_)) && !self.is_unanswered;
         match &event.kind {
             EventKind::DeciderScheduled(_) => self.is_unanswered = false,
             kind if run.needs_decider(kind) && run.turn_task.is_none() => self.is_unanswered = true,
             _ => {}
         }
-        // The close of an attempt follows its ActivityStarted in the same commit.
+        // An ActivityStarted event may be followed by the close of the activity in the same commit.
         let is_start = matches!(event.kind, EventKind::ActivityStarted(_));
         let is_at_rest = run.is_open() && run.turn.is_none() && !self.is_unanswered;
         self.candidate = (is_at_rest && !is_speculative && !is_start).then_some(event.id);
         point
     }
 
-    /// Returns the newest event if a run can branch off after it.
+    /// Returns the id of the last event of the history if a run can branch off after it.
     fn last(&mut self) -> Option<EventId> {
         self.candidate.take()
     }
 }
 
-/// Returns `true` if the event belongs to the decisions that follow DeciderCompleted.
+/// Returns `true` if the event results from a decision, and therefore follows DeciderCompleted in the same commit.
 fn is_decided(kind: &EventKind) -> bool {
     match kind {
-        // An unstarted activity is canceled together with the decision.
+        // An activity that has not started is canceled in the commit of the decision.
         EventKind::ActivityCanceled(it) => it.started_event_id.is_none(),
         kind => kind.level() == Level::Decider,
     }

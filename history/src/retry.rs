@@ -27,19 +27,19 @@ pub struct RetryPolicy {
     /// Factor by which each delay grows; 1 keeps it constant. Two when absent.
     #[n(1)]
     pub backoff_coefficient: Factor,
-    /// Longest delay; a hundred times the first when absent.
+    /// Longest delay; a hundred times the first delay when absent.
     #[n(2)]
     pub maximum_interval: Option<Duration>,
     /// Maximum number of attempts, at least 1; unlimited when absent.
     #[n(3)]
     pub maximum_attempts: Option<u32>,
-    /// Reasons of failures that are not retried.
+    /// Failure reasons after which there is no retry.
     #[n(4)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = NON_RETRYABLE_REASONS_MAX)))]
     pub non_retryable_reasons: Vec<String>,
-    /// Largest fraction of each delay that is randomly subtracted (0 to 1), so that tasks that failed together are
-    /// not retried together. Zero when absent.
+    /// Largest fraction of each delay (0 to 1) that is randomly subtracted, so that tasks that failed together are not
+    /// retried together. Zero when absent.
     #[n(5)]
     #[serde(skip_serializing_if = "Factor::is_zero")]
     pub jitter: Factor,
@@ -85,11 +85,11 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Deserializes the policy of a request and rejects unknown fields. For `#[serde(deserialize_with = "…")]`.
+/// Deserializes a retry policy of a request, and rejects unknown fields. Used as `#[serde(deserialize_with = "…")]`.
 ///
 /// # Errors
 ///
-/// The deserializer's.
+/// As for `deserializer`, and for unknown fields.
 pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RetryPolicy>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -118,7 +118,7 @@ pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
 }
 
 impl RetryPolicy {
-    /// Returns `true` if another attempt follows after this many failures.
+    /// Returns `true` if another attempt is allowed after this number of failures.
     pub fn allows_after(&self, failures: u32) -> bool {
         self.maximum_attempts.is_none_or(|attempts| failures < attempts)
     }
@@ -128,13 +128,13 @@ impl RetryPolicy {
         !self.non_retryable_reasons.iter().any(|known| known == reason)
     }
 
-    /// Returns the delay after this many failures, without jitter.
+    /// Returns the delay after this number of failures, without jitter.
     pub fn interval(&self, failures: u32) -> Duration {
         let longest = self
             .maximum_interval
             .unwrap_or_else(|| self.initial_interval.times(limits::RETRY_INTERVAL_MAX_TIMES))
             .min(limits::SPAN_MAX);
-        // With a larger exponent, every delay is the longest, for any coefficient.
+        // If the number of failures is larger than the exponent can be, every delay has reached its maximum.
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let seconds = std::time::Duration::from(self.initial_interval).as_secs_f64()
             * self.backoff_coefficient.as_f64().powi(exponent);
@@ -142,7 +142,7 @@ impl RetryPolicy {
         std::time::Duration::try_from_secs_f64(seconds.min(bound)).map_or(longest, Duration::from).min(longest)
     }
 
-    /// Returns the delay after this many failures, with jitter derived from `chance`.
+    /// Returns the delay after this number of failures. The jitter is derived from `chance`.
     pub fn wait(&self, failures: u32, chance: u64) -> Duration {
         let interval = self.interval(failures).as_millis();
         let share = u128::from(self.jitter.thousandths().min(1_000)) * u128::from(chance >> 32);
@@ -151,8 +151,8 @@ impl RetryPolicy {
     }
 }
 
-/// Returns a pseudo-random number that is always the same for the same attempt (the finalizer of `SplitMix64`),
-/// because the rules must be deterministic.
+/// Returns a pseudo-random number for an attempt, computed with the finalizer of `SplitMix64`. It is always the same
+/// for the same attempt, because the rules must be deterministic.
 pub(crate) fn chance(run_id: Uuid, event_id: EventId, failures: u32) -> u64 {
     let (high, low) = run_id.as_u64_pair();
     [high, low, event_id, u64::from(failures)].into_iter().fold(0x9E37_79B9_7F4A_7C15, |mixed: u64, word| {

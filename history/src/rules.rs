@@ -1,10 +1,15 @@
 //! The rules, one module per subject. Each module has a table of states and inputs, the code, and its tests.
 //!
-//! Dispatch happens elsewhere, with one line per case: commands in `admit.rs`, decisions in `admit/decisions.rs`,
-//! deadlines in `admit/deadlines.rs` and `run/deadlines.rs`, events in `run/evolve.rs`. These call the functions of
-//! the subjects. The subjects use [`Transition`](crate::Transition), which records events, and [`Run`](crate::Run),
-//! the state; neither of these depends on a subject. The checker of histories repeats the rules independently, in
-//! files of the same names.
+//! Other files dispatch to the functions of these modules, with one line per case:
+//!
+//! * `admit.rs`: commands
+//! * `admit/decisions.rs`: decisions
+//! * `admit/deadlines.rs` and `run/deadlines.rs`: deadlines
+//! * `run/evolve.rs`: events
+//!
+//! The modules here use [`Transition`](crate::Transition), which records events, and [`Run`](crate::Run), which is the
+//! state. Neither of these depends on a module here. `check` repeats the rules independently, in files of the same
+//! names.
 
 pub(crate) mod activity;
 pub(crate) mod child;

@@ -1,4 +1,4 @@
-//! State of a run, which is always the fold of its events.
+//! State of a run, which is always the fold of the run's events.
 
 mod activities;
 mod attempts;
@@ -51,10 +51,10 @@ pub struct Run {
     /// Start attributes.
     #[n(0)]
     pub started: RunStart,
-    /// Status.
+    /// Status of the run.
     #[n(1)]
     pub status: Status,
-    /// Time of the close.
+    /// Time at which the run closed.
     #[n(2)]
     pub closed_at: Option<Timestamp>,
     /// Id of the newest event; 0 before the first.
@@ -63,7 +63,7 @@ pub struct Run {
     /// Timestamp of the newest event.
     #[n(4)]
     pub last_timestamp: Timestamp,
-    /// Version token: the id of the newest event that is news.
+    /// Version of the run: the id of the newest event that changed something that callers can observe.
     #[n(5)]
     pub version: EventId,
     /// Turn that waits for a decider.
@@ -72,11 +72,11 @@ pub struct Run {
     /// Turn that a decider holds.
     #[n(7)]
     pub turn: Option<Turn>,
-    /// Id of the DeciderStarted event of the last *completed* turn, at which the next window begins; 0 before the
-    /// first.
+    /// Id of the DeciderStarted event of the last *completed* turn; 0 before the first. The window of the next turn
+    /// begins there.
     #[n(8)]
     pub previous_started_event_id: EventId,
-    /// Number of turns that failed or timed out since the last completed turn.
+    /// Number of consecutive turns that failed or timed out since the last completed turn.
     #[n(9)]
     pub turns_lost: u32,
     /// Open activities, by the id of their ActivityScheduled event.
@@ -88,11 +88,11 @@ pub struct Run {
     /// True if a request to cancel the run was recorded.
     #[n(12)]
     pub cancel_requested: bool,
-    /// Idempotency keys of earlier requests. Only part of this can be derived from the history.
+    /// Requests with idempotency keys that the run has recorded. Only a part of this can be derived from the history.
     #[n(13)]
     pub known: KnownRequests,
-    /// Signals and cancel requests in progress to other runs, by the id of their ExternalSignalScheduled or
-    /// ExternalCancelScheduled event.
+    /// Signals and cancel requests to other runs that have no outcome yet, by the id of their ExternalSignalScheduled
+    /// or ExternalCancelScheduled event.
     #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
     pub externals: BTreeMap<EventId, PendingExternal>,
     /// Signals that the decider awaits, as declared by the last completed turn.
@@ -102,43 +102,44 @@ pub struct Run {
     /// Open children, by the id of their ChildScheduled event.
     #[cbor(n(16), skip_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<EventId, PendingChild>,
-    /// Accepted updates without an answer, and the most recent answered ones.
+    /// Accepted updates that have no answer yet, and the updates that were answered last.
     #[cbor(n(17), default, skip_if = "OpenUpdates::is_empty")]
     pub updates: OpenUpdates,
     /// Run that makes the next attempt after a failure or timeout, or that continues after a reset.
     #[cbor(n(18), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub retried_as: Option<Uuid>,
-    /// Times at which the run's clock was stopped.
+    /// Periods in which the run's clock was stopped.
     #[cbor(n(19), default, skip_if = "RunClock::is_plain")]
     pub clock: RunClock,
-    /// Pause of the run. If a closed run has a successor, whether it was paused at its close.
+    /// Current pause of the run. For a closed run that has a successor, the pause at the time of its close.
     #[n(20)]
     pub paused: Option<Box<RunPause>>,
-    /// Run whose history this run branched off; the most recent one after several resets.
+    /// Run whose history this run has copied in a reset. After several resets, the most recent one.
     #[n(21)]
     pub branched: Option<Box<Branched>>,
-    /// Task lists of the run's turns, if they are not the one of its start.
+    /// Task lists of the run's turns. Absent if all turns wait on the list given at the start.
     #[n(22)]
     pub turn_lists: Option<Box<TurnLists>>,
     /// Time at which the newest activity was scheduled, not counting Lambda tasks.
     #[n(23)]
     pub last_activity_at: Option<Timestamp>,
-    /// Id of the newest DeciderCompleted event that has a context.
+    /// Id of the newest DeciderCompleted event with a decider context.
     #[n(24)]
     pub context_event_id: Option<EventId>,
-    /// Number of open items when the run closed.
+    /// Numbers of items that were open when the run closed.
     #[cbor(n(25), default, skip_if = "OpenCounts::is_zero")]
     pub left_open: OpenCounts,
-    /// Turns that `turns_lost` counts.
+    /// Data on the turns counted in `turns_lost`.
     #[n(26)]
     pub lost_turns: Option<LostTurns>,
-    /// Recent successful activities, used to detect a decider that repeats an activity.
+    /// Activities that succeeded recently. They are remembered to detect a decider that schedules an activity again.
     #[cbor(n(27), default, skip_if = "Successes::is_empty")]
     pub successes: Successes,
-    /// The service's clock at the newest event, if it was behind the event's timestamp.
+    /// Time of the service's clock at the newest event. Present only if the clock was behind the event's timestamp.
     #[n(28)]
     pub last_clock: Option<Timestamp>,
-    /// Time from which the run timeout counts, if it is not the time at which the first turn became available.
+    /// Time from which the run timeout counts. Absent if it counts from the time at which the first turn became
+    /// available.
     #[n(29)]
     pub run_from: Option<Timestamp>,
 }
@@ -146,7 +147,7 @@ pub struct Run {
 /// Id of the DeciderScheduled event of a run's first turn.
 pub(crate) const FIRST_TURN: EventId = 2;
 
-/// A task that waits for a worker.
+/// A task that waits for a decider or a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskRef<'a> {
     /// Turn.
@@ -191,13 +192,13 @@ impl Run {
         Some(run)
     }
 
-    /// Returns `true` if a decider must be scheduled to process the event. For SWF runs, this includes the start of
-    /// a child.
+    /// Returns `true` if a turn must be scheduled, so that a decider reacts to the event. In SWF runs, this includes
+    /// ChildStarted.
     pub fn needs_decider(&self, kind: &EventKind) -> bool {
         kind.schedules_decider() || (self.started.is_swf() && matches!(kind, EventKind::ChildStarted(_)))
     }
 
-    /// Returns the service's clock at the newest event.
+    /// Returns the time of the service's clock at the newest event.
     pub fn last_at(&self) -> Timestamp {
         self.last_clock.unwrap_or(self.last_timestamp)
     }
@@ -207,23 +208,24 @@ impl Run {
         self.status == Status::Open
     }
 
-    /// Returns `true` if a successor continues this run, whether or not it has started: the run continued as new,
-    /// is retried, or was reset while it was open.
+    /// Returns `true` if another run continues this one, whether or not it has started yet. This is the case if the run
+    /// continued as new, is retried, or was reset while it was open.
     pub fn has_successor(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()
     }
 
-    /// Returns the run that makes the next attempt after this run failed or timed out.
+    /// Returns the id of the run that makes the next attempt after this run failed or timed out.
     pub fn retried_by(&self) -> Option<RunId> {
         self.retried_as.filter(|_| self.status != Status::Terminated)
     }
 
-    /// Returns the run that continues after this run was reset while it was open.
+    /// Returns the id of the run that continues after this run was reset while it was open.
     pub fn reset_by(&self) -> Option<RunId> {
         self.retried_as.filter(|_| self.status == Status::Terminated)
     }
 
-    /// Returns the time at which the first turn becomes available, if this run is a retry that is still waiting.
+    /// Returns the time at which the first turn becomes available, if this run is a retry that still waits for that
+    /// time.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
         let is_retry = self.started.attempt.is_some_and(|attempt| attempt > 1);
         let first = self.turn_task.as_ref().filter(|task| is_retry && task.scheduled_event_id == FIRST_TURN);
@@ -243,7 +245,7 @@ impl Run {
         moved.unwrap_or(&self.started.task_list)
     }
 
-    /// Returns the schedule-to-start timeout of the next turn.
+    /// Returns the schedule-to-start timeout of the next turn; `None` if there is none.
     pub fn next_turn_waits(&self) -> Option<Duration> {
         let for_now = self.turn_lists.as_deref().and_then(|lists| lists.for_now.as_ref());
         for_now.and_then(|list| list.schedule_to_start).or(self.started.decider_schedule_to_start)
@@ -260,10 +262,11 @@ impl Run {
         held.unwrap_or(&self.started.task_list)
     }
 
-    /// Returns the tasks that wait for a worker: the turn first, then activities in the order they were scheduled.
+    /// Returns the tasks that wait for a decider or a runner: first the turn, then the activities in the order in which
+    /// they were scheduled.
     ///
-    /// A turn is included only if no decider holds one. Delayed tasks ([`TurnTask::not_before`],
-    /// [`PendingActivity::not_before`]) are included; the caller must not hand them out early.
+    /// The turn is included only if no decider holds another turn. Delayed tasks are included; the caller must not hand
+    /// them out before [`TurnTask::not_before`] or [`PendingActivity::not_before`].
     pub fn waiting_tasks(&self) -> impl Iterator<Item = TaskRef<'_>> {
         let is_paused = self.paused.is_some();
         let turn = if self.turn.is_none() && !is_paused { self.turn_task.as_ref().map(TaskRef::Turn) } else { None };
@@ -276,9 +279,9 @@ impl Run {
         }))
     }
 
-    /// Returns the part of the state that can always be derived from the history, which is the fold of the events.
-    /// It omits the attempts of activities, the known requests, the successful activities and the durations of
-    /// timers, because states written by earlier versions lack some of these.
+    /// Returns only those parts of the state that can always be derived from the history. The attempts of activities,
+    /// the known requests, the successful activities and the durations of timers are removed, because states written by
+    /// earlier versions lack some of them.
     #[must_use]
     pub fn history_derived(mut self) -> Self {
         self.activities.keep_history_derived();
@@ -290,13 +293,13 @@ impl Run {
         self
     }
 
-    /// Returns the attempts of an open activity for modification.
+    /// Returns the attempts of an open activity, to modify them.
     pub(crate) fn attempts_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut Attempts> {
         let activity = self.activities.get_mut(scheduled_event_id)?;
         Some(activity.attempts.get_or_insert_default())
     }
 
-    /// Returns the time at which the run's retention ends, or `None` while it is open.
+    /// Returns the time at which the retention of the closed run ends, or `None` while the run is open.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.closed_at.map(|at| at.plus(self.started.retention))
     }

@@ -1,13 +1,13 @@
-//! Comparison of JSON texts by content. White space, escapes and the order of an object's members do not matter.
-//! Numbers are equal only if they are written in the same way, because readers differ in how they treat `1.0` and
-//! `1`, or numbers beyond 2^53.
+//! Comparison of JSON texts by content. White space, escapes and the order of an object's fields do not matter. Numbers
+//! are equal only if they are written in the same way, because JSON parsers treat `1.0` and `1`, or numbers beyond
+//! 2^53, differently.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Nesting depth beyond which values are compared as texts. Ours: twice the limit for payloads.
+/// Nesting depth beyond which values are compared as texts. Chosen: twice the limit for payloads.
 const DEPTH_MAX: usize = 2 * crate::limits::PAYLOAD_DEPTH_MAX;
 
 /// Returns `true` if two JSON texts have the same content. A text that is not JSON equals only itself.
@@ -15,10 +15,11 @@ pub fn same_json(one: &str, other: &str) -> bool {
     same(one.trim(), other.trim(), DEPTH_MAX)
 }
 
-/// Name and value of an object's member.
+/// Name and value of a field of an object.
 pub(crate) type Member<'a> = (Vec<u8>, &'a str);
 
-/// Returns the members of an object, sorted by name in a stable order, or `None` if the text is not an object.
+/// Returns the fields of an object, sorted by name. Fields of the same name keep their order. Returns `None` if the
+/// text is not an object.
 pub(crate) fn members(json: &str) -> Option<Vec<Member<'_>>> {
     let Members(mut members) = serde_json::from_str(json).ok()?;
     members.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -1,4 +1,4 @@
-//! Test fixture: a run that changes by one commit at a time, with every state checked against the checker.
+//! Test fixture: a run that is changed by one commit at a time. Each state is checked against the checker of histories.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ pub(crate) struct Scene {
     pub(crate) decision_context: DecisionContext,
 }
 
-/// Returns a new run without activity timeouts.
+/// Returns a new run whose activities have no default timeouts.
 pub(crate) fn scene() -> Scene {
     Scene::of(&plain())
 }
 
-/// Returns a start without activity timeouts.
+/// Returns a start without default timeouts for activities.
 pub(crate) fn plain() -> Start {
     Start { activity_timeouts: ActivityTimeouts::default(), ..Start::new("order-1", "order", "orders") }
 }
@@ -59,7 +59,7 @@ impl Scene {
         self.admit_within(command, None)
     }
 
-    /// Admits a command of a decider with restricted permissions.
+    /// Admits a command from a decider with restricted permissions.
     pub(crate) fn admit_within(
         &mut self,
         command: &Command,
@@ -101,26 +101,26 @@ impl Scene {
         self
     }
 
-    /// Puts the clock back.
+    /// Puts the clock back by a number of seconds.
     pub(crate) fn put_back(mut self, seconds: u64) -> Self {
         self.now = self.now.minus(Duration::from_secs(seconds));
         self
     }
 
-    /// Starts the waiting turn.
+    /// Lets a decider take the waiting turn.
     pub(crate) fn take(self) -> Self {
         let command = self.start_turn();
         self.then(&command)
     }
 
-    /// Starts the waiting turn unless one is held, and completes it with these decisions.
+    /// Lets a decider take the waiting turn, unless one is held, and answer with these decisions.
     pub(crate) fn decide<const N: usize>(self, decisions: [Decision; N]) -> Self {
         let scene = if self.run.turn.is_none() { self.take() } else { self };
         let command = scene.complete(decisions);
         scene.then(&command)
     }
 
-    /// Starts the activity.
+    /// Lets a runner take the activity.
     pub(crate) fn takes(self, activity_id: &str) -> Self {
         let command = self.start_activity(activity_id);
         self.then(&command)
@@ -184,13 +184,13 @@ impl Scene {
         self
     }
 
-    /// Sets the domain's capacity for the next children.
+    /// Sets the domain's capacity for each of the next children.
     pub(crate) fn with_capacity(mut self, capacity: DomainCapacity) -> Self {
         self.decision_context.child_capacities = vec![capacity; 4];
         self
     }
 
-    /// Enables Lambda tasks.
+    /// Lets the service offer Lambda tasks.
     pub(crate) fn with_functions(mut self) -> Self {
         self.decision_context.has_functions = true;
         self
@@ -216,7 +216,7 @@ impl Scene {
         Command::CancelActivity { task: self.task(activity_id), details: None }
     }
 
-    /// Returns the command that completes a speculative turn.
+    /// Returns the command that completes a turn created only for updates.
     pub(crate) fn speculate<const N: usize>(
         &self,
         asked: &[ProposedUpdate],
@@ -247,7 +247,7 @@ impl Scene {
     }
 }
 
-/// Checks that nothing happens until just before `seconds`, and that `then` happens at that time.
+/// Checks that nothing happens before `seconds` have passed, and that `then` happens at that time.
 #[track_caller]
 pub(crate) fn fires(given: &Scene, seconds: u64, then: &str) {
     let mut before = given.clone().after(seconds);
@@ -258,13 +258,13 @@ pub(crate) fn fires(given: &Scene, seconds: u64, then: &str) {
     check(&due, &due.fire(), then);
 }
 
-/// Checks that `when` adds the events `then` to `given`, or is refused with that code.
+/// Checks that `when` adds the events `then` to `given`, or that it is refused with the code `then`.
 #[track_caller]
 pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
     check_within(given, None, when, then);
 }
 
-/// Checks a command of a decider with restricted permissions.
+/// Checks a command from a decider with restricted permissions, like [`check`].
 #[track_caller]
 pub(crate) fn check_within(given: &Scene, may: Option<&Arc<Permissions>>, when: &Command, then: &str) {
     let found = match given.clone().admit_within(when, may) {
@@ -414,7 +414,7 @@ pub(crate) fn marker(name: &str) -> Decision {
     Decision::from(RecordMarker { name: name.to_owned(), details: None })
 }
 
-/// Returns the decision to start a child with this policy.
+/// Returns the decision to start a child with this child policy.
 pub(crate) fn start_child(workflow_id: &str, child_policy: ChildPolicy) -> Decision {
     let (workflow_id, workflow_type) = (workflow_id.to_owned(), "child".to_owned());
     Decision::from(StartChild { workflow_id, workflow_type, child_policy, ..StartChild::default() })
@@ -424,7 +424,7 @@ pub(crate) fn child(workflow_id: &str) -> Decision {
     start_child(workflow_id, ChildPolicy::Terminate)
 }
 
-/// Returns the command that reports the close of a child.
+/// Returns the command with which a child reports its close.
 pub(crate) fn child_closes(scheduled_event_id: EventId, close: EventKind) -> Command {
     Command::TakeChildClose { scheduled_event_id, run_id: Uuid::from_u128(9), close: Box::new(close) }
 }
@@ -438,7 +438,7 @@ pub(crate) fn cancel_external(workflow_id: &str) -> Decision {
     Decision::from(CancelExternal { workflow_id: workflow_id.to_owned(), ..CancelExternal::default() })
 }
 
-/// Returns an event of the run with this number.
+/// Returns the origin of a request from another run: an event of the run with this number.
 pub(crate) fn origin(run: u128, event_id: EventId) -> Origin {
     Origin { workflow_id: format!("w{run}"), run_id: Uuid::from_u128(run), event_id }
 }
@@ -475,7 +475,7 @@ pub(crate) fn cancellation() -> Decision {
     Decision::from(CancelWorkflow::default())
 }
 
-/// Formats events in one line, each with its distinctive attributes.
+/// Lists events in one line, each with its most important attributes.
 pub(crate) fn summary(events: &[Event]) -> String {
     let words = events.iter().map(|event| {
         let name = event.kind.name();

@@ -1,7 +1,8 @@
-//! Schedules: the times they specify, and the actions at these times. A schedule is not a run; it starts runs.
+//! Schedules: definitions of times, and the actions to take at these times. A schedule is not a run; its actions start
+//! runs.
 //!
-//! The definition of a schedule is always available. Its evaluation ([`ScheduleTimes`], [`ScheduleState`]) requires
-//! the feature `schedules`, because the code for cron expressions and time zones is large.
+//! The types that define a schedule are always available. The types that evaluate it ([`ScheduleTimes`],
+//! [`ScheduleState`]) need the feature `schedules`, because the code for cron expressions and time zones is large.
 
 mod asked;
 #[cfg(feature = "schedules")]
@@ -43,20 +44,21 @@ pub struct Scheduled {
     /// Number of the action: 1, 2, 3, …
     #[n(1)]
     pub action: u64,
-    /// Scheduled time without jitter. For a manually requested action, the time of the request.
+    /// Time specified by the schedule, without jitter. For a manually requested action, the time of the request.
     #[n(2)]
     pub nominal_time: Timestamp,
 }
 
-/// Times of a schedule: the union of its expressions, calendars and intervals, without those in `exclude`.
+/// Times of a schedule: all times given by its cron expressions, calendar entries and intervals, except those that
+/// `exclude` matches.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// Cron expressions: minute, hour, day of month, month, day of week. With six fields the first is the second;
-    /// with seven the last is the year. `*`, lists, ranges, steps, names, `L`, `W`, `#`, and names such as `@daily`
-    /// are supported.
+    /// Cron expressions: minute, hour, day of month, month, day of week. With six fields, the first is the second. With
+    /// seven, the last is the year as well. `*`, lists, ranges, steps, names, `L`, `W`, `#`, and aliases such as
+    /// `@daily` are supported.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub cron: Vec<String>,
@@ -68,17 +70,17 @@ pub struct ScheduleSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub intervals: Vec<Interval>,
-    /// Excluded times. An absent field matches any value.
+    /// Excluded times. Each entry excludes all times that it matches. An absent field matches any value.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub exclude: Vec<Calendar>,
     /// IANA name of the time zone for expressions and calendars, such as `Europe/Berlin`; UTC when absent.
     pub time_zone: Option<String>,
-    /// Earliest time.
+    /// Earliest time of an action.
     pub start_at: Option<Timestamp>,
-    /// Latest time.
+    /// Latest time of an action.
     pub end_at: Option<Timestamp>,
-    /// Maximum random delay of each action. An action is never delayed beyond the next time.
+    /// Maximum random delay of each action. No action is delayed beyond the next time of the schedule.
     pub jitter: Option<Duration>,
 }
 
@@ -135,8 +137,8 @@ pub enum Overlap {
     /// The action waits until the run has closed and all earlier waiting actions are done. At most 1,000 actions
     /// wait.
     BufferAll,
-    /// The run is asked to cancel, and the action waits until it has closed. It replaces an action that is already
-    /// waiting.
+    /// The run is asked to cancel, and the action waits until it has closed. If an action is already waiting, the new
+    /// one replaces it.
     CancelOther,
     /// The run is terminated, and the action starts at once.
     TerminateOther,

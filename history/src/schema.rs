@@ -1,4 +1,4 @@
-//! JSON schemas of the types with custom JSON forms; the other types derive theirs.
+//! JSON schemas of types with a hand-written JSON form. All other types derive their schemas.
 
 use std::borrow::Cow;
 
@@ -79,7 +79,7 @@ impl JsonSchema for NamedRun {
         "NamedRun".into()
     }
 
-    /// Any text, because SWF's protocol allows run ids in any form.
+    /// Any text, because SWF's protocol allows run ids of any form.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string" })
     }
@@ -125,7 +125,7 @@ impl JsonSchema for Duration {
     /// An ISO 8601 duration. Requests may also use a form such as `1h 30m` or a number of seconds.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         if *generator.contract() == Contract::Serialize {
-            // Not `format: duration`, whose grammar has no fractions of a second.
+            // `format: duration` is not used, because its grammar has no fractions of a second.
             return json_schema!({
                 "type": "string",
                 "pattern": r"^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$",

@@ -1,4 +1,4 @@
-//! Starts of runs: the request of a caller, and the defaults of the type and the domain.
+//! Start requests, and the defaults that the workflow type and the domain provide for them.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -31,39 +31,42 @@ pub struct StartWorkflow {
     pub workflow_type: String,
     /// Task list of the run's deciders; `default` when absent.
     pub task_list: Option<String>,
-    /// Input.
+    /// Input of the run.
     #[serde(default, deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
-    /// Longest time from the start to the close, over all runs of the execution; one year when absent.
+    /// Longest time from the first start to the close, including all runs that continue this one; one year when absent.
     pub execution_timeout: Option<Duration>,
-    /// Longest time from the start to the close of one run; unlimited when absent. The execution timeout covers all
-    /// successors.
+    /// Longest time from the first turn to the close of a single run; unlimited when absent. Retries and successors
+    /// start with the full time again.
     pub run_timeout: Option<Duration>,
     /// Longest time from DeciderStarted to the decider's answer; 30 seconds when absent.
     pub decider_start_to_close: Option<Duration>,
     /// Longest time from DeciderScheduled to DeciderStarted; unlimited when absent.
     pub decider_schedule_to_start: Option<Duration>,
-    /// Priority of its turns on the task list: higher first. When absent, the priority of the workflow type, or 0.
+    /// Priority of the run's turns on the task list: higher first. When absent, the priority of the workflow type, or
+    /// 0.
     pub task_priority: Option<i32>,
-    /// Default timeouts of its activities. The start-to-close timeout is 5 minutes when absent.
+    /// Default timeouts of the run's activities. The start-to-close timeout is 5 minutes when absent.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub activity_timeouts: ActivityTimeouts,
     /// Tags, at most five.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
-    /// Time for which the run stays readable after its close. When absent, as set for the domain.
+    /// Time for which the run stays readable after its close. When absent, the domain's retention.
     pub retention: Option<Duration>,
-    /// Reuse policy for a workflow id whose earlier run has closed; only after a failure when absent.
+    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed. When
+    /// absent, only if that run did not succeed.
     pub reuse_policy: Option<ReusePolicy>,
-    /// Behavior if a run with this workflow id is open: `fail` when absent, or `use-existing` with a `signal`.
+    /// Behavior if a run with this workflow id is open; `fail` when absent, or `use-existing` if there is a `signal`.
     pub conflict_policy: Option<ConflictPolicy>,
-    /// Signal recorded in the commit that starts the run, or sent to the open run that is used instead.
+    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, it is sent
+    /// to that run.
     pub signal: Option<StartSignal>,
     /// Delay before the first turn. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,
-    /// Retry policy of the workflow: a new run with the same workflow id makes another attempt after a failure or
-    /// run timeout. No retries when absent. The execution timeout covers all attempts.
+    /// Retry policy: after a failure or run timeout, a new run with the same workflow id makes another attempt. No
+    /// retries when absent. The execution timeout covers all attempts.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
     /// Identity of the caller.
@@ -71,13 +74,14 @@ pub struct StartWorkflow {
 }
 
 impl StartWorkflow {
-    /// Applies the defaults of the workflow type and the domain's retention.
+    /// Applies the defaults of the workflow type, and the domain's retention.
     pub fn with_defaults(self, registered: WorkflowDefaults, retention: Duration, key: Option<RequestKey>) -> Start {
         let defaults = ActivityTimeouts {
             start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
             ..ActivityTimeouts::default()
         };
-        // A caller that sends a signal with a start wants it delivered, even if another caller has started the run.
+        // A caller that sends a signal with a start wants the signal delivered, even if another caller has already
+        // started the run.
         let conflict_default =
             self.signal.as_ref().map_or_else(ConflictPolicy::default, |_| ConflictPolicy::UseExisting);
         Start {
@@ -128,41 +132,42 @@ pub struct StartSignal {
     pub input: Option<Payload>,
 }
 
-/// A run to start; [`Start::new`] sets the defaults.
+/// A run to start. [`Start::new`] sets all defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Start {
     /// Workflow id. 1 to 256 characters.
     pub workflow_id: String,
     /// Workflow type. 1 to 256 characters.
     pub workflow_type: String,
-    /// Task list that its deciders poll. 1 to 256 characters.
+    /// Task list that the run's deciders poll. 1 to 256 characters.
     pub task_list: String,
-    /// Input.
+    /// Input of the run.
     pub input: Option<Payload>,
-    /// Longest time from the start to the close, over all runs of the execution; more than zero.
+    /// Longest time from the first start to the close, including all runs that continue this one; more than zero.
     pub execution_timeout: Duration,
     /// Longest time from DeciderStarted to the decider's answer; more than zero.
     pub decider_start_to_close: Duration,
     /// Longest time from DeciderScheduled to DeciderStarted.
     pub decider_schedule_to_start: Option<Duration>,
-    /// Default timeouts of its activities.
+    /// Default timeouts of the run's activities.
     pub activity_timeouts: ActivityTimeouts,
     /// Tags, at most five.
     pub tags: Vec<String>,
     /// Time for which the run stays readable after its close.
     pub retention: Duration,
-    /// Reuse policy for a workflow id whose earlier run has closed.
+    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
     pub reuse_policy: ReusePolicy,
     /// Behavior if a run with this workflow id is open.
     pub conflict_policy: ConflictPolicy,
-    /// Signal recorded in the commit that starts the run, or sent to the open run that is used instead.
+    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, it is sent
+    /// to that run.
     pub signal: Option<StartSignal>,
     /// Delay before the first turn, at most ten years. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,
-    /// Longest time from the first turn to the close of one run; more than zero. The execution timeout covers all
-    /// successors.
+    /// Longest time from the first turn to the close of a single run; more than zero. Retries and successors start with
+    /// the full time again.
     pub run_timeout: Option<Duration>,
-    /// Retry policy of the workflow.
+    /// Retry policy; without one, the run is not retried.
     pub retry: Option<RetryPolicy>,
     /// Identity of the caller.
     pub identity: Option<String>,
@@ -172,13 +177,13 @@ pub struct Start {
     pub parent: Option<Origin>,
     /// Schedule that started the run.
     pub schedule: Option<Scheduled>,
-    /// Priority of its turns on the task list: higher first. SWF runs set it in `swf` instead.
+    /// Priority of the run's turns on the task list: higher first. In SWF runs, the priority is in `swf` instead.
     pub task_priority: Option<i32>,
     /// SWF settings, present if the run is started over SWF's protocol.
     pub swf: Option<SwfRun>,
     /// Name of the caller's credential.
     pub by: Option<CallerName>,
-    /// Trace context of the caller, whose trace the run joins.
+    /// Trace context of the caller. The run becomes a part of that trace.
     pub trace: Option<TraceContext>,
 }
 

@@ -1,10 +1,11 @@
 //! Space budget for the state of a run (ADR 18).
 //!
-//! Every item opened in a run reserves the largest size that it can reach before it closes: when it is started,
-//! fails and is retried, or is asked to stop. An item that does not fit is not opened. Therefore a result, an
-//! expired timer or a closed child always fits, in every store.
+//! An item is an open activity, timer, child, update, or request to another run. When it is opened, it reserves the
+//! largest size that it can reach before it closes, for example because it fails and is retried, or is asked to stop.
+//! If this size does not fit into the state, the item is not opened. Therefore the result of an activity, an expired
+//! timer or a closed child always fits, in every store.
 //!
-//! This module computes sizes; the rules decide what to do if something does not fit.
+//! This module only computes sizes. The rules decide what happens if an item does not fit.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use crate::retry::WhenExhausted;
 use crate::run::{PausedActivity, PendingActivity, Run};
 use crate::time::Timestamp;
 
-/// Size of an event id. A run with more than 2³² events would take a year of consecutive commits.
+/// Size of an event id. It is enough for 2³² events, for which a run would have to commit without a break for a year.
 const ID: usize = 5;
 /// Size of a timestamp.
 const AT: usize = 9;
@@ -28,53 +29,53 @@ const RUN_ID: usize = 17;
 const HEAD: usize = 1;
 /// Size of an enum value or of an absent field.
 const WORD: usize = 1;
-/// Size of a reference to a note in a pack: operation, offset and length.
+/// Size of the location of a note in a pack: operation, offset and length.
 const KEPT: usize = HEAD + 9 + 5 + 5;
-/// Size of a held attempt: its time, and two texts or the reference to them.
+/// Size of a held attempt: its time, and two texts or their location in a pack.
 const HELD: usize = HEAD + AT + larger(NOTE_TEXT_MAX + 3, WORD + KEPT);
-/// Size of a failed attempt: its time, the timeout, and three texts or the reference to them.
+/// Size of a failed attempt: its time, the timeout, and three texts or their location in a pack.
 const FAILURE: usize = HEAD + AT + WORD + larger(NOTE_TEXT_MAX + 3, 3 * WORD + KEPT);
-/// Size of an activity's attempts: two counts, the held attempt or the wait for the next one, and the last failure.
+/// Size of an activity's attempts: two counts, then the held attempt or the wait for the next attempt, and the last
+/// failure.
 const TRIES: usize = HEAD + 2 * COUNT + larger(HELD + 2 * WORD, WORD + 2 * AT) + FAILURE;
-/// Size of the poll that received a task.
+/// Size of a poll's id, together with the task that it received.
 const SENT: usize = HEAD + ID + 9;
-/// Size of a pause without an operator's identity and reason: event, time and cause.
+/// Size of a pause: event, time and cause. The operator's identity and the reason are not included.
 const PAUSED: usize = HEAD + ID + AT + WORD + HEAD + 2 * WORD;
-/// Size of a manual release, with the two absent fields before it.
+/// Size of a `Released`, including the two absent fields before it.
 const RELEASED: usize = HEAD + ID + AT + 2 * WORD;
 /// Size of an effect on another run.
 const EFFECT: usize = HEAD + ID + WORD + COUNT;
-/// Size of an effect taken over from an earlier run.
+/// Size of an effect that was taken over from an earlier run.
 const EFFECT_TAKEN_OVER: usize = EFFECT + RUN_ID;
 
 const NAME: usize = str_of(limits::NAME_BYTES_MAX);
 const REASON: usize = str_of(4 * limits::REASON_CHARS_MAX);
 const CALLER: usize = str_of(limits::CALLER_NAME_BYTES_MAX);
 const BY_HAND: usize = HEAD + NAME + REASON;
-/// Size of a waiting turn and a held turn.
+/// Size of the waiting turn and the held turn together.
 const TURNS: usize = 2 * (HEAD + 2 * ID + 3 * AT + COUNT + NAME) + SENT;
 const TURN_LISTS: usize = 2 * (HEAD + NAME) + AT;
-/// Size of a known request: key, event and age in hours.
+/// Size of a known request: its key, its event, and the age of the run in hours.
 const REQUEST: usize = 9 + ID + COUNT;
-/// Number of requests that fit into the state: those that stay, and those that two commits add before the next ones
-/// remove them.
+/// Largest number of known requests in the state: those that always stay, and those that two commits can add before the
+/// next commit removes the excess.
 const REQUESTS: usize = limits::REQUESTS_IN_STATE_MAX + 2 * limits::REQUESTS_SPILLED_MAX;
-/// Size of the data about earlier runs whose requests are known, and of the summary of marks with notes for one
-/// day.
+/// Size of the data on earlier runs whose requests are known, and on marks with their counts of the last day.
 const KNOWN: usize = 9 + (limits::REQUESTS_RUNS_MAX + 1) * (2 * HEAD + COUNT + RUN_ID + 2 * AT) + 16 * (HEAD + 2 * AT);
 const AWAITING: usize = limits::AWAITING_BYTES_MAX + 3 * limits::AWAITING_MAX;
 const CLOCK: usize = limits::CLOCK_STOPS_MAX * (HEAD + 2 * AT) + HEAD + AT;
 const PAUSE: usize = HEAD + ID + AT + WORD + BY_HAND;
-/// Size of an activity's fingerprint.
+/// Size of the fingerprint of an activity.
 const FINGERPRINT: usize = 9;
-/// Size of the memory of successful activities and repetitions.
+/// Size of the remembered successful activities and their repetitions.
 const SUCCESSES: usize = 2 * HEAD + limits::SUCCESSES_REMEMBERED_MAX * FINGERPRINT + HEAD + COUNT + ID;
 const BRANCHED: usize = HEAD + 2 * ID + RUN_ID + NAME;
 const RESET: usize = HEAD + 2 * RUN_ID + 2 * ID + AT + 9 + 2 * WORD + BY_HAND + CALLER;
-/// Size of the status, times, counts and headers.
+/// Size of all other fields: the status, times, counts and headers.
 const REST: usize = 256;
 
-/// Size of everything that a run has besides its start attributes, even if nothing is open.
+/// Size of everything in a state except the start attributes, if no item is open.
 const FIXED: usize = TURNS
     + TURN_LISTS
     + KNOWN
@@ -109,8 +110,8 @@ fn paused(paused: &PausedActivity) -> usize {
     PAUSED - 2 * WORD + optional(operator.identity.as_ref()) + optional(operator.reason.as_ref())
 }
 
-/// Returns the size of an activity without its shared attributes. `waits` means that it can be released by a
-/// resume.
+/// Returns the size of an activity, without the attributes that it shares with others. `waits` is `true` if a resume of
+/// the run would add a `Released` to it.
 fn activity(activity: &PendingActivity, waits: bool) -> usize {
     let has_attempts = activity.retry.is_some() || activity.attempts.is_some();
     let ends_paused = activity.retry.as_ref().is_some_and(|retry| retry.when_exhausted == WhenExhausted::Pause);
@@ -118,9 +119,9 @@ fn activity(activity: &PendingActivity, waits: bool) -> usize {
     let pause = if ends_paused { PAUSED } else { 0 };
     let pause = activity.paused.as_deref().map_or(0, paused).max(pause);
     let released = if waits || ends_paused || activity.released.is_some() { RELEASED } else { 0 };
-    // The three absent fields before it also take space.
+    // Without a `Released`, there are three absent fields before the fingerprint, which take space as well.
     let fingerprint = if released > 0 { FINGERPRINT } else { FINGERPRINT + 3 * WORD };
-    // Key, activity id, kind, time of scheduling, and cancel request.
+    // The sum begins with the key, activity id, kind, time of scheduling, and cancel request.
     ID + HEAD + str_of(activity.activity_id.len()) + 3 + AT + ID + own + pause + released + fingerprint + SENT
 }
 
@@ -129,12 +130,12 @@ pub(crate) fn timer(timer_id: &str) -> usize {
     str_of(timer_id.len()) + HEAD + ID + 3 * AT
 }
 
-/// Returns the size of a child with this workflow id, including the effect that starts or ends it.
+/// Returns the size of a child with this workflow id, including the effect that starts it or ends it.
 pub(crate) fn child(workflow_id: &str) -> usize {
     ID + HEAD + str_of(workflow_id.len()) + ID + WORD + ID + EFFECT
 }
 
-/// Returns the size of a signal or cancel request to this workflow id.
+/// Returns the size of a pending signal or cancel request to this workflow id.
 pub(crate) fn external(workflow_id: &str) -> usize {
     ID + HEAD + str_of(workflow_id.len()) + ID + EFFECT
 }
@@ -144,13 +145,13 @@ pub(crate) fn update(update_id: &str, name: &str) -> usize {
     ID + HEAD + str_of(update_id.len()) + str_of(name.len()) + AT
 }
 
-/// Reserved space of a run, and the kinds of its activities.
+/// Reserved space of a run, and the shared attributes of its activities, which count only once.
 #[derive(Debug, Clone)]
 pub(crate) struct ReservedSpace {
     reserved: usize,
     kinds: BTreeSet<Vec<u8>>,
     is_paused: bool,
-    /// True if an item was closed since the space was computed.
+    /// True if an item has been closed since the space was computed.
     pub(crate) is_stale: bool,
 }
 
@@ -177,7 +178,7 @@ impl ReservedSpace {
         self.reserved
     }
 
-    /// Returns the additional size of another activity.
+    /// Returns the size by which another activity increases the reserved space.
     pub(crate) fn activity(&self, pending: &PendingActivity) -> usize {
         let kind = pending.kind();
         let kind = if self.kinds.contains(&kind) { 0 } else { kind.len() };
@@ -188,7 +189,7 @@ impl ReservedSpace {
         self.reserved + bytes <= limits::STATE_BYTES_MAX
     }
 
-    /// Adds the size of the item that an event opens.
+    /// Adds the size of the item that the event opens.
     pub(crate) fn take_event(&mut self, kind: &EventKind) {
         self.reserved += match kind {
             EventKind::ActivityScheduled(it) => {
@@ -216,21 +217,22 @@ impl ReservedSpace {
 }
 
 impl Run {
-    /// Returns the largest size in bytes that the state and its links can reach until all open items are closed.
-    /// For an open run it is at most [`limits::STATE_BYTES_MAX`].
+    /// Returns the largest size in bytes that the state and its links can reach before all open items are closed. For
+    /// an open run, it is at most [`limits::STATE_BYTES_MAX`].
     pub fn reserved_bytes(&self, links: &Links) -> usize {
         ReservedSpace::of(self, links).reserved()
     }
 
-    /// Returns `true` if there is space for a reset to this state, which releases all open activities at once.
+    /// Returns `true` if there is space for a reset to this state. A reset adds a `Released` to all open activities at
+    /// once.
     pub(crate) fn has_space_to_branch(&self) -> bool {
         self.reserved_bytes(&Links::default()) + self.activities.len() * RELEASED <= limits::STATE_BYTES_MAX
     }
 }
 
 impl TakenEffects {
-    /// Returns `true` if there is space for another accepted effect. If not, the other run waits until this run has
-    /// forgotten old ones.
+    /// Returns `true` if there is space to accept another effect. Otherwise the other run must wait until this run has
+    /// forgotten old effects.
     pub fn has_space(&self) -> bool {
         let each = |workflow_id: &str| 2 * HEAD + str_of(workflow_id.len()) + 2 * RUN_ID + 2 * ID;
         let taken: usize = self.iter().map(|seen| each(&seen.origin.workflow_id)).sum();
@@ -266,7 +268,7 @@ mod tests {
         minicbor::to_vec(thing).unwrap().len()
     }
 
-    /// Checks that the stored size is at most the reserved size, and less than it by at most `spare` bytes.
+    /// Checks that the stored size is at most the reserved size, and that at most `spare` reserved bytes are unused.
     #[track_caller]
     fn holds(what: &str, stored: usize, reserved: usize, spare: usize) {
         assert!((stored..=stored + spare).contains(&reserved), "{what}: {stored} bytes stored, {reserved} reserved");
@@ -312,7 +314,8 @@ mod tests {
         }
     }
 
-    /// Checks an activity and its poll, among so many kinds that the kind's number takes its full size.
+    /// Checks the size of an activity and its poll. There are so many other kinds of activities that the index of the
+    /// kind takes its full size.
     #[track_caller]
     fn activity_holds(what: &str, pending: &PendingActivity, waits: bool, spare: usize) {
         let mut open = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! Flat JSON objects with a `type` field, deserialized without buffering so that payloads keep their bytes.
+//! Flat JSON objects with a `type` field. They are deserialized without buffering, so that payloads keep their bytes.
 //!
-//! Serde's internally tagged enums buffer the object, which loses the raw text of payloads. Here, an object whose
-//! `type` precedes the fields that depend on it, as Baton writes them, is read in one pass. Other objects are first
-//! rewritten in that order.
+//! Serde's internally tagged enums buffer the object, which loses the original text of payloads. Here, an object is
+//! read in one pass if its `type` comes before the attributes, as Baton writes it. Any other object is first rewritten
+//! with `type` in front.
 
 use std::borrow::Cow;
 
@@ -16,20 +16,20 @@ use serde_json::value::RawValue;
 #[serde(transparent)]
 struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Fields that every variant has, at any position in the object.
+/// Fields that all variants have in common. They can be at any position in the object.
 pub(crate) trait CommonFields: Default {
     /// Reads the value of the field `name` if it is a common field. Returns `false` and reads nothing otherwise.
     fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error>;
 }
 
-/// No common fields.
+/// For enums without common fields.
 impl CommonFields for () {
     fn read<'de, A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
         Ok(false)
     }
 }
 
-/// Sets a field that may occur only once.
+/// Reads a field that may occur only once.
 pub(crate) fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     field: &mut Option<T>,
     name: &'static str,
@@ -42,13 +42,13 @@ pub(crate) fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     Ok(true)
 }
 
-/// An enum whose variant is given by `type`.
+/// An enum whose variant is named by the field `type`.
 pub(crate) trait Tagged: Sized {
     /// Reads the attributes of the variant `name`.
     fn variant<'de, A: MapAccess<'de>>(name: &str, attributes: A) -> Result<Self, A::Error>;
 }
 
-/// Reads one object.
+/// Reads one object: the common fields, and the variant with its attributes.
 pub(crate) fn read<'de, C: CommonFields, T: Tagged, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<(C, T), D::Error> {
@@ -80,7 +80,7 @@ impl<'de, C: CommonFields, T: Tagged> Visitor<'de> for TaggedVisitor<C, T> {
     }
 }
 
-/// The rest of an object after its `type`, without the common fields.
+/// The fields of an object that follow its `type`, without the common fields.
 struct Rest<'c, A, C> {
     map: A,
     common: &'c mut C,
@@ -106,7 +106,7 @@ impl<'de, A: MapAccess<'de>, C: CommonFields> MapAccess<'de> for Rest<'_, A, C> 
     }
 }
 
-/// Reads an object whose field `first` precedes its `type`, by moving the `type` to the front.
+/// Reads an object in which the field `first` comes before `type`, by moving `type` to the front.
 fn late<'de, C: CommonFields, T: Tagged, A: MapAccess<'de>>(
     mut common: C,
     first: String,
@@ -130,7 +130,7 @@ fn late<'de, C: CommonFields, T: Tagged, A: MapAccess<'de>>(
         .map_err(|error| A::Error::custom(without_place(&error.to_string())))
 }
 
-/// Removes the position from an error of `serde_json`, because it refers to the rewritten text.
+/// Removes the position from an error message of `serde_json`, because it refers to the rewritten text.
 fn without_place(message: &str) -> &str {
     message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
 }
@@ -144,7 +144,7 @@ pub(crate) fn attributes<'de, T: DeserializeOwned, A: MapAccess<'de>>(map: A) ->
 mod tests {
     use crate::event::Event;
 
-    /// Returns all permutations.
+    /// Returns all permutations of `parts`.
     fn orders(parts: &[&str]) -> Vec<String> {
         let [part] = parts else {
             let with_first = |at: usize| {

@@ -1,10 +1,10 @@
-//! Counts of activities in any part of a history: scheduled, started and closed.
+//! Activities in a part of a history: which were scheduled, started and closed there.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Event, EventId, EventKind};
 
-/// Outcome of an activity.
+/// Outcome of a closed activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActivityOutcome {
     /// ActivitySuccess.
@@ -17,7 +17,7 @@ pub enum ActivityOutcome {
     TimedOut,
 }
 
-/// A scheduled activity.
+/// An activity that was scheduled in the part of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityTally {
     /// Activity id chosen by the decider.
@@ -26,7 +26,7 @@ pub struct ActivityTally {
     pub activity_type: String,
     /// Id of the activity's ActivityStarted event, if it is in this part of the history.
     pub started_event_id: Option<EventId>,
-    /// Outcome and id of the closing event, if it is in this part of the history.
+    /// Outcome, and id of the closing event, if it is in this part of the history.
     pub closed: Option<(ActivityOutcome, EventId)>,
 }
 
@@ -37,7 +37,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the activities in `events`.
+    /// Collects the activities in `events`.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut tally = Self::default();
         for event in events {
@@ -77,7 +77,7 @@ impl Tally {
         }
     }
 
-    /// Returns all counted activities in the order of scheduling.
+    /// Returns all activities in the order in which they were scheduled.
     pub fn activities(&self) -> impl Iterator<Item = &ActivityTally> {
         self.activities.values()
     }

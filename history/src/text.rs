@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Deserializes JSON. UTF-8 is validated once for the whole input rather than for each string, and sharing the
-/// string deserializer reduces the size of the binary.
+/// Deserializes JSON. UTF-8 is validated once for the whole input rather than for each string. All callers share one
+/// instance of the string deserializer, which reduces the size of the binary.
 ///
 /// # Errors
 ///
@@ -17,8 +17,8 @@ pub fn read_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<
     std::str::from_utf8(bytes).map_err(serde_json::Error::custom).and_then(serde_json::from_str)
 }
 
-/// Deserializes a string with its own syntax. Errors are reported at the string's position in the JSON, which a
-/// later conversion could not know.
+/// Deserializes a string that is parsed further, such as a duration. Errors of that parser are reported with the
+/// position of the string in the JSON.
 pub(crate) fn parsed<'de, T: FromStr<Err: fmt::Display>, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,

@@ -35,7 +35,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// Returns the duration since `earlier`, or zero if that is later.
+    /// Returns the duration since `earlier`. Returns zero if `earlier` is later than this time.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
@@ -47,7 +47,7 @@ impl fmt::Display for Timestamp {
         let instant = i64::try_from(self.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
         match instant {
             Some(instant) => write!(f, "{instant:.3}"),
-            // After the year 9999, the value is shown in milliseconds, which is exact.
+            // Times after the year 9999 cannot be formatted as dates, so they are shown in milliseconds.
             None => write!(f, "{}ms", self.0),
         }
     }
@@ -79,18 +79,18 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 /// A duration in whole milliseconds.
 ///
-/// Its JSON form is an ISO 8601 duration with days as the largest unit (`"P1DT30S"`). It can also be read from a
-/// number of seconds (`30`, `0.5`). A day is 24 hours. Years and months are rejected, because their length depends
-/// on the calendar.
+/// Its JSON form is an ISO 8601 duration with days as the largest unit (`"P1DT30S"`). It can also be read from a number
+/// of seconds (`30`, `0.5`), and from a form such as `1h 30m`. A day is 24 hours. Years and months are rejected,
+/// because their length depends on the calendar.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Duration(#[n(0)] u64);
 
-/// A day always has 24 hours here.
+/// Milliseconds of a day, which always has 24 hours here.
 const MILLIS_A_DAY: u64 = 86_400_000;
 
 impl Duration {
-    /// Zero.
+    /// The duration zero.
     pub const ZERO: Self = Self(0);
 
     /// Creates a duration of `millis` milliseconds.
@@ -150,7 +150,7 @@ impl fmt::Display for Duration {
 }
 
 impl fmt::Debug for Duration {
-    /// The form `{:#}` of `Display`, which is the readable one in a failed test.
+    /// Formats like `{:#}` of `Display`, which is readable in the messages of failed tests.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")
     }
@@ -165,7 +165,7 @@ impl FromStr for Duration {
         }
         let expected = "expected a duration such as `30s`, `1h 30m` or `7d`, one of ISO 8601 such as `PT30S`, or a \
                         number of seconds";
-        // The parser accepts both forms. Its own error text would not help.
+        // jiff parses ISO 8601 and the readable form. Its error text is replaced by the forms that are expected.
         let span: jiff::Span = text.trim().parse().map_err(|_| format!("`{text}`: {expected}"))?;
         if span.get_years() != 0 || span.get_months() != 0 {
             return Err(format!("`{text}`: years and months have no fixed length; give days"));
@@ -183,7 +183,7 @@ impl Duration {
             return Err(format!("`{seconds}` is not a number of seconds from 0 upwards"));
         }
         let span = std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-        // Round to the nearest millisecond: 0.1 must not become 99 ms.
+        // Rounds to the nearest millisecond, so that 0.1 does not become 99 ms.
         Ok(span.saturating_add(std::time::Duration::from_micros(500)).into())
     }
 }
@@ -307,7 +307,7 @@ mod tests {
             (90_000, "1m 30s"),
             (86_400_000, "1d"),
             (26 * 3_600_000 + 1_000, "1d 2h 1s"),
-            // The longest duration that any field accepts is `SPAN_MAX`.
+            // The longest duration that a field accepts is `SPAN_MAX`.
             (3_653 * 86_400_000 - 1, "3652d 23h 59m 59s 999ms"),
             (3_653 * 86_400_000, "3653d"),
         ];

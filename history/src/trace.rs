@@ -1,8 +1,8 @@
-//! Traces: the trace that a run belongs to, and the ids of its spans. The same run has the same ids on any node at
-//! any time.
+//! Traces: which trace a run belongs to, and the ids of the run's spans. The ids of a run's spans are the same on every
+//! node at any time.
 //!
-//! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. As required there, malformed values are
-//! ignored and not rejected.
+//! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. As the recommendation requires, malformed values
+//! are ignored instead of rejected.
 
 mod ids;
 mod spans;
@@ -16,7 +16,7 @@ use crate::event::EventId;
 use crate::ids::RunId;
 use crate::run::{Run, RunStart};
 
-/// Id of the event whose span is that of the whole run.
+/// Id of the event whose span covers the whole run.
 const RUN: EventId = 1;
 
 impl SpanId {
@@ -30,7 +30,8 @@ impl SpanId {
         Self::of(run_id, event_id, 0)
     }
 
-    /// Returns the id of the span of an activity's attempt, given its [start number](crate::TaskId::start).
+    /// Returns the id of the span of one attempt of an activity, identified by its [start
+    /// number](crate::TaskId::start).
     pub fn of_attempt(run_id: RunId, scheduled_event_id: EventId, start: u32) -> Self {
         Self::of(run_id, scheduled_event_id, start)
     }
@@ -46,7 +47,8 @@ impl TraceContext {
 }
 
 impl RunStart {
-    /// Returns the trace context for requests below this span of the run, or `None` if the run belongs to no trace.
+    /// Returns the trace context for requests that are part of this span of the run, or `None` if the run belongs to no
+    /// trace.
     pub fn trace_below(&self, span: SpanId) -> Option<TraceContext> {
         let traceparent = self.traceparent?.with_span(span);
         Some(TraceContext { traceparent, tracestate: self.tracestate.clone() })
@@ -114,7 +116,7 @@ mod tests {
             closed.run.started.trace_below(SpanId::of_run(RUN_ID))
         );
         assert_eq!(next.run().started.traceparent.map(|it| it.to_string()).as_deref(), Some(CALLER));
-        // A run that began its trace is the parent of all its successors, which are siblings.
+        // If a run began its trace, its span is the parent of the spans of all successors.
         let root = Start { trace: Some(TraceContext::root(RUN_ID, true)), ..plain() };
         let root = Scene::of_run(&root, RUN_ID);
         assert_eq!(root.run.started.parent_span(), None);

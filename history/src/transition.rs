@@ -1,7 +1,8 @@
-//! A transition: commands admitted to one run, the events they add and the state they lead to, committed together.
+//! A transition: commands admitted to one run, the events that they add, and the resulting state. All of it is
+//! committed together.
 //!
-//! This module records events, accounts for the space they take, and tracks effects of other runs. It knows no
-//! rules; those are in `rules`.
+//! This module records events, keeps account of the space that they take, and applies effects of other runs only once.
+//! It contains no rules; those are in `rules`.
 
 use crate::author::Author;
 use crate::caller::CallerName;
@@ -17,29 +18,29 @@ use crate::warning::Warning;
 /// Outcome of a command that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// Recorded, with the id of the first event. If the command added no event (for example
-    /// [`FireDeadlines`](crate::Command::FireDeadlines) with nothing due, or the start of an attempt), the id of
-    /// the next event.
+    /// The command was recorded, and this is the id of its first event. Some commands add no event, for example
+    /// [`FireDeadlines`](crate::Command::FireDeadlines) if nothing is due, or the start of an attempt. For these, it is
+    /// the id of the next event.
     Recorded(EventId),
-    /// A repetition of this request; nothing was recorded.
+    /// The command repeats this request. Nothing was recorded.
     Repeated(KnownRequest),
 }
 
 /// Commands admitted to one run, which are committed together.
 #[derive(Debug, Clone)]
 pub struct Transition {
-    /// Boxed because it is moved often.
+    /// The state is boxed because it is moved often.
     pub(crate) run: Box<Run>,
     pub(crate) links: Links,
     events: Vec<Event>,
     /// Number of leading events that are copied from another run.
     pub(crate) copied: usize,
     pub(crate) has_unrecorded_changes: bool,
-    /// Reserved state space, computed when a decision of the current command first needs it.
+    /// Reserved space of the state. It is computed when a decision of the current command first needs it.
     pub(crate) space: Option<ReservedSpace>,
     /// Author of the current command.
     pub(crate) author: Author,
-    /// Warnings about likely mistakes in admitted commands, since they were last taken.
+    /// Warnings about probable mistakes in the admitted commands, since they were last taken.
     warnings: Vec<Warning>,
 }
 
@@ -56,12 +57,12 @@ pub(crate) fn must_be_at(run: &Run, expected: Option<EventId>) -> Result<(), Fau
 }
 
 impl Transition {
-    /// Creates a transition of an existing run without links to other runs.
+    /// Creates a transition of an existing run that has no links to other runs.
     pub fn of(run: impl Into<Box<Run>>) -> Self {
         Self::linked(run, Links::default())
     }
 
-    /// Creates a transition of an existing run.
+    /// Creates a transition of an existing run with these links to other runs.
     pub fn linked(run: impl Into<Box<Run>>, links: Links) -> Self {
         Self {
             run: run.into(),
@@ -75,12 +76,12 @@ impl Transition {
         }
     }
 
-    /// Creates a transition of a run that begins with these events, by this author.
+    /// Creates a transition of a new run that begins with these events, which have this author.
     pub(crate) fn beginning(run: Run, events: Vec<Event>, author: Author) -> Self {
         Self { events, author, ..Self::of(run) }
     }
 
-    /// Returns the state after everything admitted so far.
+    /// Returns the state after all commands admitted so far.
     pub fn run(&self) -> &Run {
         &self.run
     }
@@ -90,7 +91,7 @@ impl Transition {
         &self.events
     }
 
-    /// Takes the warnings collected since they were last taken.
+    /// Returns the warnings since the last call, and removes them.
     pub fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings)
     }
@@ -100,36 +101,36 @@ impl Transition {
         self.copied
     }
 
-    /// Returns `true` if there is anything to commit: events, state without events (such as the attempts of
-    /// activities), or changed [links](Self::links).
+    /// Returns `true` if there is anything to commit: events, changes without events (such as attempts of activities),
+    /// or changed [links](Self::links).
     pub fn is_changed(&self) -> bool {
         self.has_unrecorded_changes || !self.events.is_empty()
     }
 
-    /// Returns the links to other runs after everything admitted so far. They can change without an event.
+    /// Returns the links to other runs after all commands admitted so far. They can change without an event.
     pub fn links(&self) -> &Links {
         &self.links
     }
 
-    /// Returns the links for modification, to take over those of a predecessor or to forget old ones.
+    /// Returns the links, to modify them: to take over those of a predecessor, or to forget old ones.
     pub fn links_mut(&mut self) -> &mut Links {
         &mut self.links
     }
 
-    /// Takes over the state of a predecessor, which is kept until `kept_until`: its undelivered effects, the
-    /// effects it has accepted, and its known requests.
+    /// Takes over state of the predecessor `before`, which is kept until `kept_until`: its undelivered effects, the
+    /// effects that it has accepted, and its known requests.
     pub fn take_over(&mut self, before: &Run, links: Links, kept_until: Timestamp, now: Timestamp) {
         self.links = links.handed_over(before.started.run_id);
         self.run.take_over(before, kept_until, now);
     }
 
-    /// Returns the state for modification, to [recall](Run::recall) requests from the store.
+    /// Returns the state, to modify it: to [recall](Run::recall) requests from the store.
     pub fn run_mut(&mut self) -> &mut Run {
         &mut self.run
     }
 
-    /// Finishes the commit: moves excess requests that were recorded up to the event `committed` out of the state;
-    /// see [`Run::spill`].
+    /// Finishes the commit: if the state has too many known requests, moves old ones out of it. Only requests that were
+    /// recorded up to the event `committed` are moved; see [`Run::spill`].
     pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         self.run.forget_recalled();
         self.run.spill(committed, now, past)
@@ -153,7 +154,7 @@ impl Transition {
         self.push_by(now, kind, key, self.author.by.clone())
     }
 
-    /// Records an event caused by an author other than that of the command.
+    /// Records an event that has another author than the command.
     pub(crate) fn push_by(
         &mut self,
         now: Timestamp,
@@ -161,8 +162,8 @@ impl Transition {
         key: Option<RequestKey>,
         by: Option<CallerName>,
     ) -> EventId {
-        // Timestamps never decrease within a history. Deadlines count from the true clock, which is recorded if it
-        // is behind.
+        // Timestamps never decrease within a history. If the clock is behind the last timestamp, its time is recorded
+        // as well, because deadlines count from it.
         let timestamp = now.max(self.run.last_timestamp);
         let clock = (now < timestamp).then_some(now);
         let event = Event { id: self.run.last_event_id + 1, timestamp, kind, key, by, clock };
@@ -187,7 +188,8 @@ impl Transition {
 
     /// Records an effect of another run, at most once.
     pub(crate) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<CommandOutcome, Fault> {
-        // Check this first: a closed run or a predecessor may already have accepted it.
+        // This check comes first, because this run may have accepted the effect before it closed, or a predecessor may
+        // have.
         if let Some(seen) = self.links.seen.find(origin) {
             return Ok(CommandOutcome::Repeated(KnownRequest { run_id: seen.run_id, event_id: seen.event_id }));
         }
@@ -203,7 +205,7 @@ impl Transition {
         CommandOutcome::Repeated(KnownRequest { run_id, event_id })
     }
 
-    /// Changes the attempts of an activity with a retry policy, which are state without an event.
+    /// Changes the attempts of an activity with a retry policy. They are part of the state and record no events.
     pub(crate) fn change_attempts(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Attempts)) {
         if let Some(attempts) = self.run.attempts_mut(scheduled_event_id) {
             change(attempts);
@@ -217,7 +219,7 @@ impl Transition {
         if space.has(bytes(space)) {
             return true;
         }
-        // Another decision of the same answer may have freed space.
+        // An item may have been closed by another decision of the same answer.
         if space.is_stale {
             *space = ReservedSpace::of(&self.run, &self.links);
         }

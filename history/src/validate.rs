@@ -11,7 +11,7 @@ use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::retry::{RetryPolicy, WhenExhausted};
 use crate::time::Duration;
 
-/// Validates tags. SWF allows empty ones.
+/// Validates tags. SWF allows empty tags.
 pub(crate) fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fault> {
     let (found, max) = (tags.len(), limits::TAGS_MAX);
     if found > max {
@@ -22,7 +22,7 @@ pub(crate) fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fau
     tags.try_for_each(|(index, tag)| name(&format!("{field}[{index}]"), tag))
 }
 
-/// Validates a required failure code. SWF's protocol allows it to be absent or empty.
+/// Validates a failure code, which is required. Only SWF's protocol allows it to be absent or empty.
 pub(crate) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
     if is_swf && reason.is_empty() {
         return Ok(());
@@ -74,8 +74,8 @@ pub fn type_name(field: &str, text: &str) -> Result<(), Fault> {
     bytes_up_to(field, text, limits::TYPE_BYTES_MAX)
 }
 
-/// Rejects the names `.` and `..`, because clients and proxies remove them from paths, which would change the
-/// target of a request. Source: RFC 3986, section 5.2.4.
+/// Rejects the names `.` and `..`. Clients and proxies remove such segments from URL paths, so the request would reach
+/// another target. Source: RFC 3986, section 5.2.4.
 pub(crate) fn no_dots(field: &str, text: &str) -> Result<(), Fault> {
     match text {
         "." | ".." => Err(Fault::Invalid { field: field.to_owned(), problem: format!("must not be `{text}`") }),
@@ -156,7 +156,7 @@ pub(crate) fn identity(identity: Option<&str>) -> Result<(), Fault> {
     identity.map_or(Ok(()), |identity| name("identity", identity))
 }
 
-/// Validates the identity of the worker that takes a task. SWF's protocol allows it to be empty.
+/// Validates the identity of a decider or runner that takes a task. SWF's protocol allows an empty identity.
 pub(crate) fn taker_identity(identity: Option<&str>, is_swf: bool) -> Result<(), Fault> {
     self::identity(identity.filter(|identity| !(is_swf && identity.is_empty())))
 }
@@ -230,7 +230,7 @@ pub(crate) fn timeouts(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fa
     each(timeouts).into_iter().try_for_each(|(name, it)| timeout(format_args!("{field}.{name}"), it))
 }
 
-/// Validates the retry policy of a workflow, which cannot pause when its attempts are exhausted.
+/// Validates the retry policy of a workflow. A workflow cannot pause when its attempts are exhausted.
 pub(crate) fn retry_of_workflow(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {
     if policy.is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause) {
         return Err(Fault::Invalid {

@@ -7,7 +7,7 @@ use crate::event::EventId;
 /// A recorded decision that is probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// An activity was scheduled although one with the same id, type and input has succeeded in this run.
+    /// An activity was scheduled, but an activity with the same id, type and input has already succeeded in this run.
     ActivityRepeated {
         /// Activity id chosen by the decider.
         activity_id: String,

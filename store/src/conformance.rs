@@ -1,6 +1,6 @@
-//! The conformance suite: one async function for each rule of the contract of [`Store`]. The test of an engine calls
-//! [`all`] with a function that creates empty stores. A function panics if its rule is violated; the message contains
-//! the rule and the values.
+//! The conformance suite: one async function for each rule of the contract of [`Store`]. Each engine has a test that
+//! calls [`all`] with a function that creates empty stores. If a rule is violated, its function panics with a message
+//! that contains the rule and the values.
 
 #![expect(clippy::unwrap_used, reason = "this module is a test that other crates can run")]
 
@@ -26,7 +26,7 @@ pub use marks::*;
 pub use parts::*;
 pub use races::*;
 
-/// Checks every rule, each with a new store.
+/// Checks all rules. Each gets a new store.
 pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
     macro_rules! rules {
         ($($rule:ident),* $(,)?) => {

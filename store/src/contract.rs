@@ -10,39 +10,41 @@ use crate::listing::{Count, ListPage, ListQuery, PageToken};
 
 /// Storage of runs.
 ///
-/// The contract. Each rule is tested by `conformance` (behind the feature of that name):
+/// The contract follows. Each rule is tested by `conformance` (behind the feature of that name):
 ///
-/// * Per key, [`load`](Self::load) and [`commit`](Self::commit) are linearizable. `Won` means durable: the commit
-///   survives a power failure. `load` never returns anything that a crash could still take away.
+/// * For each key, [`load`](Self::load) and [`commit`](Self::commit) are linearizable. `Won` means that the commit is
+///   durable and survives a power failure. `load` never returns anything that a crash could still undo.
 /// * A commit writes its head if and only if `expect` holds. Otherwise it returns `Lost` with the current head.
 /// * `parts` are durable before the head of the same commit becomes visible. If a commit is not won, its parts may or
-///   may not exist. A part must therefore hold only data that is valid, or has a unique key, regardless of the outcome.
-/// * Parts are immutable, and putting one is idempotent. The exception is `Heartbeat`, where the newest wins.
+///   may not exist. Therefore a part must contain only data that stays valid in both cases, or have a key that no other
+///   commit uses.
+/// * Parts are immutable, and writing the same part twice has no further effect. `Heartbeat` is the exception: a new
+///   one overwrites the previous one.
 /// * Marks are durable when [`put_marks`](Self::put_marks) returns, and every later call of [`marks`](Self::marks)
-///   returns them. They belong to the workflow id: deleting its runs does not delete them. The newest mark of a name
-///   wins.
-/// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag and may contain heads that no
-///   longer qualify, but never miss one that does.
+///   returns them. They belong to the workflow id: deleting its runs does not delete them. A new mark replaces an
+///   existing mark of the same name.
+/// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag: they may contain heads that no
+///   longer match, but they never miss a head that matches.
 /// * `Lost`, and every error except `Unknown`, mean that the head was not written.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Returns the engine's limits.
     fn limits(&self) -> Limits;
 
-    /// Returns how many bytes of [`Limits::head_soft`] this head uses under this key.
+    /// Returns the number of bytes that this head takes under this key, for comparison with [`Limits::head_soft`].
     fn weight(&self, key: &HeadKey, head: &Head) -> usize {
         let _ = key;
         head.body.len()
     }
 
-    /// Returns the head under `key`.
+    /// Returns the current head of `key`.
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error>;
 
-    /// Returns the last head of one run: the current head if it belongs to the run, otherwise the head that was kept
-    /// when it was replaced.
+    /// Returns the newest head of one run: the current head if it belongs to this run, otherwise the head that was kept
+    /// when the run was replaced.
     async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error>;
 
-    /// Writes `parts` (of the run `head.run`) and then, if `expect` holds, the head.
+    /// Writes `parts`, which belong to the run `head.run`, and then the head if `expect` holds.
     async fn commit(
         &self,
         key: &HeadKey,
@@ -51,20 +53,20 @@ pub trait Store: Send + Sync + 'static {
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error>;
 
-    /// Writes `parts` and `head` as an earlier run, next to the current head of the key, which does not change. The
-    /// head is read, listed, counted, expired and deleted like a [replaced](Expect::Replacing) one, and never becomes
-    /// due. Returns `Lost` with the existing head if this run has a head or a kept head already.
+    /// Adds the head of an earlier run and its parts, without changing the current head of the key. The added head is
+    /// read, listed, counted, expired and deleted like a [replaced](Expect::Replacing) one, and is never due. If the
+    /// run already has a current or kept head, returns `Lost` with that head.
     async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error>;
 
-    /// Writes a single part, which is durable on return. Used for heartbeats. If the run has neither a head nor a kept
-    /// head, the part may be dropped: it could not be read, and would never be deleted.
+    /// Writes a single part, which is durable on return. Used for heartbeats. If the run has neither a current nor a
+    /// kept head, the part may be dropped: it could never be read or deleted.
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error>;
 
-    /// Returns the requested parts in the order of `want`, with `None` for missing ones.
+    /// Returns the parts with the keys `want`, in this order, with `None` for missing ones.
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error>;
 
     /// Returns the chunks whose last event is `from_event` or later, in order, each with the id of its last event.
-    /// Stops after the chunk that brings the sum to `max_bytes`, but returns at least one chunk if there is one.
+    /// Returns at least one chunk if there is one, and no further chunk after their total size has reached `max_bytes`.
     async fn chunks(
         &self,
         key: &HeadKey,
@@ -73,7 +75,7 @@ pub trait Store: Send + Sync + 'static {
         max_bytes: usize,
     ) -> Result<Vec<(u64, Bytes)>, Error>;
 
-    /// Like [`chunks`](Self::chunks), but backward: returns the chunks whose last event is before `before_event`,
+    /// Works like [`chunks`](Self::chunks), but backward: returns the chunks whose last event is before `before_event`,
     /// newest first.
     async fn chunks_back(
         &self,
@@ -86,21 +88,21 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes a run: its head or kept head, its parts and its row. Idempotent.
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error>;
 
-    /// Writes marks, which are durable on return. A mark replaces an existing one of the same name. After an error some
-    /// of the marks may have been written.
+    /// Writes marks, which are durable on return. A mark replaces an existing one of the same name. If the call fails,
+    /// some of the marks may have been written.
     async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error>;
 
     /// Returns the bytes of the marks in the order of `names`, with `None` for missing ones.
     async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error>;
 
-    /// Deletes up to `limit` runs (heads and kept heads, with their parts and rows) and up to `limit` marks whose
-    /// `expires_at <= now`. Returns the larger of the two numbers of deletions. The layer above calls it periodically,
-    /// because it owns the clock. Expired data can be read until it is deleted.
+    /// Deletes expired data, that is, with `expires_at <= now`: up to `limit` runs (current and kept heads, with their
+    /// parts and rows) and up to `limit` marks. Returns the larger of the two numbers of deletions. The layer above
+    /// calls this periodically and passes the time. Expired data can be read until it is deleted.
     async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error>;
 
-    /// Returns the heads of a shard with `due <= until`, earliest first, at most `limit`. With `after`, the last entry
-    /// of a page, it returns the entries after it, even if that entry no longer exists. The result is empty only if
-    /// there are no more entries or `limit` is 0. Kept heads are never due, and a shard outside [`Limits::due_shards`]
+    /// Returns up to `limit` heads of a shard with `due <= until`, earliest first. `after` is the last entry of the
+    /// previous page; the entries after it are returned, even if that entry no longer exists. The result is empty only
+    /// if there are no more entries or `limit` is 0. Kept heads are never due. A shard outside [`Limits::due_shards`]
     /// is empty.
     async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error>;
 
@@ -110,26 +112,28 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// Returns a page of runs. A query for a workflow id does not lag. A page examines at most a few times its limit of
-    /// rows, regardless of how many match and of the order. If conditions other than the domain, open or closed, and
-    /// the instants of the order exclude most rows, it ends early and reports how many rows it examined. An engine with
-    /// more indexes, such as by type and tag, examines fewer rows.
+    /// Returns a page of a list of runs. The list of a single workflow id does not lag.
+    ///
+    /// A page examines at most a few times as many rows as its limit, however many match, and in every order. If most
+    /// rows fail other conditions than the domain, open or closed, and the time range of the order, the page ends early
+    /// and reports how many rows it examined. An engine with more indexes, for example by type and tag, examines fewer
+    /// rows.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
 
-    /// Counts the rows that a list would have in all, ignoring its limit. Examines at most `at_most` rows, and reports
-    /// if there are more: the cost of counting depends on the rows examined, not on the rows that match. If the query
-    /// wants only open or only closed rows, the others are not examined. An engine that knows the number may return it
+    /// Counts the rows of a whole list, ignoring its limit. Examines at most `at_most` rows, and reports if there are
+    /// more. The cost depends on the number of rows examined, not on the number of rows that match. If the query wants
+    /// only open or only closed rows, the others are not examined. An engine that knows the number may return it
     /// without examining rows.
     async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error>;
 
-    /// Returns the counters.
+    /// Returns the counters of the store.
     fn stats(&self) -> Stats;
 
-    /// Returns the number of bytes that can still be written to the disk, or `None` if the store has no disk or the
-    /// system does not report it. Must be cheap: every start of a run calls it.
+    /// Returns the number of bytes that can still be written to the disk. Returns `None` if the store has no disk, or
+    /// if the operating system does not report the number. Must be cheap, because every start of a run calls it.
     fn disk_free(&self) -> Option<u64>;
 
-    /// Waits until the store fails (see [`Error::Failed`]) and the process should stop. Never returns otherwise.
+    /// Waits until the store fails with [`Error::Failed`], so that the process should stop. Otherwise it never returns.
     async fn failed(&self) -> Error;
 
     /// Finishes calls in progress and releases the files. Later calls return [`Error::Failed`].

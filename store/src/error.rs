@@ -1,4 +1,4 @@
-//! Errors of a store, which tell whether anything was written.
+//! Errors of a store. Each tells whether anything was written.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ pub enum Error {
     /// Nothing was written. A retry can help.
     #[error("not applied: {why}")]
     NotApplied {
-        /// Cause.
+        /// Cause of the failure.
         why: String,
-        /// Wait before the retry, if the engine knows it.
+        /// Time to wait before the retry, if the engine knows it.
         retry_after: Option<Duration>,
     },
-    /// The disk has too little space for anything except deletions. Nothing was written. A retry helps once there is
-    /// space.
+    /// The disk has too little space for anything except deletions. Nothing was written. A retry helps after space has
+    /// been freed.
     #[error("the disk of the store is full: {free} bytes are free, and {least} are needed to write")]
     Full {
         /// Free bytes.
@@ -22,16 +22,16 @@ pub enum Error {
         /// Bytes that must be free.
         least: u64,
     },
-    /// The call may have been written, or not, or may still be written.
+    /// The data may have been written, may not have been written, or may still be written later.
     #[error("outcome unknown: {why}")]
     Unknown {
-        /// Cause.
+        /// Cause of the failure.
         why: String,
     },
     /// A body or part exceeds the engine's limit. Nothing was written.
     #[error("{found} bytes exceed the limit of {max} bytes")]
     TooLarge {
-        /// Limit.
+        /// Maximum size.
         max: usize,
         /// Actual size.
         found: usize,
@@ -42,19 +42,19 @@ pub enum Error {
     /// Stored bytes are damaged. Nothing was written, and nothing was repaired.
     #[error("corrupt: {what}")]
     Corrupt {
-        /// Damage and its location.
+        /// Description of the damage and its location.
         what: String,
     },
-    /// Another process has the store open, and only one may. The store was not opened.
+    /// Another process has the store open, and only one process may. The store was not opened.
     #[error("in use by {by}; stop that process first, or use another directory")]
     InUse {
-        /// The other process.
+        /// Description of the other process.
         by: String,
     },
-    /// The store can no longer guarantee its contract and accepts no more calls. The process should stop.
+    /// The store can no longer guarantee its contract, and refuses all further calls. The process should stop.
     #[error("the store has failed and must be reopened: {why}")]
     Failed {
-        /// First cause.
+        /// First failure, which caused this state.
         why: String,
     },
 }

@@ -1,5 +1,5 @@
-//! Fault injection for any store: errors before and after a write, delays, lagging indexes, and commits that run twice.
-//! The random sequence is seeded, so that a run can be repeated.
+//! Fault injection for any store: errors before and after a write, delays, outdated indexes, and commits that are
+//! executed twice. The random numbers come from a seed, so that a test can be repeated.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::{
     Store, UnixMs,
 };
 
-/// Probability of each fault, in calls out of 1,000.
+/// Probability of each fault, as the number of affected calls out of 1,000.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chances {
     /// A call returns [`Error::NotApplied`] and has no effect.
@@ -22,24 +22,25 @@ pub struct Chances {
     pub unknown_before: u32,
     /// A write returns [`Error::Unknown`] and takes effect.
     pub unknown_after: u32,
-    /// A commit returns [`Error::Unknown`] and takes effect late: just before the next commit, or before one of the
-    /// next `late_by`.
+    /// A commit returns [`Error::Unknown`] and takes effect late: just before one of the next
+    /// [`late_by`](Self::late_by) commits.
     pub late: u32,
-    /// Maximum number of commits before a late one takes effect; zero counts as one. The first commit of a key is
-    /// always applied before the next one, because a request lives shorter than a store remembers it.
+    /// Maximum number of commits before a late one takes effect; zero counts as one. The first commit of a key always
+    /// takes effect before the next one: in practice, no request is under way for so long that a head could be written
+    /// and deleted in the meantime.
     pub late_by: u32,
     /// A commit is executed twice, as if a client library had retried it. The second result is returned.
     pub twice: u32,
-    /// A call waits before it starts, and again before it returns.
+    /// A call waits before it is executed, and again before it returns.
     pub delay: u32,
-    /// Maximum of those waits. Zero only yields to other tasks.
+    /// Maximum duration of each of these waits. Zero only yields to other tasks.
     pub delay_max: Duration,
     /// `due` returns its previous result.
     pub stale_due: u32,
 }
 
 impl Chances {
-    /// No faults.
+    /// Probabilities without any faults.
     pub const NONE: Self = Self {
         not_applied: 0,
         unknown_before: 0,
@@ -52,7 +53,7 @@ impl Chances {
         stale_due: 0,
     };
 
-    /// Frequent faults of all kinds.
+    /// Probabilities with frequent faults of all kinds.
     pub const fn frequent() -> Self {
         Self {
             not_applied: 100,
@@ -80,7 +81,7 @@ pub struct FaultStore<S: ?Sized> {
     late: Mutex<Vec<Late>>,
 }
 
-/// A delayed commit.
+/// A commit that takes effect late.
 #[derive(Debug)]
 struct Late {
     key: HeadKey,
@@ -93,7 +94,7 @@ struct Late {
 }
 
 impl<S: Store + ?Sized> FaultStore<S> {
-    /// Wraps a store. The same seed and the same order of calls give the same faults.
+    /// Wraps a store. The same seed and the same order of calls yield the same faults.
     pub fn new(inner: Arc<S>, seed: u64, chances: Chances) -> Self {
         Self {
             inner,
@@ -106,7 +107,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         }
     }
 
-    /// Returns the wrapped store, without fault injection.
+    /// Returns the wrapped store, which has no faults.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -116,7 +117,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         self.is_on.store(is_on, Ordering::SeqCst);
     }
 
-    /// Changes the probabilities.
+    /// Sets the probabilities of faults.
     pub fn set_chances(&self, chances: Chances) {
         *self.chances.lock().unwrap_or_else(PoisonError::into_inner) = chances;
     }
@@ -211,7 +212,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner).push(late);
     }
 
-    /// Applies the delayed commits that are due. Their results are discarded.
+    /// Executes the late commits that are due. Their results are discarded.
     async fn catch_up(&self) -> Result<(), Error> {
         let late: Vec<Late> = {
             let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +231,8 @@ impl<S: Store + ?Sized> FaultStore<S> {
 
 #[async_trait]
 impl<S: Store + ?Sized> Store for FaultStore<S> {
-    /// Returns the limits of the wrapped store, but with `op_ids`, because this store may return `Unknown`.
+    /// Returns the limits of the wrapped store, except for `op_ids`: this store may return `Unknown`, even if the
+    /// wrapped one does not.
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
         Limits { op_ids: limits.op_ids.max(16), ..limits }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// Milliseconds since 1970-01-01T00:00:00Z.
+/// Time in milliseconds since 1970-01-01T00:00:00Z.
 pub type UnixMs = u64;
 
 /// A run id: the 16 bytes of its UUID.
@@ -26,7 +26,7 @@ impl HeadKey {
     }
 }
 
-/// Complete transactional state of the newest run of a workflow id.
+/// Complete state of the newest run of a workflow id, which is changed by compare-and-swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// Current run.
@@ -35,23 +35,24 @@ pub struct Head {
     pub version: u64,
     /// State of the run, opaque to the store.
     pub body: Bytes,
-    /// Lower bound of the next instant at which the run must be processed, or `None` if it must not be.
+    /// Time before which the run need not be processed, or `None` if it need not be processed at all.
     pub due: Option<UnixMs>,
     /// The run's row in lists, or `None` if it is not listed.
     pub row: Option<Row>,
-    /// Instant after which the store deletes the head, its parts and its row at some time, but never before; `None`
-    /// keeps them forever.
+    /// Time after which the head, its parts and its row may be deleted. They are never deleted before. `None` keeps
+    /// them forever.
     pub expires_at: Option<UnixMs>,
 }
 
-/// A run's row in lists. Written by the layer above; matched and ordered by the store.
+/// The data of a run that lists show and search. The layer above writes it. The store matches and sorts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Workflow type.
     pub workflow_type: Arc<str>,
     /// Status, e.g. `open` or `success`. The store compares it but does not interpret it.
     pub status: Arc<str>,
-    /// Marks a rare row that is searched for. An engine finds flagged rows without examining the others.
+    /// True for the few rows that are searched often, such as runs that need attention. An engine finds flagged rows
+    /// without examining others.
     pub flagged: bool,
     /// Instant at which the run started.
     pub started_at: UnixMs,
@@ -59,12 +60,12 @@ pub struct Row {
     pub closed_at: Option<UnixMs>,
     /// Tags of the run.
     pub tags: Vec<String>,
-    /// Reason why the run closed. `None` while it is open, if there is no reason, and in rows written by versions that
-    /// did not store it.
+    /// Reason why the run closed. `None` while the run is open, if there is no reason, and in rows of earlier versions,
+    /// which did not store it.
     pub why: Option<Box<RowReason>>,
 }
 
-/// Reason why a run closed, as stored in its row. Boxed in the row, because few rows have one.
+/// Reason why a run closed, as stored in its row. It is boxed there, because few rows have one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowReason {
     /// Complete reason, if there is one.
@@ -95,18 +96,18 @@ impl Row {
 /// Condition of a commit.
 #[derive(Debug, Clone)]
 pub enum Expect<'a> {
-    /// There is no head under this key: it was never written, or has expired and been deleted.
+    /// The key has no head: it was never written, or it has expired and been deleted.
     Absent,
-    /// The head is this run at this version.
+    /// The head belongs to this run and has this version.
     Exactly {
         /// Expected run.
         run: RunId,
         /// Expected version.
         version: u64,
     },
-    /// The head is this one, of an earlier run, which the commit replaces with the head of a new run. The store keeps
-    /// the replaced head readable by [`Store::load_run`](crate::Store::load_run), and its row in lists, until the
-    /// `expires_at` given here, which may differ from the committed one.
+    /// The head is this one, and belongs to an earlier run. The commit replaces it with the head of a new run. The
+    /// replaced head can still be read with [`Store::load_run`](crate::Store::load_run), and stays in lists, until the
+    /// `expires_at` given here. That may differ from the committed one.
     Replacing(&'a Head),
 }
 
@@ -127,9 +128,9 @@ pub enum PartKey {
         /// Id of the chunk's last event.
         last: u64,
     },
-    /// Large payloads of one commit attempt.
+    /// Large payloads written by one attempt of a commit.
     Pack {
-        /// Operation id of the attempt.
+        /// Operation id of the attempt. Each attempt has another id.
         op: u64,
     },
     /// Newest heartbeat of an activity. The only kind of part that is overwritten.
@@ -139,24 +140,25 @@ pub enum PartKey {
     },
 }
 
-/// A small record of a workflow id, independent of its heads and runs.
+/// A small record that belongs to a workflow id, independent of its heads and runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Name, chosen by the layer above and evenly distributed.
+    /// Name of the mark. The layer above chooses names that are evenly distributed.
     pub name: u64,
     /// Content, opaque to the store; at most [`MARK_BYTES_MAX`].
     pub bytes: Bytes,
-    /// Instant after which the store deletes the mark at some time, but never before.
+    /// Time after which the mark may be deleted. It is never deleted before.
     pub expires_at: UnixMs,
 }
 
-/// Maximum size of a mark. Ours: with its key a mark takes less than a kilobyte, the unit that DynamoDB bills.
+/// Maximum size of a mark. Chosen: together with its key, a mark takes less than a kilobyte, for which DynamoDB bills
+/// one unit.
 pub const MARK_BYTES_MAX: usize = 256;
 
-/// Entry of the due index: a run that must be processed.
+/// Entry of the due index, which finds runs that must be processed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// The head's `due`, as recorded in the index.
+    /// Time of `due` in the head, as recorded in the index.
     pub at: UnixMs,
     /// Key of the head.
     pub key: HeadKey,

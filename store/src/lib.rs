@@ -1,12 +1,12 @@
-//! The database interface of Baton as one narrow trait, and the contract that every engine fulfills.
+//! The database interface of Baton: one narrow trait, and the contract that every engine fulfills.
 //!
-//! The store owns bytes, versions and indexes. It contains no workflow rules and never parses a body. Each workflow id
-//! has one small *head*, which is replaced by compare-and-swap. Everything else is an immutable *part* that a head
-//! refers to, or an index that may lag.
+//! The store contains bytes, versions and indexes. It has no workflow rules and never parses a body. Each workflow id
+//! has one small *head*, which is replaced by compare-and-swap. Everything else is either an immutable *part* to which
+//! a head refers, a *mark*, which is a small separate record, or an index, which may lag.
 //!
-//! Engines: [`memory::Memory`] is the reference, `store-embedded` is for production on one machine, and
-//! `store-dynamodb` on several. All of them pass `conformance`. [`fault::FaultStore`] wraps any of them and injects
-//! faults that real stores have.
+//! There are three engines, and all of them pass `conformance`. [`memory::Memory`] is the reference, `store-embedded`
+//! is for production on one machine, and `store-dynamodb` is for several nodes. [`fault::FaultStore`] wraps any of them
+//! and injects faults that occur in real stores.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -1,30 +1,33 @@
 //! Limits and counters of an engine.
 
-/// Minimum of [`Limits::head_hard`]: the maximum state of a run under the rules, plus the data that the service keeps
-/// with it. Ours: the size that fits into a DynamoDB item under the longest names.
+/// Minimum of [`Limits::head_hard`]: the maximum state of a run under the rules, plus the data that the service stores
+/// with it. Chosen: the size that fits into a DynamoDB item with names of the maximum length.
 pub const HEAD_HARD_MIN: usize = 388 * 1024;
 
-/// Minimum of [`Limits::part_max`]: the largest payload, or an event with the longest names.
+/// Minimum of [`Limits::part_max`]. Chosen: enough for the largest payload, and for an event with names of the maximum
+/// length.
 pub const PART_MAX_MIN: usize = 288 * 1024;
 
 /// Limits of an engine, which determine how the layer above writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head's [`weight`](crate::Store::weight) above which events are moved to a chunk.
+    /// Maximum [`weight`](crate::Store::weight) of a head, in bytes, up to which events stay in the head. Above it,
+    /// events are moved to a chunk.
     pub head_soft: usize,
-    /// Maximum size of a body; a larger one fails with [`TooLarge`](crate::Error::TooLarge). At least
+    /// Maximum size of a body. A larger body fails with [`TooLarge`](crate::Error::TooLarge). At least
     /// [`HEAD_HARD_MIN`].
     pub head_hard: usize,
-    /// Maximum size of a part; a larger one fails with [`TooLarge`](crate::Error::TooLarge). At least [`PART_MAX_MIN`].
+    /// Maximum size of a part. A larger part fails with [`TooLarge`](crate::Error::TooLarge). At least
+    /// [`PART_MAX_MIN`].
     pub part_max: usize,
-    /// Maximum size of a payload inside an event; a larger one goes to a pack.
+    /// Maximum size of a payload inside an event. A larger payload is stored in a pack.
     pub payload_inline_max: usize,
     /// Number of shards of the due index.
     pub due_shards: u32,
-    /// Number of operation ids that a head must remember, so that a commit of unknown outcome can be recognized. 0 if
-    /// the engine never returns [`Unknown`](crate::Error::Unknown).
+    /// Number of operation ids that a head must remember, so that a caller can recognize its commit after an unknown
+    /// outcome. 0 if the engine never returns [`Unknown`](crate::Error::Unknown).
     pub op_ids: usize,
-    /// True if changing `due` costs almost nothing. Otherwise it is changed lazily.
+    /// True if changing `due` costs almost nothing. Otherwise the layer above avoids changes that can wait.
     pub due_moves_are_cheap: bool,
 }
 
@@ -35,7 +38,7 @@ pub struct Stats {
     pub commits: u64,
     /// Requests to make data durable on a device (such as fsync).
     pub syncs: u64,
-    /// Bytes written to the device.
+    /// Bytes written to the disk.
     pub bytes_written: u64,
     /// Bytes that the store occupies now.
     pub bytes_on_disk: u64,
@@ -43,28 +46,28 @@ pub struct Stats {
     pub write_units: u64,
     /// Read units billed by the database, if it bills any, rounded up.
     pub read_units: u64,
-    /// Rows that lists have examined, including rows that did not match.
+    /// Rows examined for lists, including rows that did not match.
     pub rows_read: u64,
-    /// Files that could not be opened because the system lacked descriptors or memory.
+    /// Number of times that a file could not be opened because the operating system lacked descriptors or memory.
     pub opens_put_off: u64,
-    /// Latency of log syncs, which every commit waits for.
+    /// Latency of syncs of the log. Every commit waits for one.
     pub sync_latency: LatencyHistogram,
-    /// Bytes that must be free on the disk for anything except deletions; 0 if there is no such limit.
+    /// Bytes that must be free on the disk. With fewer, the store accepts only deletions. 0 if there is no such limit.
     pub disk_least: u64,
 }
 
 /// Histogram of latencies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LatencyHistogram {
-    /// Number of measurements up to the bound at the same index of [`LATENCY_BOUNDS_MICROS`]; the last entry counts all
-    /// longer ones.
+    /// Number of measurements up to the bound at the same index of [`LATENCY_BOUNDS_MICROS`]. The last entry counts all
+    /// longer measurements.
     pub counts: [u64; LATENCY_BOUNDS_MICROS.len() + 1],
     /// Sum of all latencies, in microseconds.
     pub micros: u64,
 }
 
-/// Bounds of a [`LatencyHistogram`], in microseconds. Ours: a good disk takes less than a millisecond, a bad one a
-/// tenth of a second.
+/// Bounds of a [`LatencyHistogram`], in microseconds. Chosen: a good disk takes less than a millisecond, a bad disk
+/// takes a tenth of a second.
 pub const LATENCY_BOUNDS_MICROS: [u64; 11] =
     [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_000_000];
 
@@ -85,7 +88,7 @@ impl LatencyHistogram {
         self.micros as f64 / 1e6
     }
 
-    /// Returns the number of measurements by bound in seconds; the last bound is infinite.
+    /// Returns pairs of a bound in seconds and the number of measurements up to it. The last bound is infinite.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = LATENCY_BOUNDS_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::MAX]);
         bounds.zip(self.counts).collect()

@@ -1,5 +1,5 @@
-//! Lists of runs: their queries and results, and the matching, ordering and paging that all engines share. It owns no
-//! storage.
+//! Lists of runs: queries and results, and the matching, sorting and paging that all engines share. This module stores
+//! nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::head::{Row, RunId, UnixMs};
 
-/// Order of a list. Runs with the same instant have an arbitrary but stable order.
+/// Order of a list. Runs with the same start or close have an arbitrary but stable order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
     /// By start, newest first.
@@ -40,25 +40,25 @@ impl Order {
 /// Query of a list. All conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
-    /// Domain.
+    /// Domain of the listed runs.
     pub domain: Arc<str>,
     /// Order of the result.
     pub order: Order,
     /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
     pub open: Option<bool>,
-    /// `Some(true)`: only flagged rows; `Some(false)`: only others.
+    /// `Some(true)`: only flagged rows; `Some(false)`: only rows that are not flagged.
     pub flagged: Option<bool>,
     /// Exact status.
     pub status: Option<String>,
     /// Exact workflow type.
     pub workflow_type: Option<String>,
-    /// Name of the workflow type: the part before the first slash, or all of it.
+    /// Name of the workflow type: the part before the first slash, or the whole type if it has none.
     pub workflow_name: Option<String>,
     /// Exact workflow id.
     pub workflow_id: Option<String>,
     /// Prefix of the workflow id, compared byte by byte.
     pub workflow_id_prefix: Option<String>,
-    /// A tag of the run.
+    /// Tag that the run must have.
     pub tag: Option<String>,
     /// Exact reason.
     pub reason: Option<String>,
@@ -75,8 +75,8 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Returns whether rows within the range of the order's instants may fail other conditions, so that more rows must
-    /// be examined than are wanted.
+    /// Returns whether rows in the time range of the order may still fail other conditions. If so, more rows must be
+    /// examined than are wanted.
     pub fn is_filtered(&self) -> bool {
         let by_other = if self.order.is_by_close() {
             self.started_from.is_some() || self.started_before.is_some()
@@ -93,7 +93,7 @@ impl ListQuery {
             || self.reason.is_some()
     }
 
-    /// Returns the range of the order's instants: from (inclusive) and before (exclusive).
+    /// Returns the time range of the order, that is, of the starts or closes: from (inclusive) and before (exclusive).
     pub fn instants(&self) -> (Option<UnixMs>, Option<UnixMs>) {
         if self.order.is_by_close() {
             (self.closed_from, self.closed_before)
@@ -103,7 +103,7 @@ impl ListQuery {
     }
 }
 
-/// Start of the next page. Opaque, and valid only for the query it was created for.
+/// Position where the next page begins. Opaque, and valid only for the query for which it was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageToken(pub Vec<u8>);
 
@@ -118,13 +118,13 @@ pub struct Listed {
     pub row: Row,
 }
 
-/// A page of a list. A page may be short or even empty without being the last one: the list ends only when `next` is
+/// A page of a list. A page can be short or even empty without being the last one. The list ends only when `next` is
 /// `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
     /// Rows in the requested order.
     pub rows: Vec<Listed>,
-    /// Start of the next page.
+    /// Position where the next page begins; `None` on the last page.
     pub next: Option<PageToken>,
     /// Number of rows examined, including rows that did not match.
     pub looked_at: u64,
@@ -133,9 +133,9 @@ pub struct ListPage {
 /// Result of a count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Number by status, without zeros.
+    /// Number of runs by status, without zeros.
     pub by_status: BTreeMap<Arc<str>, u64>,
-    /// True if there may be more: some rows were not examined.
+    /// True if some rows were not examined, so that there may be more runs.
     pub is_cut: bool,
     /// Read units billed for the count, if the database bills any, rounded up.
     pub read_units: u64,
@@ -147,7 +147,7 @@ impl Count {
         self.by_status.values().sum()
     }
 
-    /// Counts one more run.
+    /// Adds one run with this status.
     pub fn add(&mut self, status: &Arc<str>) {
         match self.by_status.get_mut(status) {
             Some(count) => *count += 1,
@@ -161,7 +161,7 @@ impl Count {
 pub struct CountBuilder<'a> {
     query: &'a ListQuery,
     left: u64,
-    /// Runs counted so far.
+    /// Result so far.
     pub count: Count,
 }
 
@@ -176,12 +176,12 @@ impl<'a> CountBuilder<'a> {
         self.query
     }
 
-    /// Returns the number of rows to read: one more than may be examined, to find out whether there are more.
+    /// Returns the number of rows to read. It is one more than may be examined, to find out whether there are more.
     pub fn wanted(&self) -> usize {
         usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Examines a row, unless the limit is reached.
+    /// Examines a row and counts it if it matches. Does nothing but set `is_cut` if the limit is reached.
     pub fn examine(&mut self, workflow_id: &str, row: &Row) {
         match self.left.checked_sub(1) {
             None => self.count.is_cut = true,
@@ -195,7 +195,7 @@ impl<'a> CountBuilder<'a> {
     }
 }
 
-/// Returns whether a row of the query's domain meets all conditions of the query.
+/// Returns whether a row meets all conditions of the query. The row must belong to the query's domain.
 pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
     (!query.order.is_by_close() || row.closed_at.is_some())
         && query.open.is_none_or(|open| open == row.closed_at.is_none())
@@ -213,8 +213,8 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
 }
 
-/// A position in a list. Positions sort by the instant of the order, newest first, then by start, newest first, then by
-/// workflow id, then by run. A list with the oldest first uses the same positions in reverse.
+/// A position in a list. Positions are ordered by the start or close (as the list is), newest first, then by start,
+/// newest first, then by workflow id, then by run. A list with the oldest first uses the same positions in reverse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     at: Reverse<UnixMs>,
@@ -224,23 +224,23 @@ pub struct Position {
 }
 
 impl Position {
-    /// Creates the position of a run. In a list by start, `at` is the start as well.
+    /// Creates the position of a run. `at` is the close in a list by close, and the start in a list by start.
     pub fn new(at: UnixMs, started_at: UnixMs, workflow_id: Arc<str>, run: RunId) -> Self {
         Self { at: Reverse(at), started_at: Reverse(started_at), workflow_id, run }
     }
 
-    /// Returns the position of a row in lists with this order, or `None` if it is not listed.
+    /// Returns the position of a row in lists with this order, or `None` if such lists do not contain the row.
     pub fn of(order: Order, workflow_id: &Arc<str>, run: RunId, row: &Row) -> Option<Self> {
         let at = if order.is_by_close() { row.closed_at? } else { row.started_at };
         Some(Self::new(at, row.started_at, Arc::clone(workflow_id), run))
     }
 
-    /// Returns the position before all runs of an instant, and after all runs of the next later instant.
+    /// Returns a position before all runs of an instant and after all runs of any later instant.
     pub fn before_instant(at: UnixMs) -> Self {
         Self::new(at, UnixMs::MAX, Arc::from(""), RunId::default())
     }
 
-    /// Returns the instant that the list is ordered by.
+    /// Returns the start or close by which the list is ordered.
     pub fn at(&self) -> UnixMs {
         self.at.0
     }
@@ -260,12 +260,12 @@ impl Position {
         self.run
     }
 
-    /// Returns whether this position comes after `other` in a list with this order.
+    /// Returns whether this position comes after `other` in lists with this order.
     pub fn is_behind(&self, other: &Self, order: Order) -> bool {
         if order.is_oldest_first() { self < other } else { self > other }
     }
 
-    /// Returns the token of the page that begins after this position.
+    /// Returns the token of the page that begins after this position, in a list with this order.
     pub fn token(&self, order: Order) -> PageToken {
         let mut bytes = Vec::with_capacity(33 + self.workflow_id.len());
         bytes.push(order.number());
@@ -302,14 +302,15 @@ impl Order {
     }
 }
 
-/// A page under construction: rows from several sources of a store, and how far all of them were read.
+/// A page under construction. It collects rows from several sources of a store, and the position up to which all
+/// sources have been read.
 #[derive(Debug)]
 pub struct PageBuilder<'a> {
     query: &'a ListQuery,
     after: Option<Position>,
     rows: BTreeMap<Position, Listed>,
     looked_at: u64,
-    /// Position up to which all rows are known; `None` if all rows are known.
+    /// Position up to which all sources have been read; `None` if they have been read completely.
     horizon: Option<Position>,
 }
 
@@ -318,7 +319,7 @@ impl<'a> PageBuilder<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidPage`].
+    /// [`Error::InvalidPage`] if the token is invalid or belongs to another order.
     pub fn new(query: &'a ListQuery, page: Option<&PageToken>) -> Result<Self, Error> {
         let after = page.map(|page| Position::from_token(page, query.order)).transpose()?;
         Ok(Self { query, after, rows: BTreeMap::new(), looked_at: 0, horizon: None })
@@ -334,14 +335,14 @@ impl<'a> PageBuilder<'a> {
         self.after.as_ref()
     }
 
-    /// Returns the number of rows to read from a source in which all rows match: those of the page, and one to find out
-    /// whether there is a next page.
+    /// Returns the number of rows to read from a source in which all rows match: the rows of the page, and one more to
+    /// find out whether there is a next page.
     pub fn wanted(&self) -> usize {
         self.query.limit.max(1).saturating_add(1)
     }
 
-    /// Adds a row if it matches. A row added later replaces an earlier one of the same run, or removes it if the later
-    /// one does not match.
+    /// Adds a row if it matches. If a row of the same run was added before, it is replaced, or removed if the new row
+    /// does not match.
     pub fn add(&mut self, listed: Listed) {
         self.looked_at += 1;
         if let Some(position) = Position::of(self.query.order, &listed.workflow_id, listed.run, &listed.row) {
@@ -353,19 +354,19 @@ impl<'a> PageBuilder<'a> {
         }
     }
 
-    /// Declares that one source was read only up to this position.
+    /// Records that a source was read only up to this position.
     pub fn set_horizon(&mut self, position: Position) {
         if self.horizon.as_ref().is_none_or(|horizon| horizon.is_behind(&position, self.query.order)) {
             self.horizon = Some(position);
         }
     }
 
-    /// Returns whether the page is full even if nothing after `horizon` is known.
+    /// Returns whether the page is full with the rows up to `horizon`.
     pub fn is_full_before(&self, horizon: &Position) -> bool {
         self.fitting(Some(horizon)).nth(self.query.limit.max(1)).is_some()
     }
 
-    /// Returns the rows of this page and of later ones, in order, as far as all are known.
+    /// Returns the rows of this and later pages in order, up to `horizon`.
     fn fitting<'b>(&'b self, horizon: Option<&'b Position>) -> impl Iterator<Item = (&'b Position, &'b Listed)> + 'b {
         let order = self.query.order;
         let (forward, backward) =

@@ -1,5 +1,5 @@
-//! The reference engine: everything in memory under one lock, as simply as the contract can be expressed. For tests and
-//! for readers. It is not durable, and its lists scan all rows.
+//! The reference engine: keeps everything in memory under one lock, and is as simple as the contract allows. It is
+//! meant for tests and for readers. It is not durable, and its lists scan all rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use crate::{
     PageToken, PartKey, Row, RunId, Stats, Store, UnixMs,
 };
 
-/// A store whose content is lost when its process ends.
+/// A store that loses its content when the process ends.
 #[derive(Debug)]
 pub struct Memory {
     limits: Limits,
@@ -77,7 +77,8 @@ impl State {
         self.heads.get(key).filter(|head| head.run == run).or_else(|| self.kept.get(&(key.clone(), run)))
     }
 
-    /// Returns the rows relevant to a query, unordered: of its domain or workflow id, and open or closed as requested.
+    /// Returns the rows that a query must examine, unordered: those of its domain or workflow id, and open or closed as
+    /// requested.
     fn rows<'a>(&'a self, query: &'a ListQuery) -> impl Iterator<Item = (&'a HeadKey, &'a Head, &'a Row)> {
         let heads = self.heads.iter().chain(self.kept.iter().map(|((key, _), head)| (key, head)));
         let rows = heads.filter_map(|(key, head)| Some((key, head, head.row.as_ref()?)));
@@ -134,7 +135,7 @@ impl State {
     }
 }
 
-/// Takes chunks until their sum reaches `max_bytes`, but at least one.
+/// Returns chunks until their total size reaches `max_bytes`, but at least one.
 fn up_to<'a>(chunks: impl Iterator<Item = (PartKey, &'a Bytes)>, max_bytes: usize) -> Vec<(u64, Bytes)> {
     let mut sum = 0;
     let mut taken = Vec::new();

@@ -23,12 +23,13 @@ impl Transition {
     /// Records the effect of every deadline that has passed, ordered by time.
     pub(crate) fn fire_deadlines(&mut self, heartbeats: &[command::Heartbeat], now: Timestamp) {
         let due = self.run.deadlines_due(heartbeats, now);
-        // If an activity has several heartbeats, the first one in the list counts, as it does for its deadline.
+        // `collect` keeps the last entry for a key. The list is reversed so that an activity's first heartbeat counts,
+        // as in `deadlines_due`.
         let heartbeats = heartbeats.iter().rev().map(|heartbeat| (heartbeat.scheduled_event_id, heartbeat)).collect();
         let mut facts = Facts { heartbeats, timers: DueTimers::of(&self.run, now) };
         let (mut counted, mut bytes) = (self.events().len(), 0);
         for deadline in due {
-            // Deadlines that do not fit into this commit are still due in the next one.
+            // Deadlines that do not fit into this commit remain due and fire in the next one.
             if !self.run.is_open() || bytes > limits::FIRED_BYTES_MAX {
                 break;
             }
@@ -39,7 +40,7 @@ impl Transition {
         }
     }
 
-    /// Records the event of one deadline, unless an earlier one made it obsolete.
+    /// Records the event of one deadline, unless an earlier deadline has made it obsolete.
     fn fire(&mut self, deadline: DeadlineKind, facts: &mut Facts<'_>, now: Timestamp) {
         match deadline {
             DeadlineKind::Execution => self.workflow_takes_too_long(WorkflowTimeout::Execution, now),

@@ -95,7 +95,7 @@ impl Transition {
     }
 
     pub(crate) fn carry_out_all(&mut self, answer: &TurnAnswer, decision_event_id: EventId, now: Timestamp) {
-        // A turn that is already scheduled means that there is news since this turn started.
+        // If another turn is already scheduled, events have been recorded that this turn has not seen.
         let mut unseen = self.run.turn_task.is_some();
         let context = &answer.decision_context;
         let mut capacities = context.child_capacities.iter().copied();
@@ -106,7 +106,8 @@ impl Transition {
         }
     }
 
-    /// Records one decision. Returns `true` if it failed, which is news that the decider has not seen.
+    /// Records one decision. Returns `true` if the decision failed: the decider has not seen the failure, so a later
+    /// closing decision of the same answer fails, too, unless it is forced.
     fn carry_out(
         &mut self,
         decision: &Decision,

@@ -84,14 +84,14 @@ impl HistoryReader {
         }
         let earliest = activity.scheduled_at.min(started_at);
         let since = it.last_failure.as_ref().map_or(earliest, |failure| failure.at);
-        // An attempt can begin before the activity was scheduled if the clock was put back in between.
+        // If the clock was put back, an attempt can begin before the time at which the activity was scheduled.
         if since < earliest || started_at < since || at < started_at {
             let found = format!("attempt {attempt} started at {started_at}, but the previous one ended at {since}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         activity.started = Some((id, started_at));
-        // Whether the attempt began before a pause is not checked, because attempts record no events and clocks can
-        // be put back.
+        // The checker cannot tell whether the attempt began before a pause: attempts record no events, and the clock
+        // may have been put back.
         self.closing = Some((it.scheduled_event_id, false));
         Ok(())
     }
@@ -179,10 +179,10 @@ impl HistoryReader {
         let (since, limit) = (activity.waits_from, activity.scheduled.timeouts.schedule_to_start);
         activity.closed = Some(id);
         match it.cause {
-            // Attempts record no events, so a clock that was put back between them is noticed only here.
+            // Attempts record no events. If the clock was put back between attempts, the checker notices it only here.
             None if activity.scheduled.retry.is_some() && at < since => Ok(()),
             None => self.clock.expired(id, at, since, limit),
-            // No timeout has expired.
+            // The event has another cause than an expired timeout, so there is no time to check.
             Some(_) => Ok(()),
         }
     }
@@ -198,7 +198,7 @@ impl HistoryReader {
     }
 }
 
-/// Describes a mismatch between the start that an event names and that of the activity.
+/// Describes that an event refers to a different start than the one that the activity has.
 fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
     let found = or_none(found.map(|(started, _)| started));
     format!("it refers to start {}, but the activity's is {found}", or_none(named))

@@ -1,4 +1,5 @@
-//! Checks of links to other runs: each request to them has one outcome, and each of theirs is recorded once.
+//! Checks of links to other runs: each outgoing request has at most one outcome, and each incoming request is recorded
+//! once.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ struct CheckedExternal {
     closed: Option<EventId>,
 }
 
-/// A child.
+/// A child that the run has asked to start.
 struct CheckedChild {
     workflow_id: String,
     started: Option<EventId>,
@@ -84,7 +85,7 @@ impl CheckedLinks {
 
     fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
         let is_open = |child: &CheckedChild| child.closed.is_none() && child.workflow_id == workflow_id;
-        // In an SWF run, the second child is scheduled and then fails.
+        // In an SWF run, a second child with the same workflow id is scheduled first and fails later.
         if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)).filter(|_| !self.is_swf) {
             return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
         }

@@ -1,4 +1,4 @@
-//! The catalogue of events from the checker's point of view: which events need a turn, and which belong to one.
+//! The catalogue of events for the checker: which events schedule a turn, and which belong to a decision.
 
 use crate::event::{EventId, EventKind};
 use crate::retry::{RetryPolicy, WhenExhausted};
@@ -6,7 +6,7 @@ use crate::retry::{RetryPolicy, WhenExhausted};
 /// Role of an event in scheduling turns and recording decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventRole {
-    /// Schedules a turn, and is recorded separately.
+    /// Schedules a turn, and is the only such event of its commit.
     News,
     /// Schedules a turn, and may be recorded together with others that are due at the same time.
     TimedNews,
@@ -18,7 +18,7 @@ pub(super) enum EventRole {
     DecidedClose,
     /// Closes the run without a decision.
     Close,
-    /// Has none of these effects.
+    /// None of the above.
     Quiet,
 }
 
@@ -46,7 +46,8 @@ pub(super) fn part(event: &EventKind) -> EventRole {
         | EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
         | EventKind::UpdateFailed(_) => EventRole::Decided,
-        // Refused immediately, or by the other run.
+        // A failure without `scheduled_event_id` was recorded at once, together with the decision. Otherwise the other
+        // run refused the request later.
         EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
         EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
         EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
@@ -92,7 +93,7 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
     kind.causes().last().copied().filter(|_| is_decided)
 }
 
-/// Returns the activity that an event closes.
+/// Returns the id of the ActivityScheduled event of the activity that the event closes.
 pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
     match kind {
         EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
@@ -103,7 +104,7 @@ pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
     }
 }
 
-/// Returns `true` if an operator closed the activity.
+/// Returns `true` if the event is the manual close of an activity by an operator.
 pub(super) fn is_manual(kind: &EventKind) -> bool {
     match kind {
         EventKind::ActivitySuccess(it) => it.operator.is_some(),
@@ -112,8 +113,8 @@ pub(super) fn is_manual(kind: &EventKind) -> bool {
     }
 }
 
-/// Returns the highest number of attempts that a policy allows. An operator can close an activity whose attempts
-/// are exhausted, which counts as one more attempt.
+/// Returns the highest number of attempts that a policy allows. If the policy pauses an exhausted activity, the limit
+/// is one higher, because an operator's close then counts as another attempt.
 pub(super) fn attempts(policy: Option<&RetryPolicy>) -> u32 {
     let Some(policy) = policy else { return 0 };
     let waits = u32::from(policy.when_exhausted == WhenExhausted::Pause);

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 const FIRST_TURN: EventId = 2;
 
 impl HistoryReader {
-    /// Moves all times after `at` back to `at`.
+    /// Applies a repair of deadlines: moves all recorded times that are after `at` back to `at`.
     pub(super) fn limit_times(&mut self, at: Timestamp) {
         self.repaired_at = Some(self.repaired_at.map_or(at, |repaired_at| repaired_at.min(at)));
         for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {

@@ -11,10 +11,10 @@ use crate::time::Timestamp;
 pub struct Violation {
     /// The violated rule.
     pub rule: Rule,
-    /// Id of the event at which it was found. For [`Rule::NewsIsAnswered`] at the end of a history, the id of the
-    /// news.
+    /// Id of the event at which the violation was found. If the end of a history violates [`Rule::NewsIsAnswered`],
+    /// this is the id of the event that needs a turn.
     pub event_id: EventId,
-    /// Description of what was found.
+    /// Description of the violation, for people.
     pub found: String,
 }
 
@@ -29,42 +29,44 @@ pub enum Rule {
     Beginning,
     /// No event follows a closing event.
     NothingAfterClose,
-    /// There is at most one DeciderScheduled since the last DeciderStarted.
+    /// At most one DeciderScheduled event follows the last DeciderStarted event.
     OneTurnWaits,
-    /// At most one turn is held at a time.
+    /// Deciders hold at most one turn at a time.
     OneTurnStarted,
-    /// A turn is scheduled only because of news, unless the whole turn is recorded at once together with an update
-    /// or a decision.
+    /// A turn is scheduled only because an event needs it. The exception is a turn that is recorded as a whole,
+    /// together with an update or a decision.
     TurnHasCause,
-    /// News that schedules a turn is followed by DeciderScheduled, unless a turn is already waiting.
+    /// An event that needs a turn is followed by DeciderScheduled, unless a turn is already waiting.
     NewsIsAnswered,
-    /// A reference names an earlier event of the right kind, and repeats that event's ids correctly.
+    /// A reference to another event names an earlier event of the right kind, and repeats the ids of that event
+    /// correctly.
     Link,
     /// An activity starts at most once, closes at most once, and has no result before it starts.
     ActivityLife,
-    /// A paused run or activity is resumed before it is paused again, and is not started in between.
+    /// A paused run or activity is resumed before it is paused again. An activity is not started while it is paused.
     Pause,
-    /// A run branches off only when no turn is held and no request to another run is pending.
+    /// A run branches off another only when no turn is held and no request to a third run is pending.
     Branch,
-    /// A timer is set, and then expires or is canceled once.
+    /// A timer is set, and then either expires or is canceled, once.
     TimerLife,
     /// No two open activities, timers or children have the same id.
     IdInUse,
     /// A child starts at most once, and closes at most once after it has started.
     ChildLife,
-    /// An update is accepted, and then answered once.
+    /// An update is accepted, and is answered at most once after that.
     UpdateLife,
-    /// An effect on another run has at most one outcome.
+    /// A request to another run has at most one outcome.
     EffectOnce,
-    /// An effect requested by an event of another run is recorded once.
+    /// A request from another run is recorded at most once.
     OriginOnce,
     /// The events of decisions directly follow their DeciderCompleted.
     DecisionsTogether,
-    /// No deadline is applied early, and no delayed turn is handed out early.
+    /// No deadline fires early, and no delayed turn starts early.
     NotBeforeTime,
     /// A run that failed or timed out is retried only if its retry policy allows it.
     Retry,
-    /// A window reaches from the last completed turn's DeciderStarted to the turn's own DeciderStarted.
+    /// The window of a turn reaches from the DeciderStarted event of the last completed turn to its own DeciderStarted
+    /// event.
     Window,
 }
 
@@ -101,12 +103,12 @@ pub(super) fn broken<T>(rule: Rule, event_id: EventId, found: impl Into<String>)
     Err(Violation { rule, event_id, found: found.into() })
 }
 
-/// Formats a value, or `none`.
+/// Formats an optional value; `None` becomes `none`.
 pub(super) fn or_none(found: Option<impl std::fmt::Display>) -> String {
     found.map_or_else(|| "none".to_owned(), |found| found.to_string())
 }
 
-/// Describes whether an attempt has a failure.
+/// Describes the presence of a failed attempt in a message.
 pub(super) const fn failed(is_there: bool) -> &'static str {
     if is_there { "a failed attempt" } else { "no failed attempt" }
 }

@@ -1,4 +1,4 @@
-//! For each rule, manually built histories that break it and no other rule before.
+//! For each rule, manually built histories that break this rule first.
 
 use uuid::Uuid;
 
@@ -128,7 +128,8 @@ fn retried(decision_event_id: EventId) -> EventKind {
     EventKind::ActivityScheduled(Box::new(ActivityScheduled { retry, ..*it }))
 }
 
-/// Returns the last attempt with its number, its start, and the end of the previous attempt, in seconds.
+/// Returns an ActivityStarted event for the last attempt of an activity with a retry policy. Times are in seconds;
+/// `last_failed_at` is the end of the previous attempt.
 fn tried(attempt: u32, started_at: u64, last_failed_at: Option<u64>) -> EventKind {
     let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
     EventKind::ActivityStarted(ActivityStarted {
@@ -294,7 +295,8 @@ fn breaks(rule: Rule, event_id: EventId, events: &[Event]) {
     assert_eq!((violation.rule, violation.event_id), (rule, event_id), "{violation}");
 }
 
-/// Returns a history that begins with WorkflowStarted … DeciderCompleted (4).
+/// Returns a history of WorkflowStarted, DeciderScheduled, DeciderStarted and DeciderCompleted (event 4), followed by
+/// `rest`.
 fn decided<const N: usize>(rest: [(u64, EventKind); N]) -> Vec<Event> {
     let mut events = numbered([(0, begun()), (0, waits()), (0, starts(2)), (0, completes(2, 3))]);
     for (seconds, kind) in rest {
@@ -323,7 +325,8 @@ fn sound_histories_are_accepted() {
         (0, marker(4)),
         (0, waits()),
     ]));
-    // Two timers due at the same time and one turn for both; a timer id that is reused once it is free.
+    // Two timers are due at the same time, and one turn follows both. Then a timer id is used again after its first
+    // timer was canceled.
     sound(&decided([
         (0, timer("t", 5, 4)),
         (0, timer("u", 5, 4)),
@@ -332,10 +335,10 @@ fn sound_histories_are_accepted() {
         (5, waits()),
     ]));
     sound(&decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (0, timer("t", 5, 4))]));
-    // A turn is scheduled while one is held, and not again after that one has ended.
+    // A signal schedules a turn while another turn is held. The end of the held turn then schedules no further turn.
     sound(&at_once([begun(), waits(), starts(2), signal(), waits(), fails(2, 3), starts(5), completes(5, 7)]));
     sound(&at_once([begun(), waits(), starts(2), signal(), waits(), completes(2, 3), close_failed(6)]));
-    // A turn that is not taken times out, and so does one that is not answered.
+    // A turn times out if no decider takes it, and if its decider does not answer.
     sound(&numbered([
         (0, begun()),
         (0, waits()),
@@ -388,7 +391,7 @@ fn an_event_after_the_close_is_caught() {
 fn a_second_waiting_turn_is_caught() {
     breaks(Rule::OneTurnWaits, 3, &at_once([begun(), waits(), waits()]));
     breaks(Rule::OneTurnWaits, 4, &at_once([begun(), waits(), signal(), waits()]));
-    // Since the last DeciderStarted, not since the last DeciderCompleted.
+    // The rule counts from the last DeciderStarted event, not from the last DeciderCompleted event.
     breaks(Rule::OneTurnWaits, 7, &at_once([begun(), waits(), starts(2), signal(), waits(), signal(), waits()]));
     breaks(Rule::OneTurnWaits, 7, &at_once([begun(), waits(), starts(2), signal(), waits(), fails(2, 3), waits()]));
 }
@@ -415,7 +418,7 @@ fn news_without_a_turn_is_caught() {
     breaks(Rule::NewsIsAnswered, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (2, done(5, 6))]));
     breaks(Rule::NewsIsAnswered, 6, &decided([(0, timer("t", 5, 4)), (5, expires("t", 5))]));
     breaks(Rule::NewsIsAnswered, 4, &at_once([begun(), waits(), starts(2), signal(), completes(2, 3)]));
-    // A failed decision is news.
+    // A failed decision needs a turn.
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, close_failed(4))]));
     // A lost turn is scheduled again.
     breaks(Rule::NewsIsAnswered, 4, &at_once([begun(), waits(), starts(2), fails(2, 3)]));
@@ -617,7 +620,7 @@ fn decisions_separated_from_their_turn_are_caught() {
     breaks(Rule::DecisionsTogether, 7, &decided([(0, signal()), (0, waits()), (0, marker(4))]));
     breaks(Rule::DecisionsTogether, 7, &decided([(0, close_failed(4)), (0, waits()), (0, success(4))]));
     breaks(Rule::DecisionsTogether, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, marker(4))]));
-    // An activity that no runner holds is canceled at once.
+    // If no runner holds the activity, its cancellation directly follows the request to stop.
     let late = [(0, activity("a", 4)), (0, to_cancel("a", 5, 4)), (0, marker(4)), (0, canceled(5, None, 6))];
     breaks(Rule::DecisionsTogether, 8, &decided(late));
 }
@@ -637,7 +640,8 @@ fn not_done(update_id: &str, accepted_event_id: EventId, decision_event_id: Even
     EventKind::UpdateFailed(UpdateFailed { update_id, accepted_event_id, reason, details: None, decision_event_id })
 }
 
-/// Returns a whole turn recorded only for an update, as events 5 to 7, followed by `rest`.
+/// Returns a history with a complete turn (events 5 to 7) that no event needed, as if it was recorded only for an
+/// update, followed by `rest`.
 fn for_an_update<const N: usize>(rest: [EventKind; N]) -> Vec<Event> {
     let turn = [waits(), starts(5), completes(5, 6)];
     let mut events = decided([]);
@@ -738,7 +742,7 @@ fn a_wrong_window_is_caught() {
     let cut = |first: usize, last: usize| &events[first - 1..last];
     assert_eq!(window(&events, 0, 3, cut(1, 3)), Ok(()));
     assert_eq!(window(&events, 3, 8, cut(3, 8)), Ok(()));
-    // The turn of event 8 was lost, so its events are shown again.
+    // The turn that started with event 8 was lost. The next turn therefore contains the events of the lost turn again.
     assert_eq!(window(&events, 3, 12, cut(3, 12)), Ok(()));
     for (previous, started, shown) in [
         (8, 12, cut(8, 12)),

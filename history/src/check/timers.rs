@@ -22,7 +22,7 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Closes a timer, and returns when it was set and for how long.
+    /// Closes a timer. Returns the time when it was set, and its duration.
     pub(super) fn close_timer(
         &mut self,
         id: EventId,

@@ -34,8 +34,8 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Applies a cancel request that releases the first turn, which must have been delayed. The run then counts as
-    /// started with a delay until now.
+    /// Applies a cancel request that starts the delayed first turn at once. Afterwards the checker treats the run as if
+    /// its `start_after` had ended now.
     pub(super) fn first_turn_released(&mut self, id: EventId, at: Timestamp) -> Result<(), Violation> {
         let first = self.waiting.as_mut().filter(|(waiting, _)| *waiting == FIRST_TURN);
         let turn = self.turns.get_mut(&FIRST_TURN).filter(|turn| turn.not_before.is_some_and(|held| held > at));

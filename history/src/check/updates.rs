@@ -1,4 +1,4 @@
-//! Checks of updates, and of turns that were recorded only for them.
+//! Checks of updates, and of turns that are recorded only together with them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use super::part::decision_event_id;
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind};
 
-/// Progress through a turn without news, whose events must be recorded together.
+/// Last recorded event of a turn that no earlier event needed. The events of such a turn must directly follow each
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Scheduled(EventId),
@@ -27,12 +28,13 @@ pub(super) struct CheckedUpdates {
 }
 
 impl CheckedUpdates {
-    /// Begins a turn without news.
+    /// Records that a turn was scheduled that no event needed.
     pub(super) fn turn_without_news(&mut self, id: EventId) {
         self.stage = Some(Stage::Scheduled(id));
     }
 
-    /// Checks that a turn without news is recorded at once, together with an update or a decision.
+    /// If the last event belongs to a turn that no event needed, checks that this event continues the turn. Such a turn
+    /// must end with an update or a decision.
     pub(super) fn place(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
         let Some(stage) = self.stage.take() else { return Ok(()) };
         self.stage = match (stage, kind) {
@@ -51,7 +53,7 @@ impl CheckedUpdates {
         Ok(())
     }
 
-    /// Checks that the history does not end within a turn without news.
+    /// Checks that the history does not end within a turn that no event needed.
     pub(super) fn end(&self) -> Result<(), Violation> {
         match self.stage {
             None => Ok(()),

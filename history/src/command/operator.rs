@@ -22,20 +22,20 @@ pub enum ActivityCommand {
     },
     /// Retry the activity at once, even if it is waiting or its retries are exhausted.
     Retry,
-    /// Stop handing the activity out. A runner that already holds it may still report a result.
+    /// Stop runners from taking the activity. A runner that already holds it may still report a result.
     Pause,
-    /// Hand a paused activity out again.
+    /// Let runners take a paused activity again.
     Resume,
     /// Change the options of the activity.
     Change(Box<OptionsChange>),
 }
 
-/// New values for options of an activity. An absent option stays unchanged.
+/// New values for options of an activity. An absent option stays unchanged; `Some(None)` removes a timeout.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionsChange {
     /// Task list that runners poll.
     pub task_list: Option<String>,
-    /// Longest time from ActivityScheduled to ActivityStarted; `Some(None)` removes the limit.
+    /// Longest time from ActivityScheduled to ActivityStarted.
     pub schedule_to_start: Option<Option<Duration>>,
     /// Longest time from ActivityStarted to the runner's result.
     pub start_to_close: Option<Option<Duration>>,
@@ -43,12 +43,12 @@ pub struct OptionsChange {
     pub schedule_to_close: Option<Option<Duration>>,
     /// Longest time between heartbeats, counted from ActivityStarted or the previous heartbeat.
     pub heartbeat: Option<Option<Duration>>,
-    /// Retry policy. An activity scheduled without one cannot be given one.
+    /// Retry policy. It cannot be added to an activity that was started without one.
     pub retry: Option<RetryPolicy>,
 }
 
 impl OptionsChange {
-    /// Returns `before` with the changes applied.
+    /// Returns the timeouts after this change of `before`.
     pub(crate) fn timeouts(&self, before: ActivityTimeouts) -> ActivityTimeouts {
         ActivityTimeouts {
             schedule_to_start: self.schedule_to_start.unwrap_or(before.schedule_to_start),

@@ -37,7 +37,7 @@ impl Command {
         }
     }
 
-    /// Returns the keys of all requests that the command may repeat: its own key, or those of the updates it
+    /// Returns the keys of all requests that the command may repeat: its own key, or the keys of the updates that it
     /// answers.
     pub fn requests(&self) -> Vec<RequestKey> {
         match self {
@@ -48,7 +48,7 @@ impl Command {
 }
 
 impl Start {
-    /// Returns the keys of all requests that the start may repeat: its own key, and that of the update `update_id`.
+    /// Returns the keys of all requests that the start may repeat: its own key, and the key of the update `update_id`.
     pub fn requests(&self, update_id: Option<&str>) -> Vec<RequestKey> {
         self.key.into_iter().chain(update_id.map(key_of_update)).collect()
     }

@@ -35,10 +35,10 @@ pub struct ActivityScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(5)]
     pub decision_event_id: EventId,
-    /// Retry policy; no retries when absent.
+    /// Retry policy. Without one, the activity is not retried.
     #[n(6)]
     pub retry: Option<RetryPolicy>,
-    /// The decider's note, returned with the event.
+    /// Text of the decider, returned with the event.
     #[n(7)]
     pub control: Option<String>,
     /// Priority on the task list: higher first; 0 when absent.
@@ -75,19 +75,20 @@ pub struct ActivityStarted {
     /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Identity of the worker that took it.
+    /// Identity of the runner that took the activity.
     #[n(1)]
     pub identity: Option<String>,
     /// Number of the attempt, if the activity has a retry policy.
     #[n(2)]
     pub attempt: Option<u32>,
-    /// Time at which the runner took it, if the activity has a retry policy.
+    /// Time at which the runner took the activity, if it has a retry policy.
     #[n(3)]
     pub started_at: Option<Timestamp>,
     /// Outcome of the previous attempt.
     #[n(4)]
     pub last_failure: Option<LastFailure>,
-    /// Location of an identity that is stored outside the event; always `None` when read through the service.
+    /// Location of the identity if it is stored outside the event. Always `None` when the event is read through the
+    /// service.
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,
@@ -146,8 +147,8 @@ pub struct ActivityFailed {
     /// Operator that failed the activity manually; absent if the runner did.
     #[n(5)]
     pub operator: Option<OperatorAction>,
-    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
-    /// have either.
+    /// True if `reason` was sent as an empty string, false if it was not sent. Both occur only in runs started over
+    /// SWF's protocol.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -166,7 +167,7 @@ pub struct ActivityCanceled {
     /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Id of the activity's ActivityStarted event; absent if it never started.
+    /// Id of the activity's ActivityStarted event; absent if the activity never started.
     #[n(1)]
     pub started_event_id: Option<EventId>,
     /// Id of the latest ActivityTaskCancel event; 0 in a run over SWF's protocol if no cancellation was requested.
@@ -190,7 +191,7 @@ pub struct ActivityTimedOut {
     /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Id of the activity's ActivityStarted event; absent if it never started.
+    /// Id of the activity's ActivityStarted event; absent if the activity never started.
     #[n(1)]
     pub started_event_id: Option<EventId>,
     /// Timeout that expired.
@@ -200,7 +201,8 @@ pub struct ActivityTimedOut {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Cause, if the activity timed out early because its runner's connection was gone on delivery.
+    /// Cause of an early timeout: the runner's connection was lost before the activity was delivered. Absent if the
+    /// timeout expired.
     #[n(4)]
     pub cause: Option<ActivityTimedOutCause>,
     /// Outcome of the latest attempt, if the activity was waiting for a retry.
@@ -211,7 +213,7 @@ pub struct ActivityTimedOut {
     pub activity_id: Option<Box<str>>,
 }
 
-/// No runner took the activity within its schedule-to-start timeout, or none is allowed to.
+/// No runner took the activity within its schedule-to-start timeout, or no runner may take it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -223,7 +225,7 @@ pub struct ActivityScheduledTimeout {
     /// Outcome of the latest attempt, if the activity was waiting for a retry.
     #[n(1)]
     pub last_failure: Option<LastFailure>,
-    /// Reason why no runner may take it; absent if the timeout expired.
+    /// Reason why no runner may take the activity; absent if the timeout expired.
     #[n(2)]
     pub cause: Option<ActivityNotStartedCause>,
     /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
@@ -297,7 +299,7 @@ pub struct ActivityTimeouts {
 ///
 /// # Errors
 ///
-/// The deserializer's.
+/// As for `deserializer`, and for unknown fields.
 pub fn timeouts_of_request<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ActivityTimeouts, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -325,18 +327,19 @@ impl ActivityTimeouts {
     }
 }
 
-/// Timeout of an activity that expired. Schedule-to-start is not included because it has a separate event.
+/// Timeout of an activity that expired. Schedule-to-start is not included, because it is recorded as
+/// ActivityScheduledTimeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTimeout {
-    /// Too long from ActivityStarted to the result.
+    /// The time from ActivityStarted to the result was too long.
     #[n(0)]
     StartToClose,
-    /// Too long from ActivityScheduled to the result, whether started or not.
+    /// The time from ActivityScheduled to the result was too long, whether or not the activity had started.
     #[n(1)]
     ScheduleToClose,
-    /// Too long since the last heartbeat or the start.
+    /// The time since the last heartbeat, or since the start, was too long.
     #[n(2)]
     Heartbeat,
 }
@@ -346,7 +349,7 @@ pub enum ActivityTimeout {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTimedOutCause {
-    /// The runner's connection was gone when the activity was delivered.
+    /// The runner's connection was lost before the activity was delivered.
     #[n(0)]
     DeliveryFailed,
 }
@@ -371,25 +374,25 @@ pub enum ActivityScheduleFailedCause {
     /// Neither the decision nor the activity type sets a task list. Only in runs over SWF's protocol.
     #[n(4)]
     DefaultTaskListUndefined,
-    /// Neither sets a schedule-to-start timeout. Only in runs over SWF's protocol.
+    /// Neither the decision nor the activity type sets a schedule-to-start timeout. Only in runs over SWF's protocol.
     #[n(5)]
     DefaultScheduleToStartUndefined,
-    /// Neither sets a schedule-to-close timeout. Only in runs over SWF's protocol.
+    /// Neither the decision nor the activity type sets a schedule-to-close timeout. Only in runs over SWF's protocol.
     #[n(6)]
     DefaultScheduleToCloseUndefined,
-    /// Neither sets a start-to-close timeout. Only in runs over SWF's protocol.
+    /// Neither the decision nor the activity type sets a start-to-close timeout. Only in runs over SWF's protocol.
     #[n(7)]
     DefaultStartToCloseUndefined,
-    /// Neither sets a heartbeat timeout. Only in runs over SWF's protocol.
+    /// Neither the decision nor the activity type sets a heartbeat timeout. Only in runs over SWF's protocol.
     #[n(8)]
     DefaultHeartbeatUndefined,
-    /// The activity is a Lambda task, and the service has no functions. Only in runs over SWF's protocol.
+    /// The activity is a Lambda task, and the service cannot call Lambda functions. Only in runs over SWF's protocol.
     #[n(9)]
     LambdaUnavailable,
     /// The state of the run has no space for another activity.
     #[n(10)]
     StateLimit,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(11)]
     OperationNotPermitted,
 }
@@ -402,12 +405,12 @@ pub enum ActivityTaskCancelFailedCause {
     /// No activity with this id is open.
     #[n(0)]
     ActivityIdUnknown,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(1)]
     OperationNotPermitted,
 }
 
-/// Outcome of an attempt that was followed by another.
+/// Outcome of an attempt that failed or timed out and was followed by another attempt.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -426,11 +429,11 @@ pub struct LastFailure {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Identity of the runner that had taken the attempt.
+    /// Identity of the runner that made the attempt.
     #[n(4)]
     pub identity: Option<String>,
-    /// Location of a reason, details and identity that are stored outside the event; always `None` when read
-    /// through the service.
+    /// Location of the reason, details and identity if they are stored outside the event. Always `None` when the event
+    /// is read through the service.
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,

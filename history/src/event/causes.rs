@@ -4,8 +4,8 @@ use super::EventKind;
 use crate::EventId;
 
 impl EventKind {
-    /// Returns the ids of the events that caused this one. If a turn decided it, the last id is that of the turn's
-    /// DeciderCompleted.
+    /// Returns the ids of the events that caused this one. If a turn's decision caused it, the last id is that of the
+    /// turn's DeciderCompleted event.
     pub fn causes(&self) -> Vec<EventId> {
         match self {
             EventKind::WorkflowSuccess(it) => vec![it.decision_event_id],

@@ -1,4 +1,5 @@
-//! Attributes of the events about children: runs that a run starts, and whose outcome is reported back to it.
+//! Attributes of the events about children. A child is a run that another run starts, and whose outcome is reported
+//! back.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub struct ChildScheduled {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Longest time from the start to the close, over all successors of the child.
+    /// Longest time from the start to the close of the child, including all of its successors.
     #[n(4)]
     pub execution_timeout: Duration,
     /// Longest time from DeciderStarted to the decider's answer.
@@ -51,7 +52,7 @@ pub struct ChildScheduled {
     /// Time for which the child stays readable after its close.
     #[n(9)]
     pub retention: Duration,
-    /// Reuse policy for a workflow id whose earlier run has closed.
+    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
     #[n(10)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if the parent closes first.
@@ -60,13 +61,13 @@ pub struct ChildScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(12)]
     pub decision_event_id: EventId,
-    /// Longest time from the first turn to the close of one run; unlimited when absent.
+    /// Longest time from the first turn to the close of a single run of the child; unlimited when absent.
     #[n(13)]
     pub run_timeout: Option<Duration>,
-    /// Retry policy after a failure or timeout; no retries when absent.
+    /// Retry policy after a failure or timeout. Without one, the child is not retried.
     #[n(14)]
     pub retry: Option<RetryPolicy>,
-    /// The decider's note, returned with the event.
+    /// Text of the decider, returned with the event.
     #[n(15)]
     pub control: Option<String>,
     /// SWF settings of the child. Only in runs over SWF's protocol.
@@ -86,16 +87,16 @@ pub struct ChildScheduleFailed {
     /// Cause, for programs.
     #[n(1)]
     pub cause: ChildScheduleFailedCause,
-    /// Id of the ChildScheduled event; absent if the decision failed immediately.
+    /// Id of the ChildScheduled event; absent if the decision failed at once.
     #[n(2)]
     pub scheduled_event_id: Option<EventId>,
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// Workflow type, if there is no ChildScheduled event.
+    /// Workflow type of the child, present if there is no ChildScheduled event.
     #[n(4)]
     pub workflow_type: Option<String>,
-    /// The decider's note, if there is no ChildScheduled event.
+    /// Text of the decider, present if there is no ChildScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -123,13 +124,13 @@ pub enum ChildScheduleFailedCause {
     /// Neither the decision nor the workflow type sets an execution timeout. Only in runs over SWF's protocol.
     #[n(5)]
     DefaultExecutionTimeoutUndefined,
-    /// Neither sets a task list for deciders. Only in runs over SWF's protocol.
+    /// Neither the decision nor the workflow type sets a task list for deciders. Only in runs over SWF's protocol.
     #[n(6)]
     DefaultTaskListUndefined,
-    /// Neither sets a decider timeout. Only in runs over SWF's protocol.
+    /// Neither the decision nor the workflow type sets a decider timeout. Only in runs over SWF's protocol.
     #[n(7)]
     DefaultDeciderTimeoutUndefined,
-    /// Neither sets a child policy. Only in runs over SWF's protocol.
+    /// Neither the decision nor the workflow type sets a child policy. Only in runs over SWF's protocol.
     #[n(8)]
     DefaultChildPolicyUndefined,
     /// A limit of the service or its store does not allow this start, and retrying cannot help.
@@ -141,7 +142,7 @@ pub enum ChildScheduleFailedCause {
     /// The state of the run has no space for another child.
     #[n(11)]
     StateLimit,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(12)]
     OperationNotPermitted,
 }
@@ -214,8 +215,8 @@ pub struct ChildFailed {
     #[n(5)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
-    /// have either.
+    /// True if `reason` was sent as an empty string, false if it was not sent. Both occur only in runs started over
+    /// SWF's protocol.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -23,10 +23,10 @@ pub struct DeciderScheduled {
     /// Longest time from this event to DeciderStarted; unlimited when absent.
     #[n(2)]
     pub schedule_to_start: Option<Duration>,
-    /// Number of the attempt: 1 plus the turns in a row that failed or timed out before this one.
+    /// Number of the attempt: 1, plus the number of consecutive turns before it that failed or timed out.
     #[n(3)]
     pub attempt: u32,
-    /// Earliest time at which the turn is handed out. Turns that keep failing are retried with increasing delays.
+    /// Earliest time at which a decider gets the turn. Turns that keep failing are retried with increasing delays.
     #[n(4)]
     pub not_before: Option<Timestamp>,
     /// Priority on the task list: higher first; 0 when absent.
@@ -43,7 +43,7 @@ pub struct DeciderStarted {
     /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Identity of the decider that took it.
+    /// Identity of the decider that took the turn.
     #[n(1)]
     pub identity: Option<String>,
 }
@@ -60,7 +60,7 @@ pub struct DeciderCompleted {
     /// Id of the turn's DeciderStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Context that the decider receives with the next turn.
+    /// Payload that the decider gets back with its next turn.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub context: Option<Payload>,
@@ -69,22 +69,22 @@ pub struct DeciderCompleted {
     #[cbor(skip_if = "Vec::is_empty")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaiting: Vec<String>,
-    /// Task list for later turns, if the decider changes it.
+    /// Task list for later turns; absent if the list does not change.
     #[n(4)]
     pub next_task_list: Option<TurnList>,
 }
 
-/// Task list on which later turns wait.
+/// Change of the task list on which later turns wait.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnList {
-    /// The task list.
+    /// Task list.
     #[n(0)]
     pub task_list: String,
-    /// Longest time from DeciderScheduled to DeciderStarted on this list. If a turn exceeds it or its
-    /// start-to-close timeout, later turns return to the previous list. When absent, the change is permanent.
+    /// Longest time from DeciderScheduled to DeciderStarted on this list. If a turn exceeds this time or its
+    /// start-to-close timeout, later turns wait on the previous list again. When absent, the change is permanent.
     #[n(1)]
     pub schedule_to_start: Option<Duration>,
 }
@@ -128,8 +128,8 @@ pub struct DeciderFailed {
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Earliest time at which the next turn, which is already scheduled, is handed out. Turns that keep failing are
-    /// retried with increasing delays even if there is news.
+    /// Earliest time at which a decider gets the next turn, if that turn is already scheduled. Turns that keep failing
+    /// are retried with increasing delays, even if new events arrive.
     #[n(5)]
     pub next_not_before: Option<Timestamp>,
 }
@@ -139,10 +139,10 @@ pub struct DeciderFailed {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum DeciderTimeout {
-    /// Too long from DeciderStarted to the decider's answer.
+    /// The time from DeciderStarted to the decider's answer was too long.
     #[n(0)]
     StartToClose,
-    /// Too long from DeciderScheduled to DeciderStarted.
+    /// The time from DeciderScheduled to DeciderStarted was too long.
     #[n(1)]
     ScheduleToStart,
 }
@@ -155,7 +155,7 @@ pub enum DeciderFailedCause {
     /// The decider reported a failure.
     #[n(0)]
     Reported,
-    /// The decider's connection was gone when the turn was delivered.
+    /// The decider's connection was lost before the turn was delivered.
     #[n(1)]
     DeliveryFailed,
 }

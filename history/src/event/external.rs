@@ -1,5 +1,5 @@
-//! Attributes of the events about external runs: the origin of a request, and signals and cancel requests to other
-//! runs.
+//! Attributes of the events about other runs: the origin of a request from another run, and signals and cancel requests
+//! to other runs.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use super::EventId;
 use crate::ids::NamedRun;
 use crate::payload::{self, Payload};
 
-/// Event of another run that caused a request. It identifies the request, so that each one is recorded only once.
+/// Event of another run that caused a request to this run. It identifies the request, so that each request is recorded
+/// only once.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -49,7 +50,7 @@ pub struct ExternalSignalScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(4)]
     pub decision_event_id: EventId,
-    /// The decider's note, returned with the event.
+    /// Text of the decider, returned with the event.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -83,16 +84,16 @@ pub struct ExternalSignalFailed {
     /// Cause, for programs.
     #[n(1)]
     pub cause: ExternalFailedCause,
-    /// Id of the ExternalSignalScheduled event; absent if the decision failed immediately.
+    /// Id of the ExternalSignalScheduled event; absent if the decision failed at once.
     #[n(2)]
     pub scheduled_event_id: Option<EventId>,
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// Run id given by the decider, if there is no ExternalSignalScheduled event.
+    /// Run id given by the decider, present if there is no ExternalSignalScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// The decider's note, if there is no ExternalSignalScheduled event.
+    /// Text of the decider, present if there is no ExternalSignalScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -115,7 +116,7 @@ pub struct ExternalCancelScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// The decider's note, returned with the event.
+    /// Text of the decider, returned with the event.
     #[n(4)]
     pub control: Option<String>,
 }
@@ -149,38 +150,38 @@ pub struct ExternalCancelFailed {
     /// Cause, for programs.
     #[n(1)]
     pub cause: ExternalFailedCause,
-    /// Id of the ExternalCancelScheduled event; absent if the decision failed immediately.
+    /// Id of the ExternalCancelScheduled event; absent if the decision failed at once.
     #[n(2)]
     pub scheduled_event_id: Option<EventId>,
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// Run id given by the decider, if there is no ExternalCancelScheduled event.
+    /// Run id given by the decider, present if there is no ExternalCancelScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// The decider's note, if there is no ExternalCancelScheduled event.
+    /// Text of the decider, present if there is no ExternalCancelScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
 
-/// Reason why another run could not be signaled or asked to cancel.
+/// Reason why a signal or cancel request to another run failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ExternalFailedCause {
-    /// The workflow id does not exist, or the named run is not its newest.
+    /// No run has the workflow id, or the named run is not the newest run of the workflow id.
     #[n(0)]
     WorkflowUnknown,
-    /// The run is closed.
+    /// The other run is closed.
     #[n(1)]
     WorkflowClosed,
-    /// The run has reached its limit of signals and cancel requests in progress.
+    /// This run has reached its limit of pending signals and cancel requests to other runs.
     #[n(2)]
     OpenExternalsLimit,
-    /// The state of the run has no space for another request.
+    /// The state of this run has no space for another request.
     #[n(3)]
     StateLimit,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(4)]
     OperationNotPermitted,
 }

@@ -74,7 +74,7 @@ pub enum MarkerFailedCause {
     /// Names that begin with `baton.` are reserved.
     #[n(0)]
     NameReserved,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(1)]
     OperationNotPermitted,
 }

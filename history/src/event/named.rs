@@ -1,10 +1,10 @@
-//! Activity ids for events that store only the id of their ActivityScheduled event.
+//! Activity ids for events that refer to an activity only by the id of its ActivityScheduled event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Event, EventId, EventKind};
 
-/// Activity ids by the id of their ActivityScheduled event.
+/// Activity ids. The key is the id of the activity's ActivityScheduled event.
 pub type ActivityNames = BTreeMap<EventId, String>;
 
 /// Kinds of events to which the REST API adds the activity id when they are read.
@@ -22,8 +22,8 @@ pub const NAMED_WHEN_READ: [&str; 10] = [
 ];
 
 impl EventKind {
-    /// Returns the id of the ActivityScheduled event that this event refers to, and the field for the activity id.
-    /// Returns `None` for events without an activity and for those that store the activity id.
+    /// Returns the id of the ActivityScheduled event that this event refers to, and the field that takes the activity
+    /// id. Returns `None` if the event is not about an activity, or stores the activity id itself.
     fn activity_mut(&mut self) -> Option<(EventId, &mut Option<Box<str>>)> {
         match self {
             Self::ActivityStarted(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
@@ -50,8 +50,8 @@ pub fn activity_names<'a>(events: impl IntoIterator<Item = &'a Event>) -> Activi
     named.collect()
 }
 
-/// Adds activity ids to the events that refer to an activity. Returns the ids of the ActivityScheduled events that
-/// are missing in `names`.
+/// Adds activity ids to the events that refer to an activity. Returns the ids of those ActivityScheduled events for
+/// which `names` has no entry.
 pub fn name_activities(events: &mut [Event], names: &ActivityNames) -> BTreeSet<EventId> {
     let mut unknown = BTreeSet::new();
     for (scheduled_event_id, activity_id) in events.iter_mut().filter_map(|event| event.kind.activity_mut()) {
@@ -65,8 +65,8 @@ pub fn name_activities(events: &mut [Event], names: &ActivityNames) -> BTreeSet<
     unknown
 }
 
-/// Removes the added activity id, which restores the stored form. Returns the id, if there was one, and the id of
-/// the ActivityScheduled event it belongs to.
+/// Removes the activity id that was added when the event was read, which restores the stored form. Returns the id of
+/// the ActivityScheduled event and the removed activity id, or `None` if there was none.
 pub fn take_activity_name(event: &mut Event) -> Option<(EventId, Box<str>)> {
     let (scheduled_event_id, activity_id) = event.kind.activity_mut()?;
     activity_id.take().map(|name| (scheduled_event_id, name))

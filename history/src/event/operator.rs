@@ -8,7 +8,7 @@ use super::{ActivityTimeouts, EventId};
 use crate::event::LastFailure;
 use crate::retry::RetryPolicy;
 
-/// An activity is paused: it is no longer handed out. A runner that already holds it may still report a result.
+/// An activity is paused. No runner can take it, but a runner that already holds it may still report a result.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -34,7 +34,7 @@ pub struct ActivityPaused {
     pub activity_id: Option<Box<str>>,
 }
 
-/// A paused activity was resumed and is handed out again.
+/// A paused activity was resumed. Runners can take it again.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -54,7 +54,7 @@ pub struct ActivityResumed {
     pub activity_id: Option<Box<str>>,
 }
 
-/// An activity is handed out at once for another attempt, even if it was waiting for a retry or a runner holds it.
+/// An activity is retried at once, even if it was waiting for a retry or a runner holds it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -109,15 +109,15 @@ pub struct ActivityOptionsChanged {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityPausedCause {
-    /// An operator paused it.
+    /// An operator paused the activity.
     #[n(0)]
     OperatorInitiated,
-    /// Its retries are exhausted, and its retry policy pauses it in that case.
+    /// All attempts have failed, and the retry policy pauses the activity in this case.
     #[n(1)]
     AttemptsExhausted,
 }
 
-/// The run is paused: no turn and no activity is handed out. A worker that already holds a task may still complete
+/// The run is paused: deciders and runners get none of its tasks. A worker that already holds a task may still complete
 /// it, and new events are recorded.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
@@ -148,8 +148,8 @@ pub struct WorkflowResumed {
     /// Reason, for people.
     #[n(1)]
     pub reason: Option<String>,
-    /// True if the resume repairs deadlines that were set while the service's clock was ahead: a deadline that
-    /// counts from a time later than this event counts from this event instead.
+    /// True if the resume also repairs deadlines that were set while the service's clock was ahead. Deadlines that
+    /// counted from a time after this event count from this event instead.
     #[n(2)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -1,10 +1,10 @@
-//! Operator that reported an activity's outcome manually.
+//! Operator that made a manual change.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Operator that reported an activity's outcome manually, and the reason.
+/// Operator that made a manual change, and the reason.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

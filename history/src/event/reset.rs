@@ -1,4 +1,4 @@
-//! Attributes of the events of a reset, with which a new run branches off the history of another.
+//! Attributes of the events of a reset. A reset starts a new run that branches off the history of another run.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -7,24 +7,24 @@ use uuid::Uuid;
 
 use super::EventId;
 
-/// The run branched off another run: it shares that run's history up to a certain event and continues from there.
+/// The run branched off another run: its history begins with the events of the other run up to `eventId`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowReset {
-    /// Run id of the other run. Its events up to `eventId` are also this run's events, except for the run ids in
-    /// event 1.
+    /// Run id of the other run. The events of the other run up to `eventId` are also the first events of this run,
+    /// except that event 1 contains this run's ids.
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Id of the last shared event.
+    /// Id of the last copied event.
     #[n(1)]
     pub event_id: EventId,
     /// Workflow id of the other run, if it differs from this run's.
     #[n(2)]
     pub workflow_id: Option<String>,
-    /// Treatment of the signals that the other run received later.
+    /// Treatment of signals that the other run received after `eventId`.
     #[n(3)]
     pub signals: LaterSignals,
     /// Identity of the operator.
@@ -35,39 +35,39 @@ pub struct WorkflowReset {
     pub reason: Option<String>,
 }
 
-/// A reset that terminates this run: the run that continues, and the history it takes over.
+/// A reset that terminates this run: the new run that continues, and the part of a history that the new run copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ResetPlan {
-    /// Run id of the run that continues.
+    /// Run id of the new run.
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub new_run_id: Uuid,
-    /// Run id of the run whose history it takes over, which may be an earlier run.
+    /// Run id of the run whose history the new run copies. It may be an earlier run than the terminated one.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Id of the last event that it takes over.
+    /// Id of the last copied event.
     #[n(2)]
     pub event_id: EventId,
-    /// Treatment of the signals that the other run received later.
+    /// Treatment of signals that came after the last copied event.
     #[n(3)]
     pub signals: LaterSignals,
 }
 
-/// Treatment of the signals that a run received after the event at which another branches off.
+/// Treatment of signals and cancel requests that came after the last copied event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum LaterSignals {
-    /// The new run receives them again, in order, after its WorkflowReset event. Cancel requests are reapplied too,
-    /// unless the run closed as canceled.
+    /// The new run gets them again, in order, after its WorkflowReset event. Cancel requests are not reapplied if the
+    /// reset run closed as canceled.
     #[default]
     #[n(0)]
     Reapply,
-    /// The new run does not receive them.
+    /// The new run does not get them.
     #[n(1)]
     Drop,
 }

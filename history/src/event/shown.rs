@@ -1,4 +1,4 @@
-//! Display forms of causes and timeouts: their names in JSON.
+//! `Display` of causes and timeouts, which shows the same names as JSON.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{
     WorkflowTimeout,
 };
 
-/// Implements `Display` for enums without fields as the variant's name.
+/// Implements `Display` for enums without fields. It shows the variant's name.
 macro_rules! shown_by_name {
     ($($kind:ty),+ $(,)?) => {
         $(impl fmt::Display for $kind {

@@ -22,16 +22,15 @@ impl Write for JsonLength {
 }
 
 impl Event {
-    /// Returns the length of the JSON form in bytes. A payload stored outside the event counts as if its text were
-    /// inside, so that a reader can stop before it loads more than its limit. A note stored outside counts with its
-    /// stored length.
+    /// Returns the length of the JSON form in bytes. Texts stored outside the event are included with their stored
+    /// length, so that a reader can stop before it loads more than its limit.
     pub fn json_bytes(&self) -> usize {
         let notes: usize = self.notes_kept().map(|at| at.len as usize).sum();
         let claimed = self.kind.payload().filter(|payload| payload.claim().is_some()).map(Payload::len);
         let written = match claimed {
             None => json_length(self),
             Some(bytes) => {
-                // A payload reference has no JSON form, so a placeholder stands in for it.
+                // A reference to a payload has no JSON form, so the length is measured with a placeholder.
                 let stand_in = Payload::from_trusted("0");
                 let stand_in_bytes = stand_in.len();
                 let mut event = self.clone();

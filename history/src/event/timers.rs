@@ -16,13 +16,13 @@ pub struct TimerScheduled {
     /// Timer id, unique among the run's open timers.
     #[n(0)]
     pub timer_id: String,
-    /// Duration, counted from this event.
+    /// Time from this event until the timer expires.
     #[n(1)]
     pub after: Duration,
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
-    /// The decider's note, returned with the event.
+    /// Text of the decider, returned with the event.
     #[n(3)]
     pub control: Option<String>,
 }
@@ -102,7 +102,7 @@ pub enum TimerScheduleFailedCause {
     /// The state of the run has no space for another timer.
     #[n(2)]
     StateLimit,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(3)]
     OperationNotPermitted,
 }
@@ -115,7 +115,7 @@ pub enum TimerCancelFailedCause {
     /// No timer with this id is open, for example because it has expired.
     #[n(0)]
     TimerIdUnknown,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(1)]
     OperationNotPermitted,
 }

@@ -31,7 +31,7 @@ pub struct UpdateAccepted {
     pub decision_event_id: EventId,
 }
 
-/// An update succeeded. Recorded in the same commit as its UpdateAccepted, or in that of a later turn.
+/// An update succeeded. Recorded by the turn that accepted it, or by a later turn.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

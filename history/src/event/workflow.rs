@@ -29,14 +29,14 @@ pub struct WorkflowStarted {
     /// Workflow type.
     #[n(2)]
     pub workflow_type: String,
-    /// Task list that its deciders poll.
+    /// Task list that the run's deciders poll.
     #[n(3)]
     pub task_list: String,
-    /// Input.
+    /// Input of the run.
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Longest time from the start to the close, over all runs of the execution.
+    /// Longest time from the first start to the close, including all runs that continue this one.
     #[n(5)]
     pub execution_timeout: Duration,
     /// Longest time from DeciderStarted to the decider's answer.
@@ -71,32 +71,32 @@ pub struct WorkflowStarted {
     /// Id of the run that this run continues.
     #[cbor(n(15), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub continued_from: Option<Uuid>,
-    /// Time from which the execution timeout counts, if it is not the start of this run.
+    /// Time from which the execution timeout counts; the start of this run when absent.
     #[n(16)]
     pub execution_from: Option<Timestamp>,
-    /// Retry policy of the workflow: after a failure or timeout, a new run makes another attempt. No retries when
-    /// absent.
+    /// Retry policy: after a failure or timeout, a new run makes another attempt. Without a policy, the run is not
+    /// retried.
     #[n(17)]
     pub retry: Option<RetryPolicy>,
-    /// Number of the attempt that this run is (1, 2, 3, …), if there is a retry policy. `continuedFrom` is the
-    /// previous attempt.
+    /// Number of the attempt made by this run (1, 2, 3, …), if there is a retry policy. `continuedFrom` is the run of
+    /// the previous attempt.
     #[n(18)]
     pub attempt: Option<u32>,
-    /// Schedule that started this run or the run it continues.
+    /// Schedule that started this run, or the run that this run continues.
     #[n(19)]
     pub schedule: Option<Scheduled>,
     /// SWF settings, present if the run was started over SWF's protocol.
     #[n(20)]
     pub swf: Option<SwfRun>,
-    /// Priority of its turns on the task list: higher first; 0 when absent. Runs over SWF's protocol set it in
-    /// `swf` instead.
+    /// Priority of the run's turns on the task list: higher first; 0 when absent. In runs over SWF's protocol, the
+    /// priority is in `swf` instead.
     #[n(21)]
     pub task_priority: Option<i32>,
-    /// W3C `traceparent` of the trace that the run belongs to: the caller's, or a new one if the run starts a
-    /// trace.
+    /// W3C `traceparent` of the trace that the run belongs to: the trace of the caller, or a new one if the caller sent
+    /// none.
     #[n(22)]
     pub traceparent: Option<Traceparent>,
-    /// W3C `tracestate` with the vendors' part of the trace. At most 512 bytes.
+    /// W3C `tracestate`, with data of the tracing vendors. At most 512 bytes.
     #[n(23)]
     pub tracestate: Option<String>,
 }
@@ -107,7 +107,7 @@ pub struct WorkflowStarted {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowSuccess {
-    /// Result.
+    /// Result of the run.
     #[n(0)]
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
@@ -132,14 +132,14 @@ pub struct WorkflowFailed {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
-    /// Id of the run that makes the next attempt, if the retry policy allows one.
+    /// Id of the new run that makes the next attempt; absent if the retry policy allows none.
     #[cbor(n(3), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
-    /// Earliest time of that run's first turn.
+    /// Earliest time of the first turn of the new run.
     #[n(4)]
     pub next_attempt_at: Option<Timestamp>,
-    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
-    /// have either.
+    /// True if `reason` was sent as an empty string, false if it was not sent. Both occur only in runs started over
+    /// SWF's protocol.
     #[n(5)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -203,10 +203,10 @@ pub struct WorkflowTimedOut {
     /// Timeout that expired.
     #[n(0)]
     pub timeout: WorkflowTimeout,
-    /// Id of the run that makes the next attempt, if the retry policy allows one.
+    /// Id of the new run that makes the next attempt; absent if the retry policy allows none.
     #[cbor(n(1), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
-    /// Earliest time of that run's first turn.
+    /// Earliest time of the first turn of the new run.
     #[n(2)]
     pub next_attempt_at: Option<Timestamp>,
 }
@@ -220,20 +220,20 @@ pub struct WorkflowTerminated {
     /// Reason, for people.
     #[n(0)]
     pub reason: Option<String>,
-    /// Details.
+    /// Details, for people and programs.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// Identity of the caller.
     #[n(2)]
     pub identity: Option<String>,
-    /// Event of the parent that started this run, if it was terminated because the parent closed.
+    /// Event of the parent that started this run. Present if this run was terminated because the parent closed.
     #[n(3)]
     pub origin: Option<Origin>,
-    /// Child policy used instead of the run's own. Only in runs over SWF's protocol.
+    /// Child policy used instead of the run's own policy. Only in runs over SWF's protocol.
     #[n(4)]
     pub child_policy: Option<ChildPolicy>,
-    /// Reset that terminated this run, with the run that continues from an earlier event.
+    /// Reset that terminated this run, with the id of the new run that continues from an earlier event.
     #[n(5)]
     pub reset: Option<ResetPlan>,
     /// Cause, for programs; absent if a caller asked for the termination or the parent closed.
@@ -241,7 +241,7 @@ pub struct WorkflowTerminated {
     pub cause: Option<TerminatedCause>,
 }
 
-/// Reason why the service terminated a run without a request.
+/// Reason why the service terminated a run without a request from a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
@@ -256,7 +256,7 @@ pub enum TerminatedCause {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCloseFailed {
-    /// The closing decision.
+    /// Closing decision that failed.
     #[n(0)]
     pub decision: CloseDecision,
     /// Cause, for programs.
@@ -279,11 +279,11 @@ pub struct WorkflowCancelRequested {
     /// Identity of the caller.
     #[n(1)]
     pub identity: Option<String>,
-    /// Event of another run that requested it; absent if an application did.
+    /// Event of the run that requested the cancellation; absent if an application requested it.
     #[n(2)]
     pub origin: Option<Origin>,
-    /// True if this request made a delayed first turn (`startAfter`, or the backoff of a retry) available at once.
-    /// The run's timeouts then count from this event.
+    /// True if the first turn was delayed (by `startAfter`, or by the backoff of a retry) and this request made it
+    /// available at once. The run's timeouts then count from this event.
     #[n(3)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -295,10 +295,11 @@ pub struct WorkflowCancelRequested {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum WorkflowTimeout {
-    /// Execution timeout: from WorkflowStarted to the close, over all runs of the execution.
+    /// Execution timeout: limits the time from the first WorkflowStarted to the close, including all runs that continue
+    /// the first one.
     #[n(0)]
     Execution,
-    /// Run timeout: from WorkflowStarted to the close of one run.
+    /// Run timeout: limits the time from WorkflowStarted to the close of a single run.
     #[n(1)]
     Run,
 }
@@ -327,7 +328,7 @@ pub enum CloseDecision {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum CloseFailedCause {
-    /// There is news that the turn had not seen.
+    /// Events had arrived that the turn had not seen.
     #[n(0)]
     UnhandledEvents,
     /// The workflow type of the new run is deprecated. Only in runs over SWF's protocol.
@@ -339,16 +340,16 @@ pub enum CloseFailedCause {
     /// Neither the decision nor the workflow type sets an execution timeout. Only in runs over SWF's protocol.
     #[n(3)]
     DefaultExecutionTimeoutUndefined,
-    /// Neither sets a task list for deciders. Only in runs over SWF's protocol.
+    /// Neither the decision nor the workflow type sets a task list for deciders. Only in runs over SWF's protocol.
     #[n(4)]
     DefaultTaskListUndefined,
-    /// Neither sets a decider timeout. Only in runs over SWF's protocol.
+    /// Neither the decision nor the workflow type sets a decider timeout. Only in runs over SWF's protocol.
     #[n(5)]
     DefaultDeciderTimeoutUndefined,
-    /// Neither sets a child policy. Only in runs over SWF's protocol.
+    /// Neither the decision nor the workflow type sets a child policy. Only in runs over SWF's protocol.
     #[n(6)]
     DefaultChildPolicyUndefined,
-    /// The decider's credential does not allow it.
+    /// The decider's credential does not permit the decision.
     #[n(7)]
     OperationNotPermitted,
 }

@@ -6,7 +6,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
 
-/// Returns the history of a terminated run with this many signals.
+/// Returns the history of a terminated run that has received this number of signals.
 fn closed(signals: usize, input: Option<&Payload>) -> Vec<Event> {
     let mut events = open(signals, input);
     let mut transition = Transition::of(Run::replay(&events).unwrap());
@@ -25,7 +25,7 @@ fn open(signals: usize, input: Option<&Payload>) -> Vec<Event> {
     transition.into_parts().1
 }
 
-/// Returns the refusal of a changed history.
+/// Changes a valid history, and returns the fault with which its import is refused.
 fn refused(change: impl FnOnce(&mut Vec<Event>)) -> ImportFault {
     let mut events = closed(2, None);
     change(&mut events);
@@ -88,7 +88,7 @@ fn an_import_with_unknown_members_is_refused() {
     assert!(matches!(read(&cut).unwrap_err(), ImportFault::Unreadable { position: 4, .. }));
 }
 
-/// Returns the same JSON with different white space, inside and around payloads.
+/// Returns the same JSON with additional white space inside and around payloads.
 fn spaced(text: &str) -> String {
     text.replace("\":", "\" :\n\t").replace(',', "\r\n, ").replace('{', "{ ")
 }

@@ -1,4 +1,4 @@
-//! Effects as they are delivered to another run.
+//! Effects in the form in which they are delivered to another run.
 
 use super::{Effect, EffectKind};
 use crate::caller::CallerName;
@@ -18,11 +18,12 @@ pub struct OutboundEffect {
     pub workflow_id: String,
     /// Run id of the other run, or of the run to start; the newest run when absent.
     pub run_id: Option<RunId>,
-    /// The effect.
+    /// Content of the effect.
     pub task: OutboundAction,
-    /// Name of the credential of the decider that requested it; absent for effects of a run's close.
+    /// Name of the credential of the decider that requested the effect. Absent for effects caused by the close of a
+    /// run.
     pub by: Option<CallerName>,
-    /// Trace context below the span of the requesting run.
+    /// Trace context for the other run. Its parent is a span of the requesting run.
     pub trace: Option<TraceContext>,
 }
 
@@ -36,7 +37,7 @@ pub enum OutboundAction {
 }
 
 impl OutboundEffect {
-    /// Returns the event that requested the effect, if it identifies the effect.
+    /// Returns the event that requested the effect. Returns `None` if the effect is not identified by an origin.
     pub fn origin(&self) -> Option<&Origin> {
         match &self.task {
             OutboundAction::Admit(
@@ -50,8 +51,8 @@ impl OutboundEffect {
 }
 
 impl Effect {
-    /// Returns the effect as `event` of the run `source` requested it, or `None` if that event requests no effect
-    /// of this kind.
+    /// Returns the effect that `event` of the run `source` requested, or `None` if that event requests no effect of
+    /// this kind.
     pub fn outbound(&self, source: &RunStart, event: &Event) -> Option<OutboundEffect> {
         let own = Origin { workflow_id: source.workflow_id.clone(), run_id: source.run_id, event_id: event.id };
         let trace = source.trace_below(SpanId::of_run(source.run_id));
@@ -69,7 +70,7 @@ impl Effect {
                 Some(OutboundEffect { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by, trace })
             }
             (EffectKind::EndChild, EventKind::ChildScheduled(it)) => {
-                // Requested only if the policy has an effect (`RunStart::policy_at_close`).
+                // `RunStart::policy_at_close` has checked that the child policy applies to this close.
                 let policy = source.swf.as_ref().map_or(it.child_policy, |swf| swf.child_policy);
                 let command = Command::TakeParentClose { origin: own, policy };
                 command_of(&it.workflow_id, None, command)
@@ -111,8 +112,8 @@ fn start(it: &ChildScheduled, parent: Origin) -> Start {
     }
 }
 
-/// Returns the run id of a child: a `UUIDv7` that is always the same for the same ChildScheduled event, so that a
-/// repeated start of the child is recognized.
+/// Returns the run id of a child, a `UUIDv7`. The same ChildScheduled event always yields the same id, so that a
+/// repeated start of the child is detected.
 pub fn child_run_id(parent: RunId, scheduled_event_id: EventId, scheduled_at: Timestamp) -> RunId {
     let (high, low) = parent.as_u64_pair();
     let first = mix(high ^ mix(low ^ mix(scheduled_event_id)));
@@ -134,7 +135,7 @@ mod tests {
     fn child_run_ids_are_deterministic_and_unique() {
         let parent = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
         let at = Timestamp::from_millis(1_700_000_000_000);
-        // The ids are stored and must never change.
+        // The expected ids must never change, because run ids are stored.
         assert_eq!(child_run_id(parent, 5, at).to_string(), "018bcfe5-6800-7fb8-83d5-093010c2377b");
         let others = (0..1_000).flat_map(|event_id| (0..10).map(move |bit| (event_id, bit)));
         let ids =

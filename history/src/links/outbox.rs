@@ -1,4 +1,4 @@
-//! Effects that a run has requested and not delivered yet.
+//! Effects on other runs that a run has requested and that have no known outcome yet.
 
 use std::collections::BTreeSet;
 
@@ -46,16 +46,16 @@ impl EffectKind {
 /// An effect on another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Effect {
-    /// Id of the event that requested it and defines its details.
+    /// Id of the event that requested the effect and contains its details.
     #[n(0)]
     pub event_id: EventId,
     /// Kind of effect.
     #[n(1)]
     pub kind: EffectKind,
-    /// Hash of the other run's workflow id. Effects in the same lane are delivered one after the other.
+    /// Hash of the other run's workflow id. Effects with the same lane are delivered one after the other.
     #[n(2)]
     lane: u32,
-    /// Run that requested it, if another run of the same workflow id has taken it over.
+    /// Run that requested the effect. Present only if a later run of the same workflow id has taken the effect over.
     #[cbor(n(3), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub of: Option<RunId>,
 }
@@ -65,7 +65,7 @@ impl Effect {
         Self { event_id, kind, lane: lane(workflow_id), of: None }
     }
 
-    /// Returns the form that an effect requested by the run `owner` has in the outbox of the run `holder`.
+    /// Returns the effect of the run `owner` in the form that it has in the outbox of the run `holder`.
     #[must_use]
     pub fn held_by(self, holder: RunId, owner: RunId) -> Self {
         Self { of: taken_over(holder, owner), ..self }
@@ -77,8 +77,8 @@ pub(crate) fn taken_over(holder: RunId, owner: RunId) -> Option<RunId> {
     (holder != owner).then_some(owner)
 }
 
-/// Returns the lane of a workflow id, by FNV-1a. Lanes are stored, so the function must never change. A collision
-/// only makes effects wait for each other.
+/// Returns the lane of a workflow id: its FNV-1a hash. The function must never change, because lanes are stored. If two
+/// ids have the same lane, their effects only wait for each other.
 fn lane(workflow_id: &str) -> u32 {
     workflow_id.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -112,8 +112,8 @@ impl Outbox {
         self.effects.contains(effect)
     }
 
-    /// Returns `true` if this effect is pending and must be delivered in this round. A delivery must check this
-    /// after reading the other run and before changing it.
+    /// Returns `true` if this effect is pending and `round` is the current round. A delivery must check this after it
+    /// has read the other run and before it changes that run.
     pub fn owes_in(&self, round: u32, effect: &Effect) -> bool {
         self.round == round && self.owes(effect)
     }
@@ -135,8 +135,8 @@ impl Outbox {
         self.effects.iter().filter(|effect| effect.of.is_some()).count()
     }
 
-    /// Returns the outbox for a new run of the workflow id that takes it over from the run `from`. This ends the
-    /// current round, because the effects move.
+    /// Returns the outbox for the new run of the workflow id that takes over the effects of the run `from`. The current
+    /// round ends, because deliveries in progress refer to the old run.
     pub(crate) fn handed_over(mut self, from: RunId) -> Self {
         for effect in &mut self.effects {
             effect.of.get_or_insert(from);
@@ -145,30 +145,30 @@ impl Outbox {
         self
     }
 
-    /// Returns the time of the next round of deliveries, which applies if the current delivery is lost.
+    /// Returns the time of the next round of deliveries. It is needed only if the current delivery is lost.
     pub fn next_at(&self) -> Option<Timestamp> {
         (!self.is_empty()).then_some(self.next_at)
     }
 
-    /// Returns the number of rounds since the newest effect was requested.
+    /// Returns the number of rounds that have begun since the newest effect was requested.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
     /// Returns the number of the current round of deliveries. A refusal counts only in the round in which it was
-    /// given, because a later delivery may succeed. A delivery of an earlier round must not continue, because the
-    /// effect may have been refused in a later one.
+    /// received, because a later delivery may succeed. For the same reason, a delivery of an earlier round must not
+    /// continue: the effect may have been refused in a later round.
     pub fn round(&self) -> u32 {
         self.round
     }
 
-    /// Returns the effects that can be delivered now: the first one of each lane.
+    /// Returns the effects that can be delivered now: the oldest effect of each lane.
     pub fn ready(&self) -> impl Iterator<Item = Effect> {
         let mut lanes = BTreeSet::new();
         self.effects.iter().copied().filter(move |effect| lanes.insert(effect.lane))
     }
 
-    /// Returns the effects that can be delivered now but could not when the outbox was `before`.
+    /// Returns the effects that can be delivered now, but could not be delivered with the outbox `before`.
     pub fn newly_ready(&self, before: &Self) -> Vec<Effect> {
         let known: BTreeSet<Effect> = before.ready().collect();
         self.ready().filter(|effect| !known.contains(effect)).collect()
@@ -193,7 +193,8 @@ impl Outbox {
         place.is_some()
     }
 
-    /// Moves the next round to shortly after `now` if it is too late. Returns `true` if the time changed.
+    /// If the next round is more than the longest delay away, moves it to the shortest delay after `now`. Returns
+    /// `true` if the time changed.
     pub(crate) fn expedite(&mut self, now: Timestamp) -> bool {
         let soon = now.plus(limits::EFFECT_WAIT_MAX);
         let is_late = self.next_at().is_some_and(|at| at > soon);
@@ -203,12 +204,12 @@ impl Outbox {
         is_late
     }
 
-    /// Begins another round of deliveries and returns `true`, if there are pending effects. If the current round is
-    /// due, or its time is too far ahead, schedules the next one.
+    /// Begins another round of deliveries if there are pending effects, and returns `true` in that case. If the time of
+    /// the round has come, or is too far in the future, sets the time of the round after it.
     pub(crate) fn start_round(&mut self, now: Timestamp) -> bool {
         let Some(at) = self.next_at() else { return false };
         self.round = self.round.wrapping_add(1);
-        // The time can be too far ahead if a clock was ahead when it was set.
+        // The time can be too far in the future if it was set while the clock was ahead.
         if at <= now || at > now.plus(limits::EFFECT_WAIT_MAX) {
             self.next_at = now.plus(wait(self.attempts));
             self.attempts = self.attempts.saturating_add(1);
@@ -217,7 +218,7 @@ impl Outbox {
     }
 }
 
-/// Returns the delay before the next round, after this many rounds.
+/// Returns the delay before the next round, given the number of rounds since the newest effect was requested.
 fn wait(attempts: u32) -> Duration {
     limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(attempts.min(8))).min(limits::EFFECT_WAIT_MAX)
 }

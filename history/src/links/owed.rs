@@ -4,7 +4,7 @@ use super::{Effect, EffectKind};
 use crate::event::{ChildPolicy, Event, EventKind};
 use crate::run::Run;
 
-/// Returns the effects that an event requests, given the state before it.
+/// Returns the effects that an event requests. `run` is the state before the event.
 pub(crate) fn owed(run: &Run, event: &Event) -> Vec<Effect> {
     let effect = match &event.kind {
         EventKind::ChildScheduled(it) => Effect::new(event.id, EffectKind::StartChild, &it.workflow_id),
@@ -16,13 +16,13 @@ pub(crate) fn owed(run: &Run, event: &Event) -> Vec<Effect> {
     vec![effect]
 }
 
-/// Returns the effects of a close: ending the children in the order they were requested, and reporting to the
-/// parent.
+/// Returns the effects of a close: first, the child policies of the open children, in the order in which the children
+/// were requested, then the report to the parent.
 fn owed_at_close(run: &Run, event: &Event) -> Vec<Effect> {
     let is_ended = |policy| run.started.policy_at_close(policy, &event.kind) != ChildPolicy::Abandon;
     let children = run.children.iter().filter(|(_, child)| is_ended(child.policy));
     let ends = children.map(|(id, child)| Effect::new(*id, EffectKind::EndChild, &child.workflow_id));
-    // The parent sees a chain of successors as one child, so only the last one reports its close.
+    // For the parent, a run and its successors are one child. Only the last run reports its close.
     let has_successor = event.kind.followed_by().is_some();
     let tells = run.started.parent.as_ref().filter(|_| !has_successor);
     let tells = tells.map(|parent| Effect::new(event.id, EffectKind::NotifyParent, &parent.workflow_id));

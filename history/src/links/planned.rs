@@ -1,4 +1,4 @@
-//! A planned reset: the run that continues in place of another.
+//! A planned reset: a new run continues in place of a closed run.
 
 use minicbor::{Decode, Encode};
 
@@ -6,13 +6,13 @@ use crate::caller::CallerName;
 use crate::event::{Event, EventKind, OperatorAction, RequestKey, ResetPlan};
 use crate::time::Timestamp;
 
-/// A reset that was accepted, with everything needed to create the new run.
+/// An accepted reset, with everything needed to create the new run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PlannedReset {
-    /// Run that continues, and the event from which it does.
+    /// Ids of the new run and of the event from which it continues.
     #[n(0)]
     pub plan: ResetPlan,
-    /// Operator, and the reason.
+    /// Identity of the operator, and the reason.
     #[n(1)]
     pub operator: OperatorAction,
     /// Time of the request.

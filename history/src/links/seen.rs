@@ -1,20 +1,20 @@
-//! Effects of other runs that a run has accepted, so that none is applied twice.
+//! Effects of other runs that a run has accepted. They are remembered so that none is applied twice.
 
 use minicbor::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::event::{EventId, Origin};
 
-/// An accepted effect.
+/// An effect that a run has accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SeenOrigin {
-    /// Event of the other run that requested it.
+    /// Event of the other run that requested the effect.
     #[n(0)]
     pub origin: Origin,
-    /// Id of the event that recorded it.
+    /// Id of the event with which the accepting run recorded the effect.
     #[n(1)]
     pub event_id: EventId,
-    /// Run that accepted it.
+    /// Run that accepted the effect.
     #[n(2)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
@@ -26,12 +26,12 @@ pub struct SeenOrigin {
 pub struct TakenEffects(#[n(0)] Vec<SeenOrigin>);
 
 impl TakenEffects {
-    /// Returns `true` if there are none.
+    /// Returns `true` if no effects are remembered.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the record of the effect with this origin.
+    /// Returns the accepted effect with this origin.
     pub fn find(&self, origin: &Origin) -> Option<&SeenOrigin> {
         self.0.iter().find(|seen| seen.origin == *origin)
     }
@@ -45,8 +45,8 @@ impl TakenEffects {
         self.0.push(seen);
     }
 
-    /// Keeps only the effects whose requesting run may deliver them again. Dropping an effect that is still pending
-    /// there would allow it to be applied twice.
+    /// Keeps only the effects for which `may_ask` returns `true`, because the other run may deliver them again. If such
+    /// an effect were dropped, it could be applied twice.
     pub fn retain(&mut self, may_ask: impl FnMut(&SeenOrigin) -> bool) {
         self.0.retain(may_ask);
     }

@@ -1,18 +1,17 @@
-//! Polls that received the started tasks of a run. If the response to a poll is lost, that poll gets its own task
-//! again.
+//! Polls that received the started tasks of a run. If a response is lost, its poll gets the same task again.
 
 use minicbor::{Decode, Encode};
 
 use crate::event::EventId;
 
-/// Id of a single attempt of a poll, hashed to 64 bits with its task list. No two attempts have the same id, so it also
-/// identifies where a task was sent.
+/// Id of one attempt of a poll: a 64-bit hash of the attempt and its task list. Each attempt has a different id, so the
+/// id also identifies where a task was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
 #[cbor(transparent)]
 pub struct PollId(#[n(0)] pub u64);
 
 impl PollId {
-    /// Returns the id for one slot of a poll that takes several tasks.
+    /// Returns the id for one of the slots of a poll that takes several tasks.
     #[must_use]
     pub fn of_slot(self, slot: u32) -> Self {
         // SplitMix64: every input bit changes about half of the output bits. Source: Steele, Lea and Flood, "Fast
@@ -24,13 +23,13 @@ impl PollId {
     }
 }
 
-/// Started tasks that were sent to a poll with an id, by the id of the event that scheduled each.
+/// Started tasks that were sent to a poll with an id. Each is identified by the id of the event that scheduled it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Sent(#[n(0)] Vec<(EventId, PollId)>);
 
 impl Sent {
-    /// Returns `true` if there are none.
+    /// Returns `true` if there are no such tasks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -45,7 +44,7 @@ impl Sent {
         self.0.iter().copied()
     }
 
-    /// Records that the task was sent to this poll, or to one without an id.
+    /// Records that the task was sent to this poll; `None` stands for a poll without an id.
     pub(crate) fn send(&mut self, scheduled_event_id: EventId, poll: Option<PollId>) {
         self.0.retain(|(id, _)| *id != scheduled_event_id);
         self.0.extend(poll.map(|poll| (scheduled_event_id, poll)));

@@ -1,5 +1,5 @@
-//! Activities: the decisions about them, their deadlines and their state. `runner` has the runner's side,
-//! `operator` the manual changes.
+//! Activities: the decisions about them, their deadlines and their state. Module `runner` contains what runners do,
+//! module `operator` contains manual changes.
 //!
 //! | activity is | input | result |
 //! |---|---|---|
@@ -20,15 +20,15 @@
 //! | paused | `StartActivity` | fails with activity-not-waiting |
 //! | paused | a deadline | only `ScheduleToClose` while no runner holds it |
 //!
-//! A paused activity otherwise behaves as it would without the pause. Scheduling also fails in these cases:
+//! Apart from these rows, a paused activity behaves like one that is not paused. Scheduling also fails in these cases:
 //!
 //! * [`OPEN_ACTIVITIES_MAX`](limits::OPEN_ACTIVITIES_MAX) activities are open (`OpenActivitiesLimit`).
-//! * The state of the run has no space for it (`StateLimit`).
-//! * Its type is deprecated (`ActivityTypeDeprecated`).
+//! * The state of the run has no space for another activity (`StateLimit`).
+//! * The activity type is deprecated (`ActivityTypeDeprecated`).
 //!
-//! The events of a close and of both failures schedule a turn; ActivityScheduled, ActivityStarted and
-//! ActivityTaskCancel do not. With a retry policy, an attempt that fails or times out records no event if another
-//! follows; see `runner`.
+//! Events that close an activity and both failure events schedule a turn. ActivityScheduled, ActivityStarted and
+//! ActivityTaskCancel do not. If an activity has a retry policy, an attempt that fails or times out records no event as
+//! long as another attempt follows; see `runner`.
 
 mod operator;
 mod runner;
@@ -59,7 +59,7 @@ pub(crate) fn validate_schedule(
     it: &ScheduleActivity,
     is_swf: bool,
 ) -> Result<(), Fault> {
-    // The id of a Lambda task contains a prefix.
+    // The activity id of a Lambda task is longer, because it has a prefix.
     let chars_max = if is_swf { dialect::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
     validate::name_up_to(&field("activityId"), &it.activity_id, chars_max)?;
     validate::no_dots(&field("activityId"), &it.activity_id)?;
@@ -76,7 +76,7 @@ pub(crate) fn validate_schedule(
     validate::retry(&field("retry"), it.retry.as_ref())
 }
 
-/// Returns the activity that a runner holds with `task`, for requests that are not commands, such as heartbeats.
+/// Returns the activity for which a runner holds `task`. For requests that are not commands, such as heartbeats.
 ///
 /// # Errors
 ///
@@ -108,7 +108,8 @@ pub(crate) fn not_canceled(
 }
 
 impl Transition {
-    /// Schedules an activity. Returns `true` if it failed, which is news that the decider has not seen.
+    /// Schedules an activity. Returns `true` if that failed: the decider has not seen the failure, so a later closing
+    /// decision of the same answer fails, too, unless it is forced.
     pub(crate) fn schedule_activity(
         &mut self,
         it: &ScheduleActivity,
@@ -169,7 +170,8 @@ impl Transition {
         if has_space { Ok(EventKind::ActivityScheduled(scheduled)) } else { Err(Cause::StateLimit) }
     }
 
-    /// Cancels an activity. Returns `true` if the result is news that the decider has not seen.
+    /// Asks an activity to stop. Returns `true` if a later closing decision of the same answer must fail, because the
+    /// decider has not seen an event that this decision caused.
     pub(crate) fn cancel_activity(&mut self, it: &CancelActivity, decision_event_id: EventId, now: Timestamp) -> bool {
         let Some((scheduled_event_id, activity)) = self.run.activity(&it.activity_id) else {
             self.push(now, not_canceled(it, ActivityTaskCancelFailedCause::ActivityIdUnknown, decision_event_id));
@@ -181,7 +183,8 @@ impl Transition {
         if has_started {
             return false;
         }
-        // No runner holds it, so it is canceled at once. The decider caused this event, so it is not unseen news.
+        // No runner holds the activity, so it is canceled at once. The decider expects this event, so it may still
+        // close the run in the same answer.
         let canceled = ActivityCanceled {
             scheduled_event_id,
             activity_id: None,
@@ -190,7 +193,7 @@ impl Transition {
             details: None,
         };
         self.push(now, EventKind::ActivityCanceled(canceled));
-        // SWF counts it as unseen news, which makes a closing decision in the same turn fail.
+        // In SWF, the decider must see the ActivityCanceled event before it can close the run.
         self.run.started.is_swf()
     }
 
@@ -247,7 +250,7 @@ impl Run {
         }
     }
 
-    /// Applies a resume or an immediate retry.
+    /// Applies the event of a resume or an immediate retry.
     pub(crate) fn release_activity(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.paused = None;
@@ -268,7 +271,7 @@ impl Run {
 
     /// Passes the deadlines of all activities, and the times of their next attempts, to `show`.
     pub(crate) fn each_activity_deadline(&self, heartbeats: &[Heartbeat], show: &mut impl FnMut(Deadline)) {
-        // A paused task cannot be taken, so its wait cannot time out.
+        // No runner can take an activity of a paused run, so its wait for a runner does not time out.
         let is_paused = self.paused.is_some();
         let heartbeats = by_activity(heartbeats);
         for (&scheduled_event_id, activity) in self.activities.iter() {
@@ -276,7 +279,8 @@ impl Run {
             let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
             self.show_deadline_after(activity.scheduled_at, timeouts.schedule_to_close, what, show);
             let may_be_taken = !is_paused && activity.paused.is_none();
-            // Backoff between attempts follows the service's clock, which the run's stops do not affect.
+            // The delay before an attempt follows the service's clock, which keeps running when the run's clock is
+            // stopped.
             if let Some(at) = activity.not_before().filter(|_| may_be_taken) {
                 show(Deadline { at, what: DeadlineKind::ActivityRetry { scheduled_event_id } });
             }
@@ -300,11 +304,11 @@ impl Run {
     }
 }
 
-/// Returns the time of the latest heartbeat of each activity. If an activity has several, the first in the list
-/// counts.
+/// Returns the time of each activity's latest heartbeat. If the list has several heartbeats of an activity, the first
+/// one counts.
 fn by_activity(heartbeats: &[Heartbeat]) -> Vec<(EventId, Timestamp)> {
     let mut alive: Vec<_> = heartbeats.iter().map(|heartbeat| (heartbeat.scheduled_event_id, heartbeat.at)).collect();
-    // The sort is stable, and fast if the list is already sorted.
+    // The sort is stable, so the first heartbeat of an activity stays first. It is fast if the list is already sorted.
     alive.sort_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
     alive.dedup_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
     alive

@@ -136,7 +136,7 @@ impl Transition {
             decider_start_to_close: settled.decider_start_to_close,
             decider_schedule_to_start: None,
             activity_timeouts: ActivityTimeouts::default(),
-            // In SWF runs, the parent's own policy decides.
+            // In SWF runs, the parent's own child policy applies.
             child_policy: ChildPolicy::Abandon,
             swf: Some(settled.run),
             ..child
@@ -177,7 +177,7 @@ impl Transition {
         };
         let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
         let scheduled_event_id = Some(scheduled_event_id);
-        // The ChildScheduled event has the other attributes.
+        // The ChildScheduled event already contains these attributes.
         let (workflow_type, control) = (None, None);
         let failed =
             ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id, workflow_type, control };
@@ -191,7 +191,7 @@ impl Transition {
         self.push(now, EventKind::ChildStarted(ChildStarted { workflow_id, run_id, scheduled_event_id }));
     }
 
-    /// Records that a child closed.
+    /// Records that a child closed, as reported by the child.
     pub(crate) fn take_child_close(
         &mut self,
         scheduled_event_id: EventId,
@@ -205,7 +205,7 @@ impl Transition {
             return Ok(nothing);
         }
         let first = CommandOutcome::Recorded(self.run.last_event_id + 1);
-        // The report of the close can arrive before that of the start.
+        // The report of the child's close can arrive before the report of its start.
         self.links.outbox.remove(None, scheduled_event_id, EffectKind::StartChild);
         self.child_started(scheduled_event_id, run_id, now);
         let child = self.run.children.get(&scheduled_event_id);
@@ -220,7 +220,8 @@ impl Transition {
         Ok(first)
     }
 
-    /// Removes the effects for a child that has closed after its parent: it need not be started again or ended.
+    /// Removes the pending effects on a child that has closed after its parent: the child need not be started again or
+    /// ended.
     pub(crate) fn drop_child_effects(&mut self, parent: RunId, scheduled_event_id: EventId) {
         let of = taken_over(self.run.started.run_id, parent);
         for kind in [EffectKind::StartChild, EffectKind::EndChild] {
@@ -228,7 +229,7 @@ impl Transition {
         }
     }
 
-    /// Applies the child policy after the parent closed.
+    /// Applies the child policy to this run after its parent has closed.
     pub(crate) fn take_parent_close(
         &mut self,
         origin: &Origin,
@@ -252,7 +253,7 @@ impl Transition {
     }
 }
 
-/// Returns the parent's event for a child's closing event, or `None` if `close` does not close a run.
+/// Returns the event with which the parent records that a child closed. Returns `None` if `close` does not close a run.
 fn closed_child(
     workflow_id: String,
     run_id: RunId,
@@ -310,7 +311,7 @@ impl Run {
         }
     }
 
-    /// Removes a child that closed or could not be started. `None` means that it was never scheduled.
+    /// Removes a child that has closed or could not be started. `None` stands for a child that was never scheduled.
     pub(crate) fn remove_child(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.children.remove(&scheduled_event_id);

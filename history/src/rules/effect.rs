@@ -1,16 +1,16 @@
-//! Effects of one run on another: a run requests an effect, another run applies it, and the outcome is reported
-//! back.
+//! Effects on other runs: a run requests an effect, another run applies it, and the outcome is reported back to the
+//! requesting run.
 //!
 //! | effect is | input | result |
 //! |---|---|---|
 //! | pending | it is delivered | applied exactly once, to one run |
 //! | pending | its outcome is reported | the event of its subject (`child`, `external`); none if the run is closed |
 //! | pending, from a predecessor | its outcome is reported | no event |
-//! | pending | it is overdue (`RetryEffects`) | a new round of deliveries; earlier refusals no longer count |
+//! | pending | it is overdue (`RetryEffects`) | a new round of deliveries; refusals of earlier rounds no longer count |
 //! | pending | the run closes | stays pending |
 //!
-//! `links::owed` defines which events request an effect. A refusal counts only in the round in which it was given,
-//! because another delivery may have been accepted later (ADR 5).
+//! `links::owed` defines which events request an effect. A refusal counts only in the round of deliveries in which it
+//! was received, because a later delivery may have been accepted (ADR 5).
 
 use crate::author::Author;
 use crate::command::{Command, EffectResult};
@@ -23,17 +23,19 @@ use crate::time::Timestamp;
 use crate::transition::Transition;
 
 impl Transition {
-    /// Applies another run's effect to this run, at most once, and returns the outcome to report. The outcome
-    /// depends on the state: a refusal by an outdated state may be wrong for the newest one.
+    /// Applies another run's effect to this run, at most once, and returns the outcome to report. If this run's state
+    /// is outdated, a refusal may be wrong: the newest state might accept the effect.
     pub fn apply_effect(&mut self, outbound: &OutboundEffect, now: Timestamp) -> EffectResult {
         let OutboundAction::Admit(command) = &outbound.task else { return self.start_result(outbound) };
-        // Check this before the run id, because a predecessor of this run may have accepted the effect (ADR 5).
+        // This check comes before the check of the run id, because a predecessor of this run may have accepted the
+        // effect (ADR 5).
         if let Some(seen) = outbound.origin().and_then(|origin| self.links.seen.find(origin)) {
             return EffectResult::Done { run_id: seen.run_id };
         }
         let run_id = self.run.started.run_id;
         let is_meant = match command {
-            // Any run of the child's workflow id, as long as it still is that child.
+            // Applies to any run of the child's workflow id that still has this parent: the child itself or a
+            // successor.
             Command::TakeParentClose { origin, .. } => self.run.started.parent.as_ref() == Some(origin),
             Command::TakeChildClose { scheduled_event_id, .. } => {
                 outbound.run_id == Some(run_id) && self.run.children.contains_key(scheduled_event_id)
@@ -53,8 +55,8 @@ impl Transition {
         }
     }
 
-    /// Returns the outcome of starting a run whose workflow id is in use by this run: done if this is the requested
-    /// run, or the reason for the refusal.
+    /// Returns the outcome of starting a run whose workflow id this run already uses. If this run is the requested one,
+    /// the start has succeeded. Otherwise it is refused.
     fn start_result(&self, outbound: &OutboundEffect) -> EffectResult {
         let OutboundAction::Start(start) = &outbound.task else { return EffectResult::Unknown };
         let started = &self.run.started;
@@ -87,7 +89,8 @@ impl Transition {
             return;
         }
         self.has_unrecorded_changes = true;
-        // A closed run has no decider to inform, and a successor did not request the effect.
+        // The effect was requested by a predecessor. The predecessor is closed and has no decider to inform, so no
+        // event is recorded.
         if of.is_some() {
             return;
         }
@@ -95,7 +98,7 @@ impl Transition {
             EffectKind::StartChild => self.settle_start(event_id, result, now),
             EffectKind::Signal => self.settle_external(event_id, true, result, now),
             EffectKind::RequestCancel => self.settle_external(event_id, false, result, now),
-            // Only closed runs request these effects.
+            // Only closed runs request these effects, so there is no decider to inform.
             EffectKind::EndChild | EffectKind::NotifyParent => {}
         }
     }

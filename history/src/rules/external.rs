@@ -9,9 +9,9 @@
 //! | pending | the other run does not exist | the same with `WorkflowUnknown` |
 //! | pending | this run closes | removed from the state, but still delivered |
 //!
-//! It fails at once if [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) requests are pending
-//! (`OpenExternalsLimit`) or the state of the run has no space for it (`StateLimit`). Every outcome schedules a
-//! turn. `signal` and `workflow` define the effect on the other run, which is applied once, in one run.
+//! A request fails at once if [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) requests are pending
+//! (`OpenExternalsLimit`), or if the state of the run has no space for another (`StateLimit`). Every outcome schedules
+//! a turn. The modules `signal` and `workflow` define the effect on the other run, which is applied once.
 
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
@@ -75,7 +75,7 @@ impl Transition {
         EventKind::ExternalCancelScheduled(scheduled)
     }
 
-    /// Returns the reason why no further request can be sent, if there is one.
+    /// Returns the reason why the run cannot send another request, or `None` if it can.
     fn externals_limit(&mut self, workflow_id: &str) -> Option<ExternalFailedCause> {
         if self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX {
             Some(ExternalFailedCause::OpenExternalsLimit)
@@ -86,7 +86,7 @@ impl Transition {
         }
     }
 
-    /// Records the outcome of a signal or cancel request.
+    /// Records the outcome of a signal or cancel request to another run.
     pub(crate) fn settle_external(
         &mut self,
         scheduled_event_id: EventId,
@@ -145,7 +145,7 @@ impl Run {
         self.externals.insert(event.id, pending);
     }
 
-    /// Removes a request whose outcome is known. `None` means that it was never sent.
+    /// Removes a request that has an outcome. `None` stands for a request that was never sent.
     pub(crate) fn remove_external(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.externals.remove(&scheduled_event_id);
@@ -158,12 +158,12 @@ mod tests {
     use crate::scene::{Scene, cancel_external, check, done, scene, settle, signal, signal_external, success};
     use crate::{EffectKind, EffectResult};
 
-    /// A scene with a signal and a cancel request pending and a turn held.
+    /// Returns a run with a pending signal, a pending cancel request, and a held turn.
     fn sent() -> Scene {
         scene().decide([signal_external("b"), cancel_external("b")]).then(&signal("go")).take()
     }
 
-    /// Returns the ids and kinds of both requests.
+    /// Returns the event id and the kind of the signal and of the cancel request.
     fn of(scene: &Scene) -> [(u64, EffectKind); 2] {
         let ids: Vec<_> = scene.run.externals.keys().copied().collect();
         [(ids[0], EffectKind::Signal), (ids[1], EffectKind::RequestCancel)]

@@ -1,4 +1,4 @@
-//! Markers: notes that a decider records in the history for its own use. They have no further effect.
+//! Markers: values that a decider records in the history for its own use. They have no other effect.
 //!
 //! | name in RecordMarker | in an SWF run | in any other run |
 //! |---|---|---|

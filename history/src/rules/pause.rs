@@ -1,4 +1,5 @@
-//! Pausing a run: none of its tasks is handed out until it is resumed. Its clock can be stopped as well.
+//! Pausing a run: until it is resumed, deciders and runners get none of its tasks. The run's clock can be stopped as
+//! well.
 //!
 //! | run is | Pause | Resume | it closes |
 //! |---|---|---|---|
@@ -11,7 +12,7 @@
 //! | result for a task already held | recorded | recorded |
 //! | timers, and all timeouts except schedule-to-start | run on | stop, and continue on resume |
 //! | schedule-to-start timeouts | restart on resume | restart on resume |
-//! | backoff before a retry | runs on, then waits for the resume | runs on, then waits for the resume |
+//! | delay before a retry | runs on; the task then waits for the resume | runs on; the task then waits for the resume |
 //!
 //! The clock of a run can be stopped [`CLOCK_STOPS_MAX`](limits::CLOCK_STOPS_MAX) times.
 
@@ -79,7 +80,7 @@ impl Run {
         }
     }
 
-    /// Applies a resume: waits for workers restart, and timers continue.
+    /// Applies the event of a resume: timers continue, and the waits for deciders and runners begin again.
     pub(crate) fn apply_resumed(&mut self, event: &Event, it: &WorkflowResumed) {
         if it.repairs_deadlines {
             self.limit_deadlines(event.at());
@@ -92,7 +93,7 @@ impl Run {
         self.activities.release(Released { event_id: event.id, at: event.at() });
     }
 
-    /// Restarts the run's clock, and its timers with it, if it was stopped.
+    /// If the run's clock was stopped, starts it again and postpones the timers accordingly.
     pub(crate) fn start_clock(&mut self, at: Timestamp) {
         if let Some((stopped_at, span)) = self.clock.go(at) {
             self.postpone_timers(stopped_at, span);

@@ -1,5 +1,5 @@
-//! Repair of deadlines that were set while the service's clock was ahead. For example, a clock that was two days
-//! ahead for a minute leaves timers, timeouts and retries that are due two days too late.
+//! Repair of deadlines that were set while the service's clock was ahead. For example, if the clock is two days ahead
+//! for a minute, the timers, timeouts and retries that are set in this minute are due two days too late.
 //!
 //! | run is | `RepairDeadlines` |
 //! |---|---|
@@ -8,12 +8,12 @@
 //! | open or paused, without one | no event |
 //! | closed | fails with run-closed |
 //!
-//! The repair limits each deadline to the time of the event plus its duration: that of the timer, the timeout or
-//! the backoff. Deadlines set by a correct clock stay unchanged, so the repair can be repeated. A repaired deadline
-//! counts its whole duration from the repair, because the true time at which it was set is unknown.
+//! The repair limits each deadline to the time of the repair plus the duration of the timer, timeout or delay.
+//! Deadlines that were set by a correct clock stay unchanged, so the repair can be repeated. A repaired deadline counts
+//! its whole duration from the repair, because the true time at which it was set is unknown.
 //!
-//! A late deadline can only be detected until the clock reaches the time that it had when it was ahead. After that,
-//! the remaining ones look like correct deadlines.
+//! Late deadlines can be detected only until the clock reaches the time that it wrongly showed. After that, they cannot
+//! be distinguished from correct deadlines.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Transition {
         must_be_open(&self.run)?;
         let mut known = self.run.clone();
         known.learn_timer_spans(timers);
-        // Heartbeats are stored apart from the run, and repaired there.
+        // Heartbeats are stored outside the run. The service repairs their times.
         if known.late_deadlines(heartbeats, &self.links.outbox, now).is_empty() {
             return Ok(self.nothing_to_do());
         }
@@ -91,7 +91,7 @@ impl Transition {
 
 impl Run {
     /// Returns the deadlines that are too late because they were set while the service's clock was ahead of `now`,
-    /// ordered by time. Deadlines suspended by a pause are computed as if the run or activity were resumed now.
+    /// ordered by time. A deadline that is suspended by a pause is computed as if the run or activity were resumed now.
     pub fn late_deadlines(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<LateDeadline> {
         let mut repaired = self.clone();
         repaired.rewind_stopped_clock(now);
@@ -104,32 +104,32 @@ impl Run {
         expedited.expedite(now);
         let after = repaired.future(&heard, &expedited, now);
         let late = run.future(heartbeats, outbox, now).into_iter().map(|UpcomingChange { at, what }| {
-            // A deadline that no longer exists after the repair is due now.
+            // If the deadline does not exist after the repair, it is due at once.
             let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);
             LateDeadline { what, at, repaired_at }
         });
         late.filter(|late| late.at.since(late.repaired_at) > limits::DEADLINE_LATE_MIN).collect()
     }
 
-    /// Returns the ids of the TimerScheduled events of open timers whose duration the state lacks, because an
-    /// earlier version set them. Only timers that may have been set while the service's clock was ahead of `now`
-    /// are included.
+    /// Returns the open timers that were set by an earlier version, which did not store their durations, as the ids of
+    /// their TimerScheduled events. Only timers that may have been set while the service's clock was ahead of `now` are
+    /// included.
     pub fn timers_without_span(&self, now: Timestamp) -> Vec<EventId> {
         let is_ahead = self.last_timestamp > now;
         let unknown = self.timers.values().filter(|timer| is_ahead && timer.after.is_none());
         unknown.map(|timer| timer.scheduled_event_id).collect()
     }
 
-    /// Adds the durations of such timers, by the id of their TimerScheduled event.
+    /// Adds durations to the timers that lack them, by the id of their TimerScheduled event.
     pub fn learn_timer_spans(&mut self, timers: &BTreeMap<EventId, Duration>) {
         for timer in self.timers.values_mut().filter(|timer| timer.after.is_none()) {
             timer.after = timers.get(&timer.scheduled_event_id).copied();
         }
     }
 
-    /// Moves all times of the run after `at` back to `at`.
+    /// Applies a repair of deadlines: moves all times of the run that are after `at` back to `at`.
     pub(crate) fn limit_deadlines(&mut self, at: Timestamp) {
-        // Timers use the run's clock, which may be stopped.
+        // Timers count on the run's clock. If the clock is stopped, its time is the beginning of the stop.
         let shown = self.clock.stopped_at().unwrap_or(at);
         for timer in self.timers.values_mut() {
             timer.set_at = timer.set_at.map(|set_at| set_at.min(at));
@@ -138,7 +138,8 @@ impl Run {
         if self.started.at > at {
             self.count_first_turn_from(at.plus(self.first_turn_wait()));
         }
-        // The start of an earlier run's execution is moved, but not one derived from this run's first turn.
+        // If the execution began with an earlier run, its beginning is moved back. If it began with this run's first
+        // turn, it was adjusted above.
         if let Some(from) = self.started.execution_from
             && from > at
             && Some(from) != self.run_from
@@ -160,20 +161,22 @@ impl Run {
         self.activities.limit_times(at);
     }
 
-    /// Returns how long the first turn is still delayed after the start.
+    /// Returns the remaining delay of the first turn, counted from the start of the run. Zero if the first turn is not
+    /// delayed.
     fn first_turn_wait(&self) -> Duration {
         let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
         first.and_then(|task| task.not_before).and(self.started.start_after).unwrap_or_default()
     }
 
-    /// Makes the run's timeouts count from `at`, unless they already count from an earlier time.
+    /// Lets the run's timeouts count from `at`, unless they already count from an earlier time.
     pub(crate) fn count_first_turn_from(&mut self, at: Timestamp) {
         let run_from = self.run_from.unwrap_or_else(|| self.started.first_turn_at());
         self.run_from = Some(run_from.min(at));
         self.started.execution_from = Some(self.started.execution_from().min(at));
     }
 
-    /// Adjusts a stopped clock as the next event would if the service's clock was put back to `at`.
+    /// If the service's clock was put back to `at` while the run's clock is stopped, makes the same adjustment as the
+    /// next event would.
     fn rewind_stopped_clock(&mut self, at: Timestamp) {
         if at < self.last_timestamp
             && let Some(stopped_at) = self.clock.put_back(at)
@@ -182,7 +185,7 @@ impl Run {
         }
     }
 
-    /// Returns the run as if it and its activities were resumed at `at`, with their current waits.
+    /// Returns the run as if the run and its activities were resumed at `at`.
     fn without_pauses(mut self, at: Timestamp) -> Self {
         self.paused = None;
         self.start_clock(at);
@@ -192,7 +195,8 @@ impl Run {
 }
 
 impl TurnTask {
-    /// Limits the start of the wait to `at`, and the delay to `wait` after it.
+    /// Moves the beginning of the wait to `at` at the latest, and the earliest start of the turn to `wait` after `at`
+    /// at the latest.
     fn limit_times(&mut self, at: Timestamp, wait: Duration) {
         self.waits_since = self.waits_since.min(at);
         self.not_before = self.not_before.map(|not_before| not_before.min(at.plus(wait)));
@@ -200,7 +204,7 @@ impl TurnTask {
 }
 
 impl PendingActivity {
-    /// Moves all times of the activity after `at` back to `at`.
+    /// Applies a repair of deadlines: moves all times of the activity that are after `at` back to `at`.
     pub(crate) fn limit_times(&mut self, at: Timestamp) {
         self.scheduled_at = self.scheduled_at.min(at);
         self.started_at = self.started_at.map(|started_at| started_at.min(at));
@@ -216,7 +220,7 @@ impl PendingActivity {
         }
         let mut waits_from = at;
         if let Some(failure) = &mut attempts.last_failure {
-            // Keep the backoff that was drawn when the last attempt failed.
+            // The repaired delay has the length that was chosen when the last attempt failed.
             let until = attempts.not_before.map(|next_at| next_at.min(at.plus(next_at.since(failure.at))));
             waits_from = until.map_or(at, |until| until.max(at));
             attempts.not_before = until;

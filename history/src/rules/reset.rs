@@ -7,15 +7,17 @@
 //!
 //! The new run begins with these events:
 //!
-//! 1. the copied events up to the chosen one,
-//! 2. WorkflowReset,
-//! 3. DeciderScheduled, unless a turn is already waiting,
-//! 4. the later signals and cancel requests, if they are reapplied.
+//! 1. The events up to the chosen one, copied from the history.
+//! 2. WorkflowReset.
+//! 3. DeciderScheduled, unless a turn is already waiting.
+//! 4. The signals and cancel requests that came later, if they are reapplied.
 //!
-//! A run that closed as canceled has answered its cancel requests, so the later ones are not reapplied.
+//! If the run closed as canceled, its decider has answered the cancel requests. Later cancel requests are then not
+//! reapplied.
 //!
-//! The new run does not inherit held tasks: held activities are handed out again, their attempts are counted from
-//! the beginning, and the time since the copied events does not count.
+//! Workers that hold tasks of the old run do not keep them in the new run. Activities that were held wait for runners
+//! again, and their attempts are counted from the beginning. The time between the last copied event and the reset does
+//! not count for timers and timeouts.
 
 use crate::author::Author;
 use crate::caller::CallerName;
@@ -29,12 +31,12 @@ use crate::transition::Transition;
 use crate::validate;
 
 impl Transition {
-    /// Makes the planned run continue instead of this one, which is terminated if it is open. The request has this
-    /// key and credential. The caller must have checked that the plan can be carried out.
+    /// Plans that a new run continues in place of this run. If this run is open, it is terminated. The request has this
+    /// key and this credential. The caller must have checked that the reset is possible.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for the operator's identity or reason.
+    /// [`Fault::Invalid`] or [`Fault::TooLarge`] if the operator's identity or reason is invalid.
     pub fn plan_reset(
         &mut self,
         plan: ResetPlan,
@@ -56,8 +58,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Creates the new run of a reset: the copied events, WorkflowReset, DeciderScheduled unless a turn waits, and
-    /// the reapplied requests. The result is the same however often it is computed.
+    /// Creates the new run of a reset, with the events listed at the top of this file. The same arguments always yield
+    /// the same result.
     pub fn branch(branch: Branch, reset: &PlannedReset) -> Self {
         let Branch { mut events, later: requests, mut run } = branch;
         run.started.run_id = reset.plan.new_run_id;
@@ -77,7 +79,8 @@ impl Transition {
         transition.schedule_turn(now);
         for Event { kind, key, by, .. } in requests {
             let kind = match kind {
-                // Whether the request releases the first turn depends on the state of the new run.
+                // A cancel request makes a delayed first turn available. Whether it does depends on the state of the
+                // new run.
                 EventKind::WorkflowCancelRequested(request) => transition.cancel_request(request, now),
                 signal => signal,
             };
@@ -91,12 +94,11 @@ impl Transition {
 }
 
 impl Run {
-    /// Separates the state from the run it branched off. Held activities are handed out again, because their
-    /// runners hold tasks of the other run. The time since the other run's last copied event, `since`, does not
-    /// count.
+    /// Applies a reset to the copied state. Held activities wait for runners again, because their runners hold tasks of
+    /// the other run. The time since `since`, which is the time of the last copied event, does not count.
     pub(crate) fn apply_reset(&mut self, it: &WorkflowReset, event: &Event, since: Timestamp) {
         let at = event.at();
-        // A stopped clock stays stopped, with its original start.
+        // If the clock is stopped, it stays stopped, and the stop keeps its beginning.
         if self.clock.stopped_at().is_none() {
             if since < at {
                 self.clock.stop(since);

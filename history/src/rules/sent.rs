@@ -1,10 +1,10 @@
-//! Polls to which started tasks were sent, and redelivery after a poll's response was lost. This is kept apart from
-//! the history, because a redelivered task counts as started once.
+//! Polls to which started tasks were sent, and redelivery after the response to a poll was lost. This data is not part
+//! of the history, because a redelivered task counts as started only once.
 //!
 //! | task is | start | `Redeliver` | delivery failed |
 //! |---|---|---|---|
 //! | waiting | sent to the poll | fails with activity-not-waiting | fails |
-//! | held, sent to that poll | – | sent to the new poll | given back (`turn`, `activity`) |
+//! | held, sent to that poll | – | sent to the new poll | the delivery is recorded as failed (`turn`, `activity`) |
 //! | held, sent to another poll | – | fails with activity-not-waiting | fails with turn-lost or activity-closed |
 //! | not held any more | – | fails with activity-not-waiting | fails |
 
@@ -14,7 +14,7 @@ use crate::links::PollId;
 use crate::transition::{Transition, must_be_open};
 
 impl Transition {
-    /// Sends a started task to another poll after the response to the previous one was lost. Records no event.
+    /// Sends a started task to another poll, because the response to the previous poll was lost. Records no event.
     pub(crate) fn redeliver(
         &mut self,
         scheduled_event_id: EventId,
@@ -22,7 +22,7 @@ impl Transition {
         poll: Option<PollId>,
     ) -> Result<(), Fault> {
         must_be_open(&self.run)?;
-        // Another poll may have received the task first.
+        // The task may already have been sent to a third poll.
         if self.links.sent.poll_of(scheduled_event_id) != Some(lost) {
             return Err(Fault::ActivityNotWaiting { scheduled_event_id });
         }
@@ -31,7 +31,7 @@ impl Transition {
         Ok(())
     }
 
-    /// Forgets the polls of tasks that are no longer held.
+    /// Removes the polls of tasks that are no longer held.
     pub(crate) fn forget_sent(&mut self) {
         if self.links.sent.is_empty() {
             return;

@@ -8,8 +8,8 @@
 //! | from another run | Signal | fails with run-closed, which is reported to the sender |
 //! | from another run, repeated | original response | original response |
 //!
-//! A signal sent with a start is the first event after the turn that the start schedules. Every Signal schedules a
-//! turn. The state keeps only its key or its sender.
+//! A signal sent with a start is recorded directly after the events of the start. Every Signal event schedules a turn,
+//! unless one is already waiting. Of a signal, the state keeps only its idempotency key or its origin.
 
 use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
 use crate::fault::Fault;
@@ -19,12 +19,12 @@ use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_at, must_be_open};
 use crate::validate;
 
-/// A caller's signal.
+/// A signal from a caller.
 pub(crate) struct SignalRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) input: Option<&'a Payload>,
     pub(crate) identity: Option<&'a str>,
-    /// Required version of the run.
+    /// Required version of the run. At any other version, the signal is refused.
     pub(crate) if_version: Option<EventId>,
     pub(crate) key: Option<RequestKey>,
 }
@@ -53,7 +53,7 @@ impl Transition {
         self.push(now, EventKind::Signal(Signal { name, input, identity, origin: None, traceparent }));
     }
 
-    /// Records a signal of another run, at most once.
+    /// Records a signal from another run. A repeated delivery has no effect.
     pub(crate) fn take_signal(
         &mut self,
         from: &Origin,
@@ -72,7 +72,7 @@ mod tests {
     use crate::scene::{Scene, check, keyed_signal, pause, plain, scene, signal, signal_at, signal_of, terminate};
     use crate::{Fault, Start, StartSignal, admit};
 
-    /// A scene with a signal with a key and a signal of another run.
+    /// Returns a run that has received a signal with an idempotency key and a signal from another run.
     fn given() -> Scene {
         scene().then(&keyed_signal("first", 7)).then(&signal_of(4, 9))
     }

@@ -1,4 +1,5 @@
-//! Rules of SWF runs. A decision or its registered type must set all required values, because nothing is inherited.
+//! Rules of SWF runs. The decision or the registered type must set all required values, because nothing is inherited
+//! from the run.
 //!
 //! Causes of the failure events ActivityScheduleFailed, ChildScheduleFailed and WorkflowCloseFailed:
 //!
@@ -8,10 +9,10 @@
 //! | StartChild | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
 //! | `ContinueAsNew` | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
 //!
-//! A Lambda task has no type. It fails with `LambdaUnavailable` if the service has no functions, and with
-//! ActivityScheduledTimeout (`LambdaRoleUndefined`) if the run has no role.
+//! A Lambda task has no type. It fails with `LambdaUnavailable` if the service cannot call Lambda functions, and with
+//! ActivityScheduledTimeout (`LambdaRoleUndefined`) if the run has no Lambda role.
 //!
-//! A run that exceeds its limit of events is terminated (`EventLimit`) after the command that exceeded it.
+//! A run that exceeds its maximum number of events is terminated (`EventLimit`) after the command that exceeded it.
 //!
 //! Source: SWF's API reference.
 
@@ -28,7 +29,7 @@ use crate::run::RunStart;
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
-/// Returns `true` if the decision schedules a Lambda task, given that the run is an SWF run.
+/// Returns `true` if the decision schedules a Lambda task. The run must be an SWF run.
 fn is_lambda(it: &ScheduleActivity) -> bool {
     it.task_list.as_deref() == Some(LAMBDA_LIST)
 }
@@ -38,7 +39,7 @@ pub(crate) fn lacks_role(started: &RunStart, it: &ScheduleActivity) -> bool {
     started.swf.as_ref().is_some_and(|swf| swf.lambda_role.is_none() && is_lambda(it))
 }
 
-/// Returns the cause if neither the decision nor the activity type sets a required value.
+/// Returns the cause of the failure if neither the decision nor the activity type sets a required value.
 pub(crate) fn undefined_activity(
     it: &ScheduleActivity,
     context: &DecisionContext,
@@ -62,8 +63,9 @@ pub(crate) fn undefined_activity(
 }
 
 impl Transition {
-    /// Returns the task list and the settings of a new run, from the decision or its type. The four causes are for
-    /// a missing execution timeout, task list, turn timeout and child policy, in this order.
+    /// Returns the task list and the settings of a new run. They come from the decision or, if absent there, from the
+    /// registered type. The last parameter has the causes for a missing execution timeout, task list, turn timeout and
+    /// child policy, in this order.
     fn settle_in_swf<C>(
         &self,
         (execution_timeout, decider_start_to_close): (Option<Duration>, Option<Duration>),
@@ -85,7 +87,7 @@ impl Transition {
         Ok((task_list, SwfSuccessor { execution_timeout, decider_start_to_close, run }))
     }
 
-    /// Returns the settings of a child in an SWF run, which come only from the decision and the type.
+    /// Returns the settings of a child of an SWF run. They come only from the decision and from the registered type.
     pub(crate) fn child_in_swf(
         &self,
         it: &StartChild,
@@ -114,8 +116,8 @@ impl Transition {
         self.settle_in_swf(timeouts, it.task_list.as_ref(), &it.swf, defaults, causes)
     }
 
-    /// Returns the settings of a successor in an SWF run, which come from the decision and the type, not from this
-    /// run.
+    /// Returns the settings of the successor of an SWF run. They come from the decision and from the registered type,
+    /// not from this run.
     pub(crate) fn continue_in_swf(
         &self,
         it: &ContinueAsNew,
@@ -141,14 +143,15 @@ impl Transition {
         self.run.started.swf.as_ref().and_then(|swf| swf.limits)
     }
 
-    /// Terminates a run that exceeds its limit of events. The limit is checked after each command, and the
-    /// command's events stay. SWF does the same: a history there has been seen with 25,044 events.
+    /// Terminates the run if it exceeds its maximum number of events. This is checked after each command, and the
+    /// events of the command stay in the history. SWF behaves in the same way: a history with 25,044 events has been
+    /// observed there.
     pub(crate) fn end_beyond_limit(&mut self, now: Timestamp) {
         let is_beyond = self.swf_limits().is_some_and(|limits| self.run.last_event_id > limits.events);
         if is_beyond && self.run.is_open() {
             let cause = Some(TerminatedCause::EventLimit);
             let terminated = WorkflowTerminated { cause, ..WorkflowTerminated::default() };
-            // The event has no author, because no caller asked for it.
+            // The event has no author, because no caller requested the termination.
             self.push_by(now, EventKind::WorkflowTerminated(terminated), None, None);
         }
     }

@@ -1,13 +1,13 @@
-//! Timers: a decider sets one, and it expires unless the decider cancels it first.
+//! Timers: a decider sets a timer, and the timer expires unless the decider cancels it first.
 //!
 //! | timer is | StartTimer | CancelTimer | it is due | the run closes |
 //! |---|---|---|---|---|
 //! | not set | TimerScheduled | TimerCancelFailed (`TimerIdUnknown`) | – | – |
 //! | set | TimerScheduleFailed (`TimerIdAlreadyInUse`) | TimerCanceled | TimerExpired | removed |
 //!
-//! Setting a timer also fails if [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) timers are set (`OpenTimersLimit`) or
-//! the state of the run has no space for it (`StateLimit`). TimerExpired and both failures schedule a turn;
-//! TimerScheduled and TimerCanceled do not. The id can be reused after the timer has expired or was canceled.
+//! Setting a timer also fails if [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) timers are set (`OpenTimersLimit`), or if
+//! the state of the run has no space for another (`StateLimit`). TimerExpired and both failures schedule a turn;
+//! TimerScheduled and TimerCanceled do not. A timer id can be used again after the timer has expired or was canceled.
 //!
 //! | run is paused | set timer | it is due |
 //! |---|---|---|
@@ -66,7 +66,7 @@ impl Transition {
         EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
     }
 
-    /// Records the expiry of a timer.
+    /// Records the expiry of a timer, if it is still due.
     pub(crate) fn expire_timer(&mut self, scheduled_event_id: EventId, due: &mut DueTimers, now: Timestamp) {
         if let Some(timer_id) = due.take(scheduled_event_id) {
             self.push(now, EventKind::TimerExpired(TimerExpired { timer_id, scheduled_event_id }));
@@ -74,7 +74,8 @@ impl Transition {
     }
 }
 
-/// Ids of the timers that are due, collected in one pass because the state indexes timers by timer id.
+/// Timers that are due: the id of the TimerScheduled event, and the timer id. They are collected in one pass over all
+/// timers, because the state is indexed by timer id.
 pub(crate) struct DueTimers(Vec<(EventId, String)>);
 
 impl DueTimers {
@@ -93,7 +94,7 @@ impl DueTimers {
 
 impl Run {
     pub(crate) fn apply_timer_scheduled(&mut self, event: &Event, it: &TimerScheduled) {
-        // While the run's clock is stopped, its time is the start of the stop.
+        // The timer counts on the run's clock. If the clock is stopped, its time is the beginning of the stop.
         let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
         let set_at = self.is_traced().then_some(event.at());
@@ -101,7 +102,7 @@ impl Run {
         self.timers.insert(it.timer_id.clone(), timer);
     }
 
-    /// Removes a timer that expired or was canceled.
+    /// Removes a timer that has expired or was canceled.
     pub(crate) fn remove_timer(&mut self, timer_id: &str) {
         self.timers.remove(timer_id);
     }
@@ -113,16 +114,16 @@ impl Run {
         }
     }
 
-    /// Adjusts the timers after the service's clock was put back from `from` to `to` while the run's clock was
-    /// stopped. Each timer keeps its remaining time.
+    /// Adjusts the timers after the service's clock was put back from `from` to `to` while the run's clock was stopped,
+    /// so that each timer keeps its remaining time.
     pub(crate) fn rewind_timers(&mut self, from: Timestamp, to: Timestamp) {
         for timer in self.timers.values_mut() {
             timer.expires_at = to.plus(timer.expires_at.since(from)).min(timer.expires_at);
         }
     }
 
-    /// Passes the time at which each timer expires to `show`, except for timers that the stopped clock cannot
-    /// reach.
+    /// Passes the time at which each timer expires to `show`. If the run's clock is stopped, timers that would expire
+    /// after the beginning of the stop are omitted.
     pub(crate) fn each_timer_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let stopped_at = self.clock.stopped_at();
         let is_reached = |at: Timestamp| stopped_at.is_none_or(|stopped_at| at <= stopped_at);
@@ -138,12 +139,12 @@ mod tests {
     use crate::limits;
     use crate::scene::{Scene, cancel_timer, check, complete, pause, resume, scene, signal, stop, success, timer};
 
-    /// A scene with a turn held and no timer set.
+    /// Returns a run with a held turn and no timer.
     fn not_set() -> Scene {
         scene().take()
     }
 
-    /// A scene with a turn held and the timer set.
+    /// Returns a run with a held turn and the timer.
     fn set() -> Scene {
         scene().decide([timer("t", 9)]).then(&signal("go")).take()
     }

@@ -1,4 +1,6 @@
-//! Turns: the decider of a run processes its news. At most one turn is held, and at most one waits behind it.
+//! Turns: a decider gets the events that it has not seen, and decides how the run continues. In the table below, *news*
+//! means an event that needs a turn. A decider holds at most one turn, and at most one other turn waits until that one
+//! has ended.
 //!
 //! | turn is | input | result |
 //! |---|---|---|
@@ -13,19 +15,19 @@
 //! | held | `FailTurn` | DeciderFailed (`Reported`) |
 //! | held | `ReturnTurn` (it was not delivered) | DeciderFailed (`DeliveryFailed`) |
 //! | held | a deadline | DeciderTimedOut (`StartToClose`) |
-//! | held | news | DeciderScheduled, a turn that waits behind it |
-//! | last one completed | an answer, `FailTurn` or `ReturnTurn` | fails with turn-completed |
+//! | held | news | DeciderScheduled: another turn, which waits until the held turn has ended |
+//! | completed last | an answer, `FailTurn` or `ReturnTurn` | fails with turn-completed |
 //! | waiting or held | the run closes | removed |
 //!
-//! DeciderFailed and DeciderTimedOut schedule another turn, unless one waits already. After a reported failure the
-//! next turn is delayed. The delay grows with each failure in a row, from
-//! [`TURN_BACKOFF_FIRST`](limits::TURN_BACKOFF_FIRST) to [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX). The first
-//! turn of a delayed start or a retry is also delayed, unless a cancel request releases it (`workflow`).
+//! DeciderFailed and DeciderTimedOut schedule another turn, unless one is already waiting. After a failure that a
+//! decider reported, the next turn is delayed. The delay grows with each consecutive failure, from
+//! [`TURN_BACKOFF_FIRST`](limits::TURN_BACKOFF_FIRST) to [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX). The first turn
+//! of a delayed start or of a retry is also delayed, unless a cancel request makes it available (`workflow`).
 //!
 //! While the run is paused, no turn can be taken, and schedule-to-start timeouts do not run.
 //!
-//! Turns wait on the task list of the run's start, unless an answer moves them permanently or until one of them
-//! times out.
+//! Turns wait on the task list given at the start of the run. An answer can move later turns to another list, either
+//! permanently or until a turn times out.
 
 use crate::command::{TurnAnswer, TurnId};
 use crate::event::{
@@ -42,7 +44,7 @@ use crate::transition::{Transition, must_be_open};
 use crate::validate;
 
 impl TurnAnswer {
-    /// Validates the fields of the answer except its decisions.
+    /// Validates all fields of the answer except its decisions.
     pub(crate) fn validate_fields(&self, is_swf: bool) -> Result<(), Fault> {
         let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
         validate::size("context", self.context.as_ref(), context_max)?;
@@ -59,15 +61,15 @@ impl TurnAnswer {
 ///
 /// # Errors
 ///
-/// [`Fault::TurnCompleted`] if it was the last completed turn, otherwise [`Fault::RunClosed`] or
-/// [`Fault::TurnLost`].
+/// [`Fault::TurnCompleted`] if this is the last completed turn. Otherwise [`Fault::RunClosed`] or [`Fault::TurnLost`].
 pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
     if run.turn.as_ref().is_some_and(|held| {
         held.scheduled_event_id == turn.scheduled_event_id && held.started_event_id == turn.started_event_id
     }) {
         return Ok(());
     }
-    // Checked before the status, so that a decider that repeats its last answer learns that it was accepted.
+    // This check comes before the check of the status, so that a decider that repeats its last answer learns that it
+    // was accepted.
     if turn.started_event_id == run.previous_started_event_id && turn.started_event_id != 0 {
         return Err(Fault::TurnCompleted);
     }
@@ -76,7 +78,7 @@ pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
 }
 
 impl Transition {
-    /// Schedules a turn, unless one is waiting already or the run is closed.
+    /// Schedules a turn, unless one is already waiting or the run is closed.
     pub(crate) fn schedule_turn(&mut self, now: Timestamp) {
         if !self.run.is_open() || self.run.turn_task.is_some() {
             return;
@@ -154,7 +156,7 @@ impl Transition {
         validate::reason("reason", reason.map(String::as_str))?;
         validate::payload("details", details)?;
         must_hold(&self.run, turn)?;
-        // A turn that waits already was scheduled without a delay, so it is delayed from now.
+        // If another turn is already waiting, it was scheduled without a delay. It is now delayed as well.
         let wait = turn_backoff(self.run.turns_lost.saturating_add(1));
         let next_not_before = self.run.turn_task.as_ref().map(|_| now.plus(wait));
         let failed = DeciderFailed {
@@ -167,7 +169,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Handles a turn that never reached its decider. In the meantime it may have been sent to another poll.
+    /// Handles a turn that could not be delivered to its decider. The turn may have been sent to another poll in the
+    /// meantime.
     pub(crate) fn return_turn(&mut self, turn: TurnId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         must_hold(&self.run, turn)?;
         if self.links.sent.poll_of(turn.scheduled_event_id) != poll {
@@ -198,7 +201,7 @@ fn failed(turn: TurnId, cause: DeciderFailedCause) -> DeciderFailed {
     DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details, next_not_before }
 }
 
-/// Returns the delay of the next turn after this many lost turns in a row.
+/// Returns the delay of the next turn after this number of consecutive lost turns.
 pub(crate) fn turn_backoff(turns_lost: u32) -> Duration {
     let doublings = turns_lost.saturating_sub(1).min(16);
     limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX)
@@ -249,7 +252,7 @@ impl Run {
     }
 
     pub(crate) fn apply_turn_failed(&mut self, event: &Event, it: &DeciderFailed) {
-        // A turn that never reached its decider says nothing about the decider.
+        // A turn that could not be delivered does not count as a failure of the decider.
         if it.cause == DeciderFailedCause::Reported {
             self.lose_turn(event);
         }
@@ -259,13 +262,13 @@ impl Run {
         }
     }
 
-    /// Returns `true` if the first turn has not been taken and is still delayed.
+    /// Returns `true` if the first turn is still delayed at `now`.
     pub(crate) fn is_first_turn_held_back(&self, now: Timestamp) -> bool {
         let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
         first.and_then(|task| task.not_before).is_some_and(|at| at > now)
     }
 
-    /// Makes the first turn available from `at`, as if the run had been started with a delay until then.
+    /// Makes the delayed first turn available at `at`, as if the run had been started with a delay that ends then.
     pub(crate) fn release_first_turn(&mut self, at: Timestamp) {
         let waited = at.since(self.started.at);
         if self.run_from.is_some() || at < self.started.at {
@@ -293,7 +296,7 @@ impl Run {
         self.lost_turns = Some(LostTurns { since, event_id: event.id });
     }
 
-    /// Ends the held turn, after which the turn behind it can be taken.
+    /// Ends the held turn. If another turn is waiting, it can then be taken.
     fn end_turn(&mut self, at: Timestamp) {
         self.turn = None;
         if let Some(task) = &mut self.turn_task {

@@ -1,9 +1,9 @@
-//! Updates: a caller requests one, a decider accepts or rejects it, and an accepted update is recorded with its
-//! decisions.
+//! Updates: a caller requests an update, and a decider accepts or rejects it. An accepted update is recorded together
+//! with the decider's decisions.
 //!
 //! | update is | input | result |
 //! |---|---|---|
-//! | new | a caller's request | waits for a decider, outside the history |
+//! | new | a caller's request | waits for a decider, in memory only |
 //! | new | accepted, with a result or failure | UpdateAccepted, UpdateCompleted or UpdateFailed |
 //! | new | accepted, to be answered later | UpdateAccepted |
 //! | new | rejected | no event |
@@ -11,7 +11,7 @@
 //! | accepted | a caller's request | waits for the answer |
 //! | accepted | answered | UpdateCompleted or UpdateFailed |
 //! | accepted | rejected | UpdateFailed |
-//! | accepted | the run closes | known as accepted by a closed run |
+//! | accepted | the run closes | stays recorded as accepted by a run that has closed |
 //! | answered | a caller's request | original answer |
 //! | answered | accepted | fails with update-already-accepted |
 //! | answered | rejected | no event |
@@ -22,8 +22,8 @@
 //! * The run is not at the required version (version-mismatch).
 //! * [`OPEN_UPDATES_MAX`](limits::OPEN_UPDATES_MAX) accepted updates have no answer yet (open-updates-limit).
 //!
-//! An update that is accepted to be answered later fails (`state-limit`) if the state of the run has no space for
-//! it. A turn created only for updates leaves no event if it records nothing else.
+//! If the state of the run has no space for an update that is to be answered later, the update is recorded as failed
+//! (`state-limit`). A turn that was created only for updates leaves no events if its answer has nothing else to record.
 
 use std::collections::BTreeSet;
 
@@ -42,21 +42,21 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_at, must_be_open};
 use crate::validate;
 
-/// Failure code of an update that was accepted to be answered later, but does not fit into the state of its run.
+/// Failure code of an update that was to be answered later, but does not fit into the state of its run.
 const STATE_LIMIT: &str = "state-limit";
 
-/// Returns the status of an update, and checks that a new one may be proposed to a decider. Outcomes in earlier
-/// runs of the workflow id count.
+/// Returns the status of an update, including its outcome in an earlier run of the workflow id. If the update is new,
+/// checks that it may be proposed to a decider.
 ///
 /// # Errors
 ///
-/// For a new update: an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMismatch`] or
-/// [`Fault::OpenUpdatesLimit`]. A known update is never refused, because its answer exists or will.
+/// For a new update: a fault for an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`]
+/// or [`Fault::OpenUpdatesLimit`]. A known update is never refused, because it has an answer or will get one.
 pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
     may_update_in(run, asked, None)
 }
 
-/// Does the same as [`may_update`] for a request that names a run. Only outcomes in that run count.
+/// Works like [`may_update`] for a request that may name a run. If it does, only the outcome in that run counts.
 ///
 /// # Errors
 ///
@@ -79,13 +79,14 @@ pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -
     Ok(UpdateStatus::New)
 }
 
-/// Returns the effect of a start that carries an update, given the newest run of its workflow id. If that run knows
-/// the update, nothing is started, even if the run is closed: a repeated request must not start a second run.
+/// Returns what a start together with an update must do. `existing` is the newest run of the workflow id. If that run
+/// knows the update, nothing is started, even if the run is closed, because a repeated request must not start a second
+/// run.
 ///
 /// # Errors
 ///
-/// As for [`starting`]. In addition, [`Fault::Invalid`] for an update with a required version, because a run that
-/// is not started yet has none, and for a delayed first turn, because the caller waits for the answer.
+/// As for [`starting`]. In addition, [`Fault::Invalid`] for an update that requires a version, because a run that has
+/// not started has none, and for a delayed first turn, because the caller waits for the answer.
 pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdate) -> Result<Starting, Fault> {
     validate_asked(asked)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
@@ -113,7 +114,8 @@ fn validate_asked(asked: &ProposedUpdate) -> Result<(), Fault> {
     validate::identity(asked.identity.as_deref())
 }
 
-/// Returns the events DeciderScheduled and DeciderStarted that a speculative turn will have if it is recorded.
+/// Returns the DeciderScheduled and DeciderStarted events that a turn created only for updates will have if it is
+/// recorded.
 pub fn speculative_turn(
     run: &Run,
     identity: Option<&str>,
@@ -138,7 +140,7 @@ impl Transition {
         match turn {
             AnsweredTurn::Held(turn) => must_hold(&self.run, *turn)?,
             AnsweredTurn::Speculative { last_event_id, .. } if records => self.must_be_unmoved(*last_event_id)?,
-            // A rejection is valid even if the run has changed since.
+            // A rejection records nothing, so it is valid even if the run has changed in the meantime.
             AnsweredTurn::Speculative { .. } => {}
         }
         rest.validate(&self.run)?;
@@ -162,7 +164,7 @@ impl Transition {
         Ok(())
     }
 
-    /// Returns `true` if the answer records anything besides the turn itself.
+    /// Returns `true` if the answer records anything besides the events of the turn itself.
     fn records(&self, answers: &[UpdateAnswer], rest: &TurnAnswer) -> bool {
         let records = |answer: &UpdateAnswer| match (self.run.update_status(&answer.update_id), &answer.verdict) {
             (UpdateStatus::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
@@ -171,22 +173,23 @@ impl Transition {
         !rest.decisions.is_empty() || answers.iter().any(records)
     }
 
-    /// Checks that no event was recorded since a speculative turn began, because its decider has not seen later
-    /// ones.
+    /// Checks that no event has been recorded since the turn of the updates was created, because its decider has not
+    /// seen later events.
     fn must_be_unmoved(&self, last_event_id: EventId) -> Result<(), Fault> {
         let run = &self.run;
         let is_idle = run.is_open() && run.turn.is_none() && run.turn_task.is_none() && run.paused.is_none();
         if is_idle && run.last_event_id == last_event_id {
             return Ok(());
         }
-        // The turn would have these ids, so only the same answer can have completed them.
+        // If recorded, the turn has these ids. If a turn with these ids is completed, the same answer was recorded
+        // before.
         let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
         must_hold(run, TurnId { scheduled_event_id, started_event_id })?;
         Err(Fault::TurnLost)
     }
 
-    /// Returns `true` if the answer accepts a new update. `others` means that another update was accepted before
-    /// it.
+    /// Checks the answer to one update. Returns `true` if it accepts a new update. `others` is `true` if the same
+    /// answer has already accepted another update.
     fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[ProposedUpdate], others: bool) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
         let status = self.run.update_status(&update_id);
@@ -204,13 +207,13 @@ impl Transition {
         }
         must_be_at(&self.run, asked.if_version)?;
         match asked.if_version {
-            // The other update will change the version.
+            // The other accepted update changes the version of the run.
             Some(expected) if others => Err(Fault::VersionMismatch { expected, found: self.run.last_event_id + 1 }),
             _ => Ok(true),
         }
     }
 
-    /// Records the events of a speculative turn.
+    /// Records the events of a turn that was created only for updates.
     fn record_speculative_turn(&mut self, identity: Option<&str>, by: Option<&CallerName>, at: Timestamp) -> TurnId {
         let answers = std::mem::replace(&mut self.author, Author::named(by.cloned()));
         self.schedule_turn(at);
@@ -221,7 +224,7 @@ impl Transition {
         TurnId { scheduled_event_id, started_event_id }
     }
 
-    /// Returns `true` if the update just accepted may wait for its answer.
+    /// Returns `true` if the run has capacity for the update that was just accepted and is not answered yet.
     fn may_wait(&mut self) -> bool {
         self.run.updates.open().len() <= limits::OPEN_UPDATES_MAX && self.has_space(|_| 0)
     }
@@ -249,7 +252,7 @@ impl Transition {
                     identity: asked.identity.clone(),
                     decision_event_id,
                 };
-                // The author is the caller, not the decider.
+                // The author of the event is the caller of the update, not the decider.
                 self.push_by(now, EventKind::UpdateAccepted(accepted), None, asked.by.clone())
             }
         };
@@ -311,7 +314,7 @@ impl Run {
         self.remember(key_of_update(update_id), event.id, event.at());
     }
 
-    /// Ends all updates without an answer when the run closes.
+    /// When the run closes, ends all updates that have no answer.
     pub(crate) fn end_updates(&mut self, event: &Event) {
         for (accepted_event_id, it) in self.updates.close() {
             self.remember(key_of_update(&it.update_id), accepted_event_id, event.at());

@@ -7,14 +7,14 @@
 //! | open | `RequestCancel` | WorkflowCancelRequested |
 //! | open | Terminate | WorkflowTerminated |
 //! | open | a closing decision | the event of the decision, for example WorkflowFailed |
-//! | open, with unseen news | a closing decision | WorkflowCloseFailed (`UnhandledEvents`), unless it is forced |
+//! | open, with unseen events | a closing decision | WorkflowCloseFailed (`UnhandledEvents`), unless it is forced |
 //! | open | its execution or run timeout | WorkflowTimedOut |
 //! | closed | a start | WorkflowStarted, or fails with workflow-id-reuse-refused |
 //! | closed, with a successor | a start | fails with workflow-already-open |
 //! | closed | `RequestCancel` or Terminate | fails with run-closed |
 //!
-//! The conflict and reuse policies choose between the results of a start. A cancel request and a failed close
-//! schedule a turn. A request with a key that was recorded before gets its original response in every state.
+//! The conflict policy and the reuse policy choose between the results of a start. A cancel request and a failed close
+//! schedule a turn. In every state, a request whose key was recorded before gets its original response.
 //!
 //! | run with a retry policy ends with | another attempt |
 //! |---|---|
@@ -23,24 +23,24 @@
 //! | WorkflowTimedOut (`Execution`), or anything else | none |
 //! | any of these, after a cancel request | none |
 //!
-//! A cancel request is not lost when another run follows, and it is never delayed:
+//! A cancel request stays in effect when another run follows, and it is never delayed:
 //!
 //! | run with a cancel request is followed by | the request |
 //! |---|---|
 //! | another attempt | prevents it: the close is final, also for its parent and its schedule |
-//! | another attempt planned by an earlier version | is event 3 of the new run |
+//! | another attempt that an earlier version has already planned | is event 3 of the new run |
 //! | the run that continues as new | is event 3 of the new run |
 //! | a reset to an event after the request | is part of the copied history |
 //! | a reset to an event before the request | is handled like a signal: reapplied, or dropped |
 //! | a reset after the run closed as canceled | counts as answered and is not reapplied |
 //! | the next action of its schedule, or a new start | does not apply to that run |
 //!
-//! A child is a run like any other: a request from its parent (CancelExternal, or the policy `RequestCancel`)
-//! counts like one from a caller. So does a request from a schedule's overlap policy.
+//! A child is a run like any other: a cancel request from its parent (CancelExternal, or the policy `RequestCancel`)
+//! has the same effect as one from a caller. So has a request from a schedule's overlap policy.
 //!
 //! | input while the first turn is delayed | result |
 //! |---|---|
-//! | a cancel request | WorkflowCancelRequested makes the turn available; timeouts count from then |
+//! | a cancel request | WorkflowCancelRequested, and the turn becomes available; timeouts count from this event |
 //! | a signal, an update or a query | waits for the turn |
 
 mod successor;
@@ -69,16 +69,16 @@ use crate::trace::SpanId;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
-/// Checks whether a workflow id whose newest run is `existing` may be started again.
+/// Checks that a new run may be started with the workflow id whose newest run is `existing`.
 ///
 /// # Errors
 ///
-/// [`Fault::AlreadyOpen`] if that run is open or has a successor, [`Fault::ReuseRefused`] if the policy does not
-/// allow it.
+/// [`Fault::AlreadyOpen`] if that run is open or has a successor. [`Fault::ReuseRefused`] if the reuse policy does not
+/// allow another run.
 pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let (run_id, status) = (existing.started.run_id, existing.status);
     let allowed = match (policy, status) {
-        // The successor is about to start.
+        // A run with a successor counts as open, because the successor is about to start.
         (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
         (_, _) if existing.has_successor() => return Err(Fault::AlreadyOpen { run_id }),
         (ReusePolicy::AllowDuplicate, _) => true,
@@ -88,26 +88,26 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     if allowed { Ok(()) } else { Err(Fault::ReuseRefused { run_id, status }) }
 }
 
-/// Effect of a start, given the newest run of its workflow id.
+/// Effect of a start, which depends on the newest run of its workflow id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starting {
-    /// Starts a run.
+    /// A new run starts.
     New,
-    /// Does nothing, because this run has recorded the request before.
+    /// The start has no effect, because this run has already recorded the request.
     Repeated {
-        /// Run id.
+        /// Id of the run.
         run_id: Uuid,
     },
-    /// Uses the open run, and signals it if the start carries a signal.
+    /// The open run is used. It receives the signal if the start contains one.
     Existing {
-        /// Run id.
+        /// Id of the run.
         run_id: Uuid,
     },
-    /// Terminates the open run and then starts a new one.
+    /// The open run is terminated, and then a new run starts.
     TerminateFirst,
 }
 
-/// Returns the effect of a start, given the newest run of its workflow id.
+/// Returns what a start must do. `existing` is the newest run of its workflow id.
 ///
 /// # Errors
 ///
@@ -189,7 +189,7 @@ pub(crate) struct EndRequest<'a> {
 }
 
 impl Transition {
-    /// Starts a run: WorkflowStarted, DeciderScheduled, and the signal of the start.
+    /// Starts a run: records WorkflowStarted, DeciderScheduled, and the signal if the start contains one.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Transition {
             tracestate: start.trace.as_ref().and_then(|trace| trace.tracestate.clone()),
         };
         let run = Run::begin(now, &started, start.key);
-        // If the run begins its trace, the caller had none.
+        // If the trace begins with this run, the caller sent no trace context.
         let traceparent = started.traceparent.filter(|it| it.span_id() != SpanId::of_run(run_id));
         let (by, author) = (start.by.clone(), Author::named(start.by.clone()).traced(traceparent));
         let event = Event {
@@ -257,7 +257,7 @@ impl Transition {
         Ok(())
     }
 
-    /// Returns the event of a cancel request, which releases the first turn if that is delayed.
+    /// Returns the event of a cancel request. If the first turn is delayed, the event makes it available.
     pub(crate) fn cancel_request(&self, request: WorkflowCancelRequested, now: Timestamp) -> EventKind {
         let releases_first_turn = self.run.is_first_turn_held_back(now);
         EventKind::WorkflowCancelRequested(WorkflowCancelRequested { releases_first_turn, ..request })
@@ -329,7 +329,7 @@ impl Transition {
         })
     }
 
-    /// Closes the run after its execution or run timeout.
+    /// Closes the run because it has exceeded its execution timeout or run timeout.
     pub(crate) fn workflow_takes_too_long(&mut self, timeout: WorkflowTimeout, now: Timestamp) {
         let next_attempt = match timeout {
             WorkflowTimeout::Execution => None,
@@ -377,7 +377,7 @@ impl Run {
         }
     }
 
-    /// Passes the deadlines of the execution and of the run to `show`.
+    /// Passes the deadlines of the execution timeout and the run timeout to `show`.
     pub(crate) fn each_workflow_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let started = &self.started;
         self.show_deadline_after(

@@ -1,4 +1,4 @@
-//! Open activities of a run, indexed by event id and by activity id.
+//! Open activities of a run, indexed by the id of their ActivityScheduled event and by activity id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
@@ -16,25 +16,26 @@ use crate::time::Timestamp;
 
 /// Open activities by the id of their ActivityScheduled event. Dereferences to a map.
 ///
-/// In the stored form, attributes that many activities share (`ActivityKind`) precede the map and are stored only
-/// once, because a thousand open activities usually have few types. The index by activity id is rebuilt when the
-/// state is read.
+/// A thousand open activities usually have few types. In the stored form, attributes that many activities share
+/// (`ActivityKind`) are therefore stored only once, before the map. The index by activity id is not stored. It is
+/// rebuilt when the state is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activities {
-    /// Shared between the states before and after a commit, because most commits change at most one activity.
+    /// The activities are reference-counted, because most commits change at most one of them: the states before and
+    /// after a commit share all others.
     open: BTreeMap<EventId, Arc<PendingActivity>>,
-    /// Hash of each activity id with its key in `open`, sorted, to find an id without scanning all activities. It
-    /// does not copy the ids because the state is cloned for each commit (ADR 1).
+    /// Index by activity id, sorted: the hash of each id, with the activity's key in `open`. It does not contain the
+    /// ids themselves, because the state is cloned for each commit (ADR 1).
     by_name: Vec<(u64, EventId)>,
 }
 
 impl Activities {
-    /// Returns `true` if no activity is open; the field is then omitted from the stored form.
+    /// Returns `true` if no activity is open. The field is then not stored.
     pub(crate) fn is_nothing(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Returns the open activity with this id. If a history has more than one, returns the oldest.
+    /// Returns the open activity with this id. If an invalid history has several, returns the oldest.
     pub(crate) fn named(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
         let hash = hash(activity_id);
         let first = self.by_name.partition_point(|entry| *entry < (hash, 0));
@@ -62,20 +63,20 @@ impl Activities {
         }
     }
 
-    /// Returns an activity for modification. Its id must not be changed, because the index depends on it.
+    /// Returns an activity, to modify it. Its activity id must not be changed, because the index depends on it.
     pub(crate) fn get_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut PendingActivity> {
         self.open.get_mut(&scheduled_event_id).map(Arc::make_mut)
     }
 
-    /// Restarts the wait of all activities that no runner holds. Attempts in progress have no event, so they are
-    /// ignored here to keep the state derivable from the history.
+    /// Restarts the wait of all activities that no runner holds. An attempt in progress is ignored: it has no event,
+    /// and the state must be derivable from the history.
     pub(crate) fn release(&mut self, released: Released) {
         for activity in self.open.values_mut().filter(|activity| activity.started_at.is_none()) {
             Arc::make_mut(activity).release(released);
         }
     }
 
-    /// Moves all times after `at` back to `at`, to repair deadlines.
+    /// Applies a repair of deadlines: moves all times that are after `at` back to `at`.
     pub(crate) fn limit_times(&mut self, at: Timestamp) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
             activity.limit_times(at);
@@ -89,7 +90,7 @@ impl Activities {
         }
     }
 
-    /// Resets all activities to waiting, without attempts, so that runners can take them again.
+    /// Makes all activities wait for a runner, with no attempts made.
     pub(crate) fn reset_to_waiting(&mut self, released: Released) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
             (activity.started_event_id, activity.started_at, activity.attempts) = (None, None, None);
@@ -109,7 +110,7 @@ impl Activities {
         *self = Self::default();
     }
 
-    /// Returns the attempts of all activities for modification.
+    /// Returns the attempts of all activities, to modify them.
     pub(crate) fn attempts_mut(&mut self) -> impl Iterator<Item = &mut Attempts> {
         let tried = self.open.values_mut().filter(|activity| activity.attempts.is_some());
         tried.filter_map(|activity| Arc::make_mut(activity).attempts.as_deref_mut())
@@ -131,7 +132,7 @@ struct ActivityKind<T, L, R> {
     task_priority: Option<i32>,
 }
 
-/// Attributes of a single activity.
+/// Attributes that differ between activities.
 #[derive(Encode, Decode)]
 struct Own<I, T, P> {
     #[n(0)]
@@ -173,7 +174,7 @@ impl PendingActivity {
     }
 }
 
-/// The hash is neither stored nor shown, so it may differ between builds but not within one.
+/// Returns a hash of an activity id. It is used only in memory, so it may differ between builds.
 fn hash(activity_id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(activity_id.as_bytes());

@@ -1,7 +1,8 @@
 //! Attempts of an activity with a retry policy.
 //!
-//! They are not part of the history: a retry records no event, and only the last attempt is recorded when the
-//! activity closes. A run rebuilt from its history alone therefore counts attempts from the beginning.
+//! Attempts are not part of the history: a retry records no event, and only the last attempt is recorded, when the
+//! activity closes. If a state is rebuilt from the history alone, its attempts are therefore counted from the
+//! beginning.
 
 use minicbor::{Decode, Encode};
 
@@ -13,7 +14,8 @@ use crate::time::Timestamp;
 /// Attempts of an activity so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Attempts {
-    /// Number of times that a runner took it. It never decreases, so that no two runners hold the same task id.
+    /// Number of times that runners took the activity. It never decreases, so that each task id is given to only one
+    /// runner.
     #[n(0)]
     pub starts: u32,
     /// Number of attempts that failed or timed out.
@@ -22,13 +24,13 @@ pub struct Attempts {
     /// Attempt that a runner holds.
     #[n(2)]
     pub held: Option<HeldAttempt>,
-    /// Earliest time at which the next attempt is handed out.
+    /// Earliest time at which a runner gets the next attempt.
     #[n(3)]
     pub not_before: Option<Timestamp>,
-    /// Time from which the next attempt could be taken.
+    /// Time from which the wait of the next attempt counts.
     #[n(4)]
     pub waits_since: Option<Timestamp>,
-    /// Outcome of the latest attempt that was followed by another.
+    /// Outcome of the latest attempt that was followed by another attempt.
     #[n(5)]
     pub last_failure: Option<LastFailure>,
 }
@@ -42,7 +44,7 @@ pub struct HeldAttempt {
     /// Identity of the runner.
     #[n(1)]
     pub identity: Option<String>,
-    /// Location of an identity and credential that are stored in a pack.
+    /// Location of the identity and the credential name if they are stored in a pack, outside the state.
     #[n(2)]
     pub kept: Option<PackRef>,
     /// Name of the runner's credential.
@@ -66,13 +68,13 @@ impl Attempts {
         self.last_failure = Some(failure);
     }
 
-    /// Makes the activity available at once, even if a runner holds it or it is delayed.
+    /// Makes the activity available at once. A runner that holds it loses it, and a delay ends.
     pub(crate) fn release(&mut self) {
         self.held = None;
         self.not_before = None;
     }
 
-    /// Undoes a start that never reached its runner.
+    /// Undoes the start of an attempt that could not be delivered to a runner.
     pub(crate) fn give_back(&mut self, at: Timestamp) {
         self.held = None;
         self.waits_since = Some(at);

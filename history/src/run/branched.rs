@@ -1,11 +1,11 @@
-//! Origin of a run that branched off the history of another.
+//! Origin of a run whose history was copied from another run in a reset.
 
 use minicbor::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::event::EventId;
 
-/// Origin of a run that branched off the history of another.
+/// Origin of a run whose history was copied from another run in a reset.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Branched {
     /// Id of the WorkflowReset event.
@@ -15,7 +15,7 @@ pub struct Branched {
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Id of the last event of the other run that this run shares.
+    /// Id of the last copied event.
     #[n(2)]
     pub base_event_id: EventId,
     /// Workflow id of the other run, if it differs from this run's.

@@ -17,7 +17,7 @@ pub struct RunPause {
     /// True if the run's clock is stopped.
     #[n(2)]
     pub stops_clock: bool,
-    /// Operator, and the reason.
+    /// Identity of the operator, and the reason.
     #[n(3)]
     pub operator: OperatorAction,
 }
@@ -39,7 +39,7 @@ pub struct RunClock {
     /// Past periods in order of time, without overlaps.
     #[n(0)]
     stops: Vec<Stop>,
-    /// Start of the current stop.
+    /// Start of the current stop; absent if the clock is running.
     #[n(1)]
     stopped_at: Option<Timestamp>,
 }
@@ -55,13 +55,13 @@ impl RunClock {
         self.stops.len()
     }
 
-    /// Returns the start of the current stop.
+    /// Returns the start of the current stop, or `None` if the clock is running.
     pub fn stopped_at(&self) -> Option<Timestamp> {
         self.stopped_at
     }
 
-    /// Returns the time at which the clock will have run for `span` since `from`, or `None` if it is stopped before
-    /// that.
+    /// Returns the time at which the clock has run for `span` since `from`. Returns `None` if the clock is stopped and
+    /// has not run for so long.
     pub fn reach(&self, from: Timestamp, span: Duration) -> Option<Timestamp> {
         let mut at = from.plus(span);
         for stop in self.stops.iter().filter(|stop| stop.to > from) {
@@ -76,16 +76,16 @@ impl RunClock {
         }
     }
 
-    /// Returns how long the clock was stopped between two times.
+    /// Returns the total time between `from` and `to` in which the clock was stopped.
     pub fn stood(&self, from: Timestamp, to: Timestamp) -> Duration {
         let open = self.stopped_at.map(|stopped_at| Stop { from: stopped_at, to: to.max(stopped_at) });
         let within = |stop: &Stop| stop.to.min(to).since(stop.from.max(from)).as_millis();
         Duration::from_millis(self.stops.iter().chain(&open).map(within).fold(0, u64::saturating_add))
     }
 
-    /// Adjusts the stops after the service's clock was put back to `at`: removes everything later than `at`. If the
-    /// run's clock is stopped, the stop now starts at `at` at the latest; returns its previous start if that
-    /// changed.
+    /// Adjusts the stops after the service's clock was put back to `at`: everything later than `at` is removed. If the
+    /// run's clock is stopped and the stop started after `at`, it now starts at `at`, and its previous start is
+    /// returned.
     pub(crate) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
         self.stops.retain_mut(|stop| {
             stop.to = stop.to.min(at);
@@ -101,7 +101,7 @@ impl RunClock {
         self.stopped_at.get_or_insert(at);
     }
 
-    /// Restarts the clock. Returns the start and the duration of the stop.
+    /// Starts the clock again. Returns the start and the duration of the stop, or `None` if the clock was running.
     pub(crate) fn go(&mut self, at: Timestamp) -> Option<(Timestamp, Duration)> {
         let from = self.stopped_at.take()?;
         let to = at.max(from);
@@ -123,7 +123,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Compares the result with a count of every millisecond.
+        /// Compares `reach` with a simulation that counts every millisecond.
         #[test]
         fn a_duration_ends_when_the_clock_has_run_that_long(
             instants in prop::collection::vec(0_u64..200, 0..9),

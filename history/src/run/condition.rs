@@ -1,25 +1,26 @@
-//! Condition of a run as a single word for lists and counts: its status, refined by flags for open runs that may
-//! need attention.
+//! Condition of a run: a single word for lists and counts. It is the status of the run. For open runs that may need
+//! attention, a more specific word (a flag) takes the place of the status.
 
 use super::{Run, Status};
 
-/// Lost turns in a row from which a run counts as failing. Ours: a single one can be caused by a deployment.
+/// Number of consecutive lost turns from which a run counts as failing. Chosen: a single lost turn can be caused by a
+/// deployment.
 const FAILING_TURNS_MIN: u32 = 2;
 
 /// Condition of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunCondition {
-    /// Open, and none of the flags below applies.
+    /// Open, and no other condition applies.
     Open,
     /// Open and paused.
     Paused,
     /// Open, with a paused activity that needs an operator.
     Blocked,
-    /// Open, and nothing will ever wake it.
+    /// Open, but nothing is pending that would ever schedule a turn.
     Stuck,
-    /// Open, and at least two turns in a row failed or timed out.
+    /// Open, and at least two consecutive turns failed or timed out.
     Failing,
-    /// Open, with an activity that is past its first attempt.
+    /// Open, with an activity that is in its second or a later attempt.
     Retrying,
     /// Open, with an activity that was scheduled again after it had succeeded.
     Repeating,
@@ -28,7 +29,7 @@ pub enum RunCondition {
 }
 
 impl RunCondition {
-    /// Conditions of open runs that may need attention. If several apply to a run, the first one counts.
+    /// Conditions of open runs that may need attention. If several apply to a run, the first one in this order counts.
     pub const FLAGGED: [Self; 6] =
         [Self::Paused, Self::Blocked, Self::Stuck, Self::Failing, Self::Retrying, Self::Repeating];
 
@@ -46,7 +47,7 @@ impl RunCondition {
         }
     }
 
-    /// Returns the condition with this word.
+    /// Returns the condition with this word, or `None` if there is none.
     pub fn from_word(word: &str) -> Option<Self> {
         let flagged = Self::FLAGGED.into_iter().find(|condition| condition.word() == word);
         flagged.or_else(|| match Status::from_word(word)? {
@@ -86,8 +87,9 @@ impl Run {
         }
     }
 
-    /// Returns `true` if nothing will ever wake the run: it is open, no turn is scheduled or held, nothing else is
-    /// open, and its last turn awaits no signal. Only its execution timeout or a request can change it.
+    /// Returns `true` if no further turn will be scheduled without a request: the run is open, no turn is waiting or
+    /// held, nothing else is open, and the last turn awaits no signal. Apart from requests, only the execution timeout
+    /// can still change the run.
     pub fn is_stuck(&self) -> bool {
         self.is_open()
             && self.turn.is_none()
@@ -104,12 +106,13 @@ impl Run {
         self.is_open() && self.activities.values().any(|activity| activity.is_blocked())
     }
 
-    /// Returns `true` if at least two turns in a row failed or timed out.
+    /// Returns `true` if at least two consecutive turns failed or timed out.
     pub fn is_failing(&self) -> bool {
         self.is_open() && self.turns_lost >= FAILING_TURNS_MIN
     }
 
-    /// Returns `true` if an activity is past its first attempt, whether waiting or started.
+    /// Returns `true` if an activity is in its second or a later attempt, whether a runner has taken that attempt or
+    /// not.
     pub fn is_retrying(&self) -> bool {
         self.is_open() && self.activities.values().any(|activity| activity.attempt() > 1)
     }

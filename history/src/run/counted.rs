@@ -4,7 +4,7 @@ use super::{OpenCounts, Run};
 use crate::dialect::LAMBDA_LIST;
 
 impl Run {
-    /// Returns the numbers of open items. For a closed run, they are those just before its close.
+    /// Returns the numbers of open items. For a closed run, these are the numbers just before its close.
     pub fn open_counts(&self) -> OpenCounts {
         if self.is_open() { self.count_open() } else { self.left_open }
     }
@@ -19,13 +19,13 @@ impl Run {
         }
     }
 
-    /// Returns `true` if an activity on this task list is a Lambda task of this run.
+    /// Returns `true` if the run is an SWF run, in which activities on this task list are Lambda tasks.
     pub fn is_lambda(&self, task_list: &str) -> bool {
         self.started.is_swf() && task_list == LAMBDA_LIST
     }
 }
 
-/// Converts a count, which is a thousand at most.
+/// Converts a count of open items, of which there are a thousand at most.
 fn count(found: usize) -> u32 {
     u32::try_from(found).unwrap_or(u32::MAX)
 }
@@ -71,7 +71,7 @@ mod tests {
         let swf = Scene::of(&start).with_functions().decide([lambda("l")]);
         assert_eq!(swf.run.open_counts(), OpenCounts { functions: 1, ..OpenCounts::default() });
         assert_eq!(swf.run.last_activity_at, None);
-        // In other runs, the list has no special meaning.
+        // In a run that is not an SWF run, this task list has no special meaning.
         let native = scene().after(7).decide([lambda("l")]);
         assert_eq!(native.run.open_counts(), OpenCounts { activities: 1, ..OpenCounts::default() });
         assert_eq!(native.run.last_activity_at, Some(native.now));

@@ -14,7 +14,7 @@ pub struct Deadline {
     pub what: DeadlineKind,
 }
 
-/// Kind of deadline. The order is the order in which deadlines of the same time are applied.
+/// Kind of deadline. If deadlines have the same time, they are applied in the order of this enum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeadlineKind {
     /// A timer expires.
@@ -57,14 +57,14 @@ pub enum DeadlineKind {
         /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The run and its predecessors exceed the execution timeout.
+    /// The run, together with the runs that it continues, exceeds the execution timeout.
     Execution,
     /// The run exceeds its run timeout.
     Run,
 }
 
 impl Run {
-    /// Returns the time of the next deadline, or `None` for a closed run.
+    /// Returns the time of the next deadline, or `None` if the run has none.
     pub fn next_deadline(&self, heartbeats: &[Heartbeat]) -> Option<Timestamp> {
         let mut next = None;
         self.each_deadline(heartbeats, |deadline| {
@@ -78,7 +78,7 @@ impl Run {
         self.deadlines_where(heartbeats, |_| true)
     }
 
-    /// Returns the deadlines that have passed by `now` and are not recorded yet, ordered by time.
+    /// Returns the deadlines that are due at `now` and have not fired yet, ordered by time.
     pub(crate) fn deadlines_due(&self, heartbeats: &[Heartbeat], now: Timestamp) -> Vec<Deadline> {
         self.deadlines_where(heartbeats, |deadline| deadline.at <= now)
     }
@@ -94,7 +94,7 @@ impl Run {
         deadlines
     }
 
-    /// Passes every deadline to `show` once, in no order. It runs on every commit and therefore allocates nothing.
+    /// Passes each deadline to `show` once, in no particular order. This runs in every commit, so it allocates nothing.
     fn each_deadline(&self, heartbeats: &[Heartbeat], mut show: impl FnMut(Deadline)) {
         if !self.is_open() {
             return;
@@ -105,8 +105,8 @@ impl Run {
         self.each_timer_deadline(&mut show);
     }
 
-    /// Passes the deadline `limit` after `from` by the run's clock to `show`. A deadline that the stopped clock
-    /// cannot reach is omitted.
+    /// Passes a deadline to `show` that is due when the run's clock has run for `limit` since `from`. If the clock is
+    /// stopped before that, the deadline is omitted.
     pub(crate) fn show_deadline_after(
         &self,
         from: Timestamp,

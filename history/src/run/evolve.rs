@@ -4,7 +4,7 @@ use super::{Run, Status};
 use crate::event::{Event, EventKind};
 
 impl Run {
-    /// Applies one more event to the state. It never fails, because stored events are facts.
+    /// Applies the next event to the state. This cannot fail, because stored events are facts.
     pub fn evolve(&mut self, event: &Event) {
         let since = self.last_at();
         self.last_event_id = event.id;

@@ -1,11 +1,11 @@
-//! Idempotency keys of callers' requests, for this run and earlier runs of its workflow id. A repeated request gets
-//! its original outcome.
+//! Known requests: idempotency keys of requests that this run or earlier runs of its workflow id have recorded. A
+//! repeated request gets its original outcome.
 //!
-//! The keys are not always derivable from the history, because they also cover other runs and older keys in the
-//! store (ADR 17).
+//! The state contains the newest requests. For each older request, the store keeps a [`RequestMark`], and the state
+//! only records that marks exist.
 //!
-//! The state holds the newest requests. For each older one the store keeps a [`RequestMark`]; the state records
-//! that marks exist.
+//! Known requests cannot always be derived from the history, because they include requests of other runs and marks (ADR
+//! 17).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,51 +21,51 @@ use crate::time::{Duration, Timestamp};
 /// Unit in which the age of a request is counted.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Interval at which the number of marks is noted. Ours: it bounds the error in counting requests that are
-/// forgotten too early.
+/// Interval at which a run records how many marks it has. Chosen: the interval is the error in counting requests that
+/// are forgotten too early.
 const NOTE_EVERY: Duration = HOUR.times(4);
 
-/// Outcome of the original request.
+/// Outcome of the original request, which a repetition gets as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownRequest {
-    /// Run that recorded it.
+    /// Run that recorded the request.
     pub run_id: RunId,
-    /// Id of the first event that it caused. For an update, the id of the event that answers it.
+    /// Id of the first event that the request caused. For an update, the id of the event that answers it.
     pub event_id: EventId,
 }
 
-/// Record of a request in the store, for requests that no longer fit into the state.
+/// Record of a request in the store, outside the state of its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct RequestMark {
-    /// Run that recorded it.
+    /// Run that recorded the request.
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Event id; see [`KnownRequest::event_id`].
+    /// Event of the request, as in [`KnownRequest::event_id`].
     #[n(1)]
     pub event_id: EventId,
-    /// Number of marks before this one.
+    /// Number of marks that the workflow id had before this one.
     #[n(2)]
     pub number: u64,
 }
 
-/// A mark that the store must keep for a request that leaves the state.
+/// A mark that the store must keep for a request that is moved out of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpilledMark {
     /// Key of the request.
     pub key: RequestKey,
     /// Record of the request.
     pub mark: RequestMark,
-    /// Time until which the store must keep it.
+    /// Time until which the store must keep the mark.
     pub until: Timestamp,
 }
 
-/// Requests that leave the state; see [`Run::spill`](crate::run::Run::spill).
+/// Requests that are moved out of the state by [`Run::spill`](crate::run::Run::spill).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spilled {
     /// Marks that the store must keep.
     pub marks: Vec<SpilledMark>,
-    /// Number of older requests that are forgotten although they have not reached the minimum age.
+    /// Number of older requests that are now forgotten, because there are too many, before the minimum time has passed.
     pub forgotten_early: u64,
 }
 
@@ -77,23 +77,23 @@ struct Earlier {
     run_id: Uuid,
     #[n(1)]
     began: Timestamp,
-    /// Time until which that run is kept. The request that started it is known until then.
+    /// Time until which that run is kept. The request that started the run is known until then.
     #[n(2)]
     kept_until: Timestamp,
     #[n(3)]
     requests: Requests,
 }
 
-/// Summary of the marks in the store.
+/// Information on the marks in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 struct Marked {
     /// Total number of marks.
     #[n(0)]
     count: u64,
-    /// Time at which the last mark expires.
+    /// Time at which the last of the marks expires.
     #[n(1)]
     until: Timestamp,
-    /// Number of marks at certain times of the last day, oldest first.
+    /// Total number of marks at certain times of the last day, oldest first.
     #[n(2)]
     notes: VecDeque<(Timestamp, u64)>,
 }
@@ -101,7 +101,7 @@ struct Marked {
 /// Idempotency keys of the requests that a run recognizes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct KnownRequests {
-    /// Request that started the run. It is known for as long as the run is kept.
+    /// Key of the request that started the run. It is known as long as the run is kept.
     #[n(0)]
     start: Option<RequestKey>,
     /// Requests of this run.
@@ -112,33 +112,33 @@ pub struct KnownRequests {
     earlier: VecDeque<Earlier>,
     #[n(3)]
     marked: Option<Box<Marked>>,
-    /// Marks that were loaded from the store. Not stored.
+    /// Marks that were read from the store. This field is not stored.
     #[cbor(skip)]
     recalled: BTreeMap<RequestKey, KnownRequest>,
 }
 
 impl KnownRequests {
-    /// Creates the requests of a new run.
+    /// Creates the known requests of a new run.
     pub(crate) fn of_start(start: Option<RequestKey>) -> Self {
         Self { start, ..Self::default() }
     }
 
-    /// Returns the request that started the run.
+    /// Returns the key of the request that started the run.
     pub fn start(&self) -> Option<RequestKey> {
         self.start
     }
 
-    /// Returns the number of requests in the state, except for the one that started the run.
+    /// Returns the number of requests in the state, without the request that started the run.
     pub fn len(&self) -> usize {
         self.own.len() + self.earlier.iter().map(|earlier| earlier.requests.len()).sum::<usize>()
     }
 
-    /// Returns `true` if the state has no request except for the one that started the run.
+    /// Returns `true` if the state has no requests, apart from the request that started the run.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns this run's requests in the state with their event ids, oldest first.
+    /// Returns the keys of this run's requests in the state, with their event ids, oldest first.
     pub fn own(&self) -> impl ExactSizeIterator<Item = (RequestKey, EventId)> {
         self.own.iter().map(|entry| (entry.key, entry.event_id))
     }
@@ -148,7 +148,7 @@ impl KnownRequests {
         *self = Self::of_start(self.start);
     }
 
-    /// Returns `true` if the state has an entry for this request.
+    /// Returns `true` if the state has an entry for the request with this key.
     fn has(&self, key: RequestKey) -> bool {
         let is_earlier = || self.earlier.iter().any(|earlier| earlier.requests.find(key).is_some());
         self.own.find(key).is_some() || self.start == Some(key) || is_earlier()
@@ -165,7 +165,7 @@ impl KnownRequests {
         own_request.or_else(first).or_else(earlier).or_else(|| self.recalled.get(&key).copied())
     }
 
-    /// Returns the time until which any request in the state must be known.
+    /// Returns the latest time until which a request in the state must be known.
     fn newest(&self, began: Timestamp) -> Option<Timestamp> {
         let own = self.own.newest().map(|entry| recorded_by(began, entry));
         let earlier = self.earlier.iter().flat_map(|earlier| {
@@ -182,7 +182,7 @@ fn is_start(entry: &RequestEntry) -> bool {
     entry.event_id == 1
 }
 
-/// Returns a time before which the request was certainly recorded.
+/// Returns the earliest time by which the request was certainly recorded.
 fn recorded_by(began: Timestamp, entry: &RequestEntry) -> Timestamp {
     began.plus(HOUR.times(u64::from(entry.hours) + 1))
 }
@@ -193,8 +193,8 @@ fn is_over(began: Timestamp, kept_until: Timestamp, entry: &RequestEntry, now: T
     is_old && !(is_start(entry) && kept_until >= now)
 }
 
-/// Returns the key of an update: a mixed FNV-1a hash of its id. The function must never change because such keys
-/// are stored.
+/// Returns the key of an update: a mixed FNV-1a hash of its update id. The function must never change, because these
+/// keys are stored.
 pub fn key_of_update(update_id: &str) -> RequestKey {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
     let hash = b"update\0".iter().copied().chain(update_id.bytes()).fold(0xCBF2_9CE4_8422_2325, step);
@@ -204,7 +204,7 @@ pub fn key_of_update(update_id: &str) -> RequestKey {
 }
 
 impl KnownRequests {
-    /// Creates one more mark and counts it.
+    /// Creates another mark and counts it. Returns it with the time until which it must be kept.
     fn mark(
         &mut self,
         run_id: RunId,
@@ -221,15 +221,15 @@ impl KnownRequests {
             marked.notes.pop_front();
         }
         let mark = RequestMark { run_id, event_id, number: marked.count };
-        // One hour of tolerance for differing clocks.
+        // The additional hour allows for differences between clocks.
         let until = now.plus(limits::REQUESTS_KEPT).plus(HOUR).max(kept_until);
         marked.count += 1;
         marked.until = marked.until.max(until);
         (mark, until)
     }
 
-    /// Counts the requests that the newest `count` marks push out of the window by number, although they are recent
-    /// enough by time.
+    /// Returns the number of requests that are forgotten because of the newest `count` marks, although they are less
+    /// than a day old: there are more marks than [`limits::REQUESTS_MAX`].
     fn forgotten_early(&self, count: u64, now: Timestamp) -> u64 {
         let Some(marked) = &self.marked else { return 0 };
         let last_day = marked.notes.iter().find(|(at, _)| at.plus(limits::REQUESTS_KEPT) >= now);

@@ -1,11 +1,11 @@
-//! Numbers of a run's open items, which stay readable after it closes.
+//! Numbers of a run's open items. They stay available after the run has closed.
 
 use minicbor::{Decode, Encode};
 
-/// Numbers of a run's open items, now or at its close.
+/// Numbers of a run's open items. For a closed run, the numbers at its close.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct OpenCounts {
-    /// Activities, scheduled or started.
+    /// Activities that are waiting or held.
     #[n(0)]
     pub activities: u32,
     /// Lambda tasks of an SWF run.
@@ -20,7 +20,7 @@ pub struct OpenCounts {
 }
 
 impl OpenCounts {
-    /// Returns `true` if all are zero; the field is then omitted from the stored form.
+    /// Returns `true` if all numbers are zero. The field is then not stored.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }

@@ -17,24 +17,24 @@ pub struct TurnTask {
     /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Time from which a decider could take it: when it was scheduled, or when the previous turn ended.
+    /// Time from which its wait for a decider counts: when it was scheduled, or when the turn before it ended.
     #[n(1)]
     pub waits_since: Timestamp,
-    /// Attempt number; see [`crate::event::DeciderScheduled::attempt`].
+    /// Attempt number, as in [`crate::event::DeciderScheduled::attempt`].
     #[n(2)]
     pub attempt: u32,
-    /// Earliest time at which it is handed out.
+    /// Earliest time at which a decider gets the turn.
     #[n(3)]
     pub not_before: Option<Timestamp>,
-    /// Task list, if it is not the one of the run's start.
+    /// Task list on which the turn waits. Absent if it is the list given at the start of the run.
     #[n(4)]
     pub task_list: Option<String>,
-    /// Schedule-to-start timeout, if it is not the one of the run's start.
+    /// Schedule-to-start timeout. Absent if it is the timeout given at the start of the run.
     #[n(5)]
     pub schedule_to_start: Option<Duration>,
 }
 
-/// Task lists of a run's turns, if they are not the one of its start.
+/// Task lists of a run's turns that differ from the list given at its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct TurnLists {
     /// Permanent task list.
@@ -54,48 +54,50 @@ pub struct Turn {
     /// Id of the turn's DeciderStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Time of the start.
+    /// Time at which the decider took the turn.
     #[n(2)]
     pub started_at: Timestamp,
-    /// Attempt number; see [`crate::event::DeciderScheduled::attempt`].
+    /// Attempt number, as in [`crate::event::DeciderScheduled::attempt`].
     #[n(3)]
     pub attempt: u32,
-    /// Task list it was taken from, if it is not the one of the run's start.
+    /// Task list from which the turn was taken. Absent if it is the list given at the start of the run.
     #[n(4)]
     pub task_list: Option<String>,
 }
 
-/// An activity that is scheduled and not closed.
+/// An open activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingActivity {
     /// Activity id chosen by the decider.
     pub activity_id: String,
     /// Activity type.
     pub activity_type: String,
-    /// Task list on which it waits or from which it was taken.
+    /// Task list on which the activity waits, or from which a runner took it.
     pub task_list: String,
-    /// Time of scheduling.
+    /// Time at which the activity was scheduled.
     pub scheduled_at: Timestamp,
     /// Timeouts.
     pub timeouts: ActivityTimeouts,
     /// Id of the activity's ActivityStarted event.
     pub started_event_id: Option<EventId>,
-    /// Time of the start. For an activity with a retry policy, see [`PendingActivity::held_since`].
+    /// Time at which a runner took the activity. For an activity with a retry policy, use
+    /// [`PendingActivity::held_since`].
     pub started_at: Option<Timestamp>,
     /// Id of the newest ActivityTaskCancel event.
     pub cancel_event_id: Option<EventId>,
     /// Retry policy.
     pub retry: Option<RetryPolicy>,
-    /// Attempts so far. The history does not contain them until the activity closes. `None` without a retry policy
-    /// and before the first attempt.
+    /// Attempts made so far. The history does not contain them before the activity closes. `None` before the first
+    /// attempt, and for an activity without a retry policy.
     pub attempts: Option<Box<Attempts>>,
-    /// Pause, during which it is not handed out.
+    /// Pause of the activity. A paused activity cannot be taken by a runner.
     pub paused: Option<Box<PausedActivity>>,
-    /// Manual release, if the wait for a runner counts from it rather than from the scheduling.
+    /// Event of a resume, retry or reset from which the wait for a runner counts, instead of from the scheduling.
     pub released: Option<Released>,
     /// Priority on the task list: higher first.
     pub task_priority: Option<i32>,
-    /// Fingerprint used to detect repetitions once it has succeeded; `None` if an earlier version scheduled it.
+    /// Fingerprint, to detect that the activity is scheduled again after it has succeeded. `None` if an earlier version
+    /// scheduled the activity.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -125,29 +127,29 @@ impl PendingActivity {
         self.attempts.as_ref().map_or(0, |attempts| attempts.failures).saturating_add(1)
     }
 
-    /// Returns `true` if it is paused and no runner holds it, so that it needs an operator.
+    /// Returns `true` if the activity is paused and no runner holds it, so that only an operator can continue it.
     pub fn is_blocked(&self) -> bool {
         self.paused.is_some() && self.held_since().is_none()
     }
 
-    /// Returns the time since when a runner holds it, or `None` while it waits for one.
+    /// Returns the time at which a runner took the activity, or `None` if no runner holds it.
     pub fn held_since(&self) -> Option<Timestamp> {
         self.started_at.or_else(|| Some(self.attempts.as_ref()?.held.as_ref()?.at))
     }
 
-    /// Returns the earliest time at which it is handed out.
+    /// Returns the earliest time at which a runner gets the next attempt, if the retry policy delays it.
     pub fn not_before(&self) -> Option<Timestamp> {
         self.attempts.as_ref()?.not_before
     }
 
-    /// Returns the time from which a runner could or will be able to take it.
+    /// Returns the time from which the wait for a runner counts. It is in the future if the activity is delayed.
     pub fn waits_since(&self) -> Timestamp {
         let waits_since = self.attempts.as_ref().and_then(|attempts| attempts.waits_since);
         let released_at = self.released.map(|released| released.at);
         waits_since.or(released_at).unwrap_or(self.scheduled_at)
     }
 
-    /// Restarts the wait for a runner, unless the next attempt is still delayed.
+    /// Restarts the wait for a runner, unless the next attempt is delayed beyond the time of the release.
     pub(crate) fn release(&mut self, released: Released) {
         self.released = Some(released);
         if let Some(attempts) =
@@ -162,7 +164,7 @@ impl PendingActivity {
         self.attempts.as_ref()?.last_failure.as_ref()
     }
 
-    /// Returns the task id that its runner uses to report a result, or `None` while it waits for a runner.
+    /// Returns the task id with which the runner reports a result, or `None` if no runner holds the activity.
     pub fn task(&self, scheduled_event_id: EventId) -> Option<TaskId> {
         match (self.started_event_id, &self.attempts) {
             (Some(started_event_id), _) => Some(TaskId { scheduled_event_id, started_event_id, start: 0 }),
@@ -188,34 +190,34 @@ pub struct PausedActivity {
     /// Cause, for programs.
     #[n(2)]
     pub cause: ActivityPausedCause,
-    /// Operator, and the reason.
+    /// Identity of the operator, and the reason.
     #[n(3)]
     pub operator: OperatorAction,
 }
 
-/// Manual release of an activity, after which runners can take it.
+/// Event from which the wait for a runner counts, such as a resume, a retry or a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Released {
-    /// Id of the event that released it.
+    /// Id of the event.
     #[n(0)]
     pub event_id: EventId,
-    /// Time of the release.
+    /// Time of the event.
     #[n(1)]
     pub at: Timestamp,
 }
 
-/// Turns that failed or timed out since the last completed turn.
+/// Consecutive turns that failed or timed out since the last completed turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct LostTurns {
-    /// Time of the first of them.
+    /// Time at which the first of these turns was lost.
     #[n(0)]
     pub since: Timestamp,
-    /// Id of the newest one's DeciderFailed or DeciderTimedOut event.
+    /// Id of the DeciderFailed or DeciderTimedOut event of the newest of these turns.
     #[n(1)]
     pub event_id: EventId,
 }
 
-/// A child that was requested and is not known to have closed.
+/// A child that the run has requested and whose close has not been reported.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingChild {
     /// Workflow id of the child.
@@ -232,7 +234,7 @@ pub struct PendingChild {
     pub started_event_id: Option<EventId>,
 }
 
-/// A timer that is set and has neither expired nor been canceled.
+/// A timer that is set, and has neither expired nor been canceled.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingTimer {
     /// Id of the TimerScheduled event.
@@ -241,15 +243,15 @@ pub struct PendingTimer {
     /// Time at which it expires.
     #[n(1)]
     pub expires_at: Timestamp,
-    /// Time at which it was set, recorded only if the run's spans are exported.
+    /// Time at which the timer was set. Recorded only if the run's spans are exported.
     #[n(2)]
     pub set_at: Option<Timestamp>,
-    /// Duration; `None` if an earlier version set it.
+    /// Duration of the timer. `None` if it was set by an earlier version.
     #[n(3)]
     pub after: Option<Duration>,
 }
 
-/// A signal or cancel request in progress to another run.
+/// A signal or cancel request to another run that has no outcome yet.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingExternal {
     /// Workflow id of the other run.

@@ -1,4 +1,4 @@
-//! Compact list of recorded requests, in the order of recording.
+//! Compact list of a run's recorded requests, oldest first.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) struct RequestEntry {
     pub(super) hours: u32,
 }
 
-/// Requests of one run, oldest first. Stored as a flat array with three numbers for each.
+/// Requests of one run, oldest first. The stored form is a flat array with three numbers per request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Requests(VecDeque<RequestEntry>);
 

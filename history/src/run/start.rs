@@ -9,7 +9,7 @@ use crate::event::{ChildPolicy, EventKind, WorkflowStarted};
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-/// Attributes of WorkflowStarted without the input and the identity. Dereferences to that event.
+/// Attributes of a run's WorkflowStarted event, without the input and the identity. Dereferences to that event.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 pub struct RunStart {
     /// Time of the start.
@@ -19,7 +19,7 @@ pub struct RunStart {
     event: Arc<WorkflowStarted>,
 }
 
-/// Stored form of a value behind an `Arc`, which is that of the value itself.
+/// Stored form of an `Arc`: the same as that of its value.
 mod shared {
     use std::sync::Arc;
 
@@ -70,9 +70,8 @@ impl RunStart {
         self.swf.as_ref().map_or(self.task_priority, |swf| swf.task_priority)
     }
 
-    /// Returns the policy applied to a child when this run closes with `close`. A child normally has its own
-    /// policy. In SWF runs, the parent's policy applies to all children, and only if the parent is terminated or
-    /// times out.
+    /// Returns the policy to apply to a child when this run closes with `close`. Normally this is the child's own
+    /// policy. In SWF runs, it is the parent's policy, which applies only if the parent is terminated or times out.
     pub fn policy_at_close(&self, of_child: ChildPolicy, close: &EventKind) -> ChildPolicy {
         match (&self.swf, close) {
             (None, _) => of_child,
@@ -82,8 +81,8 @@ impl RunStart {
         }
     }
 
-    /// Returns the start-to-close timeout of turns. Earlier versions allowed a zero timeout when a run continued as
-    /// new, which no decider can meet; such runs use the default.
+    /// Returns the start-to-close timeout of turns. Earlier versions allowed a timeout of zero when a run continued as
+    /// new, but no decider can answer in zero time. Such runs use the default.
     pub fn turn_timeout(&self) -> Duration {
         Some(self.decider_start_to_close)
             .filter(|timeout| *timeout > Duration::ZERO)

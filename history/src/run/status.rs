@@ -1,11 +1,11 @@
-//! Status of a run: open, or how it closed.
+//! Status of a run: open, or the kind of its close.
 
 use std::fmt;
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Status of a run: open, or how it closed.
+/// Status of a run: open, or the kind of its close.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -36,7 +36,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 7] = [
         Self::Open,
         Self::Success,
@@ -60,7 +60,7 @@ impl Status {
         }
     }
 
-    /// Returns the status with this word.
+    /// Returns the status with this word, or `None` if there is none.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.word() == word)
     }

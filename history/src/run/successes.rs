@@ -1,8 +1,8 @@
-//! Memory of recently successful activities, used to notice when one is scheduled again unchanged.
+//! Activities that have succeeded recently, remembered to detect that a decider schedules one of them again unchanged.
 //!
-//! Such a decision is legal, but it often comes from a decider that mistakes its window for the whole history and
-//! restarts at its first step. The memory is not part of the history: a run written by an earlier version lacks its
-//! older successes, and their repetitions go unnoticed.
+//! Such a decision is legal. But it often comes from a decider that mistakes its window for the whole history and
+//! begins again with its first step. The remembered activities are not part of the history. If an earlier version wrote
+//! the run, its older successes are missing, so their repetitions are not detected.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::limits;
 use crate::mix::mix;
 use crate::payload::Payload;
 
-/// Hash of an activity's id, type and input. Stored, so the function must never change.
+/// Hash of an activity's id, type and input. It is stored, so the hash function must never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Fingerprint(#[n(0)] u64);
@@ -30,8 +30,8 @@ impl Fingerprint {
     }
 }
 
-/// Adds a text, eight bytes at a time. The length comes first so that different splits of a text yield different
-/// hashes.
+/// Adds a text to the hash, eight bytes at a time. The length is hashed first, so that two texts divided at another
+/// position yield another hash.
 fn of_text(hash: u64, text: &[u8]) -> u64 {
     let hash = mix(hash ^ (text.len() as u64).wrapping_add(1));
     text.chunks(8).fold(hash, |hash, chunk| {
@@ -51,34 +51,34 @@ pub struct Repeated {
     pub scheduled_event_id: EventId,
 }
 
-/// Recently successful activities of a run.
+/// Activities of a run that have succeeded recently.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Successes {
-    /// Fingerprints without duplicates, oldest first.
+    /// Fingerprints of the activities, without duplicates, oldest first.
     #[n(0)]
     newest: VecDeque<Fingerprint>,
-    /// Repetitions that were noticed.
+    /// Detected repetitions.
     #[n(1)]
     repeated: Option<Repeated>,
 }
 
 impl Successes {
-    /// Returns `true` if nothing is remembered; the field is then omitted from the stored form.
+    /// Returns `true` if nothing is remembered. The field is then not stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.newest.is_empty() && self.repeated.is_none()
     }
 
-    /// Returns the repetitions that were noticed.
+    /// Returns the detected repetitions, or `None` if there were none.
     pub fn repeated(&self) -> Option<Repeated> {
         self.repeated
     }
 
-    /// Returns the number of repetitions.
+    /// Returns the number of detected repetitions.
     pub(crate) fn times(&self) -> u32 {
         self.repeated.map_or(0, |repeated| repeated.times)
     }
 
-    /// Forgets the successes when the run closes, and keeps the repetitions.
+    /// Forgets the activities when the run closes, but keeps the detected repetitions.
     pub(crate) fn close(&mut self) {
         self.newest.clear();
     }
@@ -91,7 +91,7 @@ impl Successes {
         self.newest.push_back(fingerprint);
     }
 
-    /// Counts a repetition if the same activity has succeeded before.
+    /// Counts a repetition if the activity with this fingerprint has succeeded before.
     pub(crate) fn notice(&mut self, fingerprint: Fingerprint, scheduled_event_id: EventId) {
         if self.newest.contains(&fingerprint) {
             let times = self.times().saturating_add(1);

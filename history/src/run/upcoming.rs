@@ -1,4 +1,4 @@
-//! Upcoming changes of a run that need no request: its deadlines, delayed turns and deliveries of effects.
+//! Upcoming changes of a run that no request causes: deadlines, delayed turns, and deliveries of effects on other runs.
 
 use super::{Deadline, DeadlineKind, Run};
 use crate::command::Heartbeat;
@@ -15,7 +15,7 @@ pub struct UpcomingChange {
     pub what: UpcomingKind,
 }
 
-/// Kind of an upcoming change. The order applies to changes at the same time.
+/// Kind of an upcoming change. Changes with the same time are in the order of this enum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UpcomingKind {
     /// The first turn of a delayed start or of a retry becomes available.
@@ -28,14 +28,14 @@ pub enum UpcomingKind {
         /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// Undelivered effects on other runs are delivered again.
+    /// Undelivered effects on other runs are delivered once more.
     Effects,
     /// A deadline.
     Deadline(DeadlineKind),
 }
 
 impl Run {
-    /// Returns all changes that are due at or after `now`, ordered by time; overdue ones come first.
+    /// Returns all upcoming changes, ordered by time. Overdue changes come first.
     pub fn future(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<UpcomingChange> {
         let deadlines = self.deadlines(heartbeats).into_iter();
         let mut coming: Vec<UpcomingChange> =
@@ -46,19 +46,19 @@ impl Run {
         coming
     }
 
-    /// Returns the time of the first change that [`future`](Self::future) would return, at a lower cost.
+    /// Returns the time of the first change that [`future`](Self::future) returns, at lower cost.
     pub fn next_change(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Option<Timestamp> {
         let held = self.held_turn(now).map(|coming| coming.at);
         self.next_deadline(heartbeats).into_iter().chain(held).chain(outbox.next_at()).min()
     }
 
-    /// Returns the waiting turn while it is delayed.
+    /// Returns the end of the delay of the waiting turn, or `None` if no turn is waiting or it is not delayed.
     pub fn held_turn(&self, now: Timestamp) -> Option<UpcomingChange> {
         let is_next = self.turn.is_none() && self.paused.is_none();
         let task = self.turn_task.as_ref().filter(|_| is_next)?;
         let at = task.not_before.filter(|at| *at > now)?;
         let scheduled_event_id = task.scheduled_event_id;
-        // In a first attempt, only the turn of a delayed start or a retry is delayed.
+        // The turn of a first attempt is delayed only in a delayed start or a retry.
         let what = if task.attempt == 1 {
             UpcomingKind::FirstTurn { scheduled_event_id }
         } else {

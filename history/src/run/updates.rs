@@ -1,5 +1,4 @@
-//! Accepted updates of a run that have no answer yet. Answered ones are [known](super::KnownRequests) like other
-//! requests.
+//! Accepted updates of a run that have no answer yet. Answered updates are [known requests](super::KnownRequests).
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,7 @@ pub struct PendingUpdate {
     /// Name of the update.
     #[n(1)]
     pub name: String,
-    /// Time at which it was accepted.
+    /// Time at which the update was accepted.
     #[n(2)]
     pub accepted_at: Timestamp,
 }
@@ -26,18 +25,19 @@ pub struct PendingUpdate {
 /// Status of an update in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateStatus {
-    /// Unknown: never received, rejected, or answered too long ago.
+    /// Unknown: the update was never received, was rejected, or was answered so long ago that it is forgotten.
     New,
     /// Accepted and not answered yet.
     Accepted {
         /// Id of the UpdateAccepted event.
         event_id: EventId,
     },
-    /// Answered, or its run closed before it was answered.
+    /// The update was answered, or its run closed before that.
     Ended {
-        /// Run that accepted it.
+        /// Run that accepted the update.
         run_id: RunId,
-        /// Id of the UpdateCompleted or UpdateFailed event, or of the UpdateAccepted event if the run closed first.
+        /// Id of the UpdateCompleted or UpdateFailed event. If the run closed first, the id of the UpdateAccepted
+        /// event.
         event_id: EventId,
     },
 }
@@ -50,7 +50,7 @@ pub struct OpenUpdates {
 }
 
 impl OpenUpdates {
-    /// Returns `true` if there are none.
+    /// Returns `true` if there are no such updates.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -60,7 +60,7 @@ impl OpenUpdates {
         &self.open
     }
 
-    /// Returns the id of the UpdateAccepted event of an update without an answer.
+    /// Returns the id of the UpdateAccepted event of this update, or `None` if it is not one of these updates.
     pub fn accepted(&self, update_id: &str) -> Option<EventId> {
         self.open.iter().find(|(_, it)| it.update_id == update_id).map(|(event_id, _)| *event_id)
     }
@@ -74,7 +74,7 @@ impl OpenUpdates {
         self.open.remove(&accepted_event_id);
     }
 
-    /// Removes all updates when the run closes, and returns them: they will not be answered.
+    /// Removes all updates when the run closes, and returns them. They will not be answered.
     pub(crate) fn close(&mut self) -> BTreeMap<EventId, PendingUpdate> {
         std::mem::take(&mut self.open)
     }

@@ -1,4 +1,4 @@
-//! Definition of a schedule by its user, and its validation.
+//! Definition of a schedule, as a user requests it, and its validation.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -7,7 +7,7 @@ use super::{Overlap, ScheduleSpec};
 use crate::start::StartWorkflow;
 use crate::time::Duration;
 
-/// A schedule: the run that it starts, and the times.
+/// A schedule: the run to start, and the times at which to start it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -15,26 +15,26 @@ use crate::time::Duration;
 pub struct Schedule {
     /// Times of the schedule.
     pub spec: ScheduleSpec,
-    /// Run to start: the body of a start request. The scheduled time is appended to its workflow id. The workflow
-    /// id may be reused unless the body sets a reuse policy.
+    /// Run to start, in the form of a start request. The scheduled time is appended to the workflow id. The workflow id
+    /// may be reused unless the request sets a reuse policy.
     pub action: StartWorkflow,
     /// Behavior of an action while an earlier run of this schedule is open; `skip` when absent.
     #[serde(default)]
     pub overlap: Overlap,
-    /// Missed times that are at most this old are caught up, oldest first; one day when absent.
+    /// Missed times up to this age are made up for, oldest first; one day when absent.
     pub catch_up_window: Option<Duration>,
-    /// True if a run that fails or times out pauses the schedule.
+    /// True if the schedule pauses when one of its runs fails or times out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pause_on_failure: bool,
-    /// Number of remaining times that start an action; unlimited when absent. Manually requested actions do not
-    /// count.
+    /// Number of further times at which an action starts a run; unlimited when absent. Manually requested actions do
+    /// not count.
     pub remaining_actions: Option<u64>,
     /// Description. At most 1,024 bytes.
     pub note: Option<String>,
 }
 
 impl Schedule {
-    /// Removes the payloads of the start, for callers that may not see them.
+    /// Removes the payloads of the start request, for callers that may not see them.
     pub fn redact_payloads(&mut self) {
         self.action.input = None;
         if let Some(signal) = &mut self.action.signal {
@@ -54,7 +54,7 @@ mod rules {
     use crate::{admit, limits};
 
     impl Schedule {
-        /// Returns the rules that apply to its actions.
+        /// Returns the rules for the actions of the schedule.
         pub fn rules(&self) -> Rules {
             Rules {
                 overlap: self.overlap,
@@ -63,8 +63,8 @@ mod rules {
             }
         }
 
-        /// Returns the start request of the action for this time. The workflow id contains the time. It may be
-        /// reused unless the action sets a reuse policy, because a backfill can repeat a time.
+        /// Returns the start request of the action for this time. The time is part of the workflow id. A backfill can
+        /// repeat a time, so the workflow id may be reused unless the action sets a reuse policy.
         #[must_use]
         pub fn action_at(&self, nominal: Timestamp) -> StartWorkflow {
             let text = nominal.to_string();
@@ -75,7 +75,7 @@ mod rules {
             start
         }
 
-        /// Validates the schedule with this id, except for the start request of its action.
+        /// Validates the schedule with this id. The start request of its action is not included.
         ///
         /// # Errors
         ///

@@ -1,5 +1,5 @@
-//! Cron expressions and calendar entries: parsing with errors that name the wrong field, and evaluation in a time
-//! zone.
+//! Cron expressions and calendar entries: how they are parsed and evaluated in a time zone. Errors name the invalid
+//! field.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Calendar;
 use crate::fault::Fault;
 
-/// Name of each field of a full expression, with its allowed values.
+/// Fields of a cron expression with seven fields: name and allowed values.
 const FIELDS: [(&str, &str); 7] = [
     ("second", "0 to 59"),
     ("minute", "0 to 59"),
@@ -21,15 +21,16 @@ const FIELDS: [(&str, &str); 7] = [
     ("year", "1 to 5000"),
 ];
 
-/// Upper bound for the difference between local time and UTC anywhere, in hours.
+/// Upper bound for the difference between local time and UTC in any time zone, in hours.
 const OFFSET_MAX: SignedDuration = SignedDuration::from_hours(26);
 
-/// Times of a calendar. The time zone is passed to each query.
+/// Times that match a cron expression or a calendar entry. The time zone is passed to each query.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     cron: Cron,
-    /// True if the pattern continues through an hour that occurs twice. It does if it matches every hour, every
-    /// second hour and so on; a pattern with specific hours occurs once.
+    /// True if the pattern matches both occurrences of an hour that occurs twice because clocks are put back. This is
+    /// so for patterns that match every hour, every second hour, and so on. A pattern with specific hours matches only
+    /// once.
     is_steady: bool,
 }
 
@@ -71,7 +72,7 @@ impl Pattern {
         Self::named(field, text, cron, is_steady)
     }
 
-    /// Parses a calendar entry; `absent` is the value of absent second, minute and hour fields.
+    /// Parses a calendar entry. `absent` is used for absent second, minute and hour fields.
     pub(super) fn calendar(field: &str, it: &Calendar, absent: &str) -> Result<Self, Fault> {
         let parts = [
             ("second", it.second.as_deref(), absent),
@@ -107,7 +108,7 @@ impl Pattern {
         Self::named(field, &full.join(" "), cron, is_steady)
     }
 
-    /// Creates a pattern, unless it matches no time at all, such as the 30th of February.
+    /// Creates a pattern. Returns an error if it can never match, such as the 30th of February.
     fn named(field: &str, text: &str, cron: Cron, is_steady: bool) -> Result<Self, Fault> {
         let pattern = Self { cron, is_steady };
         if pattern.next_civil(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).is_none() {
@@ -129,9 +130,9 @@ impl Pattern {
 
     /// Returns the first matching instant at or after `from`, which must be a whole second.
     ///
-    /// Between two changes of the UTC offset, local time and time itself advance together, so each such period is
-    /// searched separately. If clocks are put forward, a skipped time moves by the same amount. If they are put
-    /// back, the first of two equal times counts, or both for a steady pattern.
+    /// While the UTC offset is constant, local time advances like UTC, so each period between two changes of the offset
+    /// is searched separately. If clocks are put forward, a skipped local time is moved by the same amount. If clocks
+    /// are put back, only the first of two equal local times matches, unless the pattern is steady.
     pub(super) fn next(&self, zone: &TimeZone, mut from: Timestamp) -> Option<Timestamp> {
         loop {
             let offset = zone.to_offset(from);
@@ -148,7 +149,7 @@ impl Pattern {
                     let named = self.next_civil(before.to_datetime(from))?;
                     left_out = before.to_timestamp(named).ok().filter(|at| *at < over);
                 } else if forward < 0 && from < over && !self.is_steady {
-                    // These local times have all occurred before the change.
+                    // All these local times have already occurred before the change.
                     from = over;
                     continue;
                 }
@@ -160,8 +161,8 @@ impl Pattern {
             if found.is_some() {
                 return found;
             }
-            // The pattern matches nothing in this period, for any next offset. If clocks are put back next,
-            // some local times occur again and must be searched.
+            // The pattern matches nothing in this period. Only if clocks are put back at its end do local times occur
+            // again that must be searched.
             let until = until?;
             let sure = regular?.checked_sub(OFFSET_MAX).ok()?;
             let is_put_back = seconds_between(offset, zone.to_offset(until)) < 0;
@@ -178,7 +179,7 @@ fn parser() -> CronParser {
     CronParser::builder().seconds(Seconds::Optional).year(Year::Optional).build()
 }
 
-/// Parses seven fields. Returns the reason and the index of the field on error.
+/// Parses seven fields. An error consists of the index of the invalid field and the reason.
 fn read(full: &[&str]) -> Result<Cron, (usize, String)> {
     let why = |error: croner::errors::CronError| {
         let text = error.to_string();
@@ -186,8 +187,8 @@ fn read(full: &[&str]) -> Result<Cron, (usize, String)> {
         text.trim_end_matches('.').to_owned()
     };
     for (place, text) in full.iter().enumerate() {
-        // croner accepts such a field as one that matches nothing, and then searches second by second up to the
-        // year 5000.
+        // croner accepts a list with an empty entry, which matches nothing, and then searches second by second up to
+        // the year 5000.
         if text.trim_start_matches('+').split(',').any(str::is_empty) {
             return Err((place, "it is a list with an empty entry".to_owned()));
         }

@@ -1,8 +1,8 @@
-//! Evaluation of a schedule: due times, the effect of open runs, and the state it keeps.
+//! Evaluation of a schedule: which times are due, what open runs mean for an action, and the stored state.
 //!
-//! The functions are deterministic: nodes that evaluate a schedule at the same time reach the same decision, and
-//! the first write wins. An action is stored in [`ScheduleState::starting`] before its run is started, so that it
-//! is neither lost nor changed if the node crashes in between.
+//! The functions are deterministic. If several nodes evaluate a schedule at the same time, they reach the same
+//! decision, and the first write wins. An action is stored in [`ScheduleState::starting`] before its run is started.
+//! Thus it is neither lost nor changed if the node crashes in between.
 
 use std::collections::VecDeque;
 
@@ -18,43 +18,43 @@ use crate::retry;
 use crate::run::Status;
 use crate::time::{Duration, Timestamp};
 
-/// Rules for the actions of a schedule. Its user can change them at any time.
+/// Rules for the actions of a schedule. Users can change them at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// Behavior of an action while an earlier run is open.
     pub overlap: Overlap,
-    /// Maximum age of a missed time that is caught up.
+    /// Maximum age of a missed time that is made up for.
     pub catch_up: Duration,
-    /// True if a run that failed or timed out pauses the schedule.
+    /// True if the schedule pauses when one of its runs fails or times out.
     pub pause_on_failure: bool,
 }
 
-/// Cause of an action.
+/// Reason for an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionCause {
-    /// A scheduled time.
+    /// The schedule specifies the time.
     Time,
-    /// A manual request for one action.
+    /// A user requested one action.
     Trigger,
-    /// A manual request for the times of a period.
+    /// A user requested actions for all times of a period.
     Backfill,
 }
 
-/// A run to start.
+/// An action: a run that the schedule starts.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
-    /// Number among the actions of the schedule (1, 2, 3, …); 0 until the action is decided.
+    /// Number of the action in its schedule (1, 2, 3, …); 0 until it is decided.
     pub number: u64,
     /// Scheduled time.
     pub nominal: Timestamp,
     /// Cause.
     pub cause: ActionCause,
-    /// Behavior while an earlier run is open, if it differs from the schedule's.
+    /// Behavior of the action while an earlier run is open. Absent if the schedule's own setting applies.
     pub overlap: Option<Overlap>,
-    /// Request to end the run as soon as it has started.
+    /// Set if a later action has requested the end of the run before it has started. It is then ended at once.
     pub end: Option<OverlapEnd>,
 }
 
@@ -62,13 +62,13 @@ pub struct Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlapEnd {
-    /// With a cancel request.
+    /// By a cancel request.
     Canceled,
     /// By termination.
     Terminated,
 }
 
-/// A run that the schedule started and that is not known to have closed.
+/// A run that the schedule has started and that has not been seen closed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,11 +77,11 @@ pub struct Running {
     pub number: u64,
     /// Workflow id of the run.
     pub workflow_id: String,
-    /// Run id of the first run of the workflow; successors continue it.
+    /// Run id of the first run of the workflow. Successors of that run count as the same run.
     pub run_id: Uuid,
-    /// Request to end the run.
+    /// Set if a later action has requested the end of the run.
     pub end: Option<OverlapEnd>,
-    /// True if the request to end was delivered.
+    /// True if the request to end the run was delivered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_told: bool,
 }
@@ -98,11 +98,11 @@ pub enum ActionOutcome {
     Closed(Status),
     /// The run could not be started, for this reason.
     Refused(String),
-    /// The run expired before its outcome was read.
+    /// The run expired before the schedule saw its outcome.
     Unknown,
 }
 
-/// A decided action.
+/// An action with its outcome, as shown to users.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,11 +115,11 @@ pub struct Recent {
     pub cause: ActionCause,
     /// Time of the decision.
     pub at: Timestamp,
-    /// Workflow id and run id, once the run was started.
+    /// Workflow id and run id, after the run was started.
     pub run: Option<(String, Uuid)>,
-    /// Outcome.
+    /// Outcome of the action.
     pub outcome: ActionOutcome,
-    /// Reason for the latest failed attempt to start the run. Attempts continue until it is started or refused.
+    /// Reason why the latest attempt to start the run failed. Attempts continue until the run is started or refused.
     pub put_off: Option<String>,
     /// Time at which the run closed.
     pub closed_at: Option<Timestamp>,
@@ -135,18 +135,18 @@ pub struct ScheduleCounts {
     pub refused: u64,
     /// Actions that were skipped because an earlier run was open.
     pub skipped: u64,
-    /// Times that were too old to be caught up. If there were very many, a lower bound.
+    /// Times that were too old to be made up for. A lower bound if they were very many.
     pub missed: u64,
 }
 
-/// Observed state of a run that the schedule started.
+/// State in which a run of the schedule was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObservedRun {
-    /// Open, or continued by a successor.
+    /// The run is open, or continued by a successor.
     Open,
-    /// Closed.
+    /// The run closed with this status at this time.
     Closed(Status, Timestamp),
-    /// Expired.
+    /// The run has expired.
     Gone,
 }
 
@@ -157,13 +157,13 @@ pub enum ObservedRun {
 pub struct ScheduleState {
     /// Number of decided actions.
     pub actions: u64,
-    /// Time up to which all scheduled times are decided.
+    /// Time up to which all scheduled times have been processed.
     pub cursor: Timestamp,
-    /// Time and reason of the pause, if it is paused.
+    /// Time and reason of the pause; absent if the schedule is not paused.
     pub paused: Option<(Timestamp, String)>,
-    /// Number of remaining times that start an action; unlimited when absent.
+    /// Number of further times at which an action starts a run; unlimited when absent.
     pub remaining: Option<u64>,
-    /// Manually requested actions that are not processed yet.
+    /// Manually requested actions that have not been processed yet.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub asked: VecDeque<Action>,
     /// Actions that wait for earlier runs to close.
@@ -172,7 +172,7 @@ pub struct ScheduleState {
     /// Decided actions whose runs are being started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starting: Vec<Action>,
-    /// Runs that are not known to have closed.
+    /// Runs that have not been seen closed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Running>,
     /// Latest actions, oldest first.
@@ -180,12 +180,12 @@ pub struct ScheduleState {
     pub recent: VecDeque<Recent>,
     /// Numbers of actions by outcome.
     pub counts: ScheduleCounts,
-    /// Number of checks in a row that found no run closed.
+    /// Number of consecutive checks of the open runs in which none had closed.
     pub looks: u32,
-    /// Keys of the latest requests, oldest first.
+    /// Keys of the latest requests to change the schedule, oldest first.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub requests: VecDeque<RequestKey>,
-    /// Time until which the store keeps marks of earlier requests; absent if there are none.
+    /// Time until which the store keeps records of the keys of older requests; absent if there are none.
     pub marks_until: Option<Timestamp>,
 }
 
@@ -195,8 +195,8 @@ impl ScheduleState {
         Self { cursor: now, remaining, ..Self::default() }
     }
 
-    /// Returns whether the request with this key was accepted before, or `None` if only a mark in the store can
-    /// tell.
+    /// Returns `true` if a request with this key was accepted before. Returns `None` if the state does not show it and
+    /// the store must be read.
     pub fn is_repeated(&self, key: RequestKey, now: Timestamp) -> Option<bool> {
         if self.requests.contains(&key) {
             return Some(true);
@@ -204,25 +204,25 @@ impl ScheduleState {
         self.marks_until.is_none_or(|until| until < now).then_some(false)
     }
 
-    /// Records the key of an accepted request. Returns a key that leaves the state, with the time until which the
-    /// store must keep a mark of it.
+    /// Adds the key of an accepted request. If another key must leave the state, returns it with the time until which
+    /// the store must keep a record of it.
     pub fn remember(&mut self, key: RequestKey, now: Timestamp) -> Option<(RequestKey, Timestamp)> {
         self.requests.push_back(key);
         if self.requests.len() <= limits::SCHEDULE_REQUESTS_MAX {
             return None;
         }
-        // One hour of tolerance for differing clocks.
+        // The additional hour allows for differences between clocks.
         let until = now.plus(limits::REQUESTS_KEPT).plus(Duration::from_secs(3_600));
         self.marks_until = self.marks_until.max(Some(until));
         self.requests.pop_front().map(|key| (key, until))
     }
 
-    /// Pauses the schedule, unless it is paused: times then pass without an action.
+    /// Pauses the schedule, unless it is already paused. While it is paused, no action is taken at scheduled times.
     pub fn pause(&mut self, now: Timestamp, why: String) {
         self.paused.get_or_insert((now, why));
     }
 
-    /// Resumes the schedule. Times during the pause are not caught up.
+    /// Resumes the schedule. Times that have passed during the pause are not made up for.
     pub fn resume(&mut self, now: Timestamp) {
         if self.paused.take().is_some() {
             self.cursor = self.cursor.max(now);
@@ -234,16 +234,16 @@ impl ScheduleState {
         self.asked.push_back(Action { number: 0, nominal, cause, overlap, end: None });
     }
 
-    /// Makes all decisions that are due at `now`. `observed` has the observed state of each of the
-    /// [`running`](Self::running) runs, in order; missing entries count as open. `id` seeds the jitter of this
-    /// schedule.
+    /// Makes all decisions that are due at `now`. `observed` contains the observed state of each run in
+    /// [`running`](Self::running), in the same order. Runs without an entry count as open. The jitter is derived from
+    /// `id`, which identifies the schedule.
     pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, observed: &[ObservedRun]) {
         self.observe(rules, observed, now);
         while self.can_start() {
             let Some(action) = self.asked.pop_front() else { break };
             self.offer(action, rules, now);
         }
-        // A cursor in the future was set by a clock that was ahead, so it is moved back to now.
+        // If the cursor is far in the future, it was set while the clock was ahead.
         self.cursor = if self.cursor > now.plus(limits::SCHEDULE_AHEAD_MAX) { now } else { self.cursor };
         self.pass_time(rules, times, id, now);
         while !self.is_busy()
@@ -263,7 +263,7 @@ impl ScheduleState {
         !self.running.is_empty() || !self.starting.is_empty()
     }
 
-    /// Records the observed state of each of the [`running`](Self::running) runs, in order.
+    /// Records the observed state of each run in [`running`](Self::running), in the same order.
     pub fn observe(&mut self, rules: Rules, observed: &[ObservedRun], now: Timestamp) {
         let mut observed = observed.iter();
         let running = std::mem::take(&mut self.running);
@@ -293,7 +293,7 @@ impl ScheduleState {
         }
         let mut missed = 0;
         let mut search = times.search(self.cursor);
-        // The rest of a long period is processed in the next evaluation, which is due at once.
+        // If a long period has passed, the remaining times are processed in the next evaluation, which is due at once.
         while self.can_start() && self.remaining != Some(0) && search.evaluations() < EVALUATIONS_AT_ONCE {
             let Some(next) = search.next(EVALUATIONS_AT_ONCE - search.evaluations()) else { break };
             let at = if next.is_named { times.action_at(next.at, chance(id, next.at)) } else { next.at };
@@ -325,7 +325,7 @@ impl ScheduleState {
         self.counts.missed += missed;
     }
 
-    /// Starts, queues or skips an action, depending on the open runs.
+    /// Starts an action, lets it wait, or skips it, depending on the open runs.
     fn offer(&mut self, action: Action, rules: Rules, now: Timestamp) {
         let is_free = !self.is_busy() && self.waiting.is_empty();
         match action.overlap.unwrap_or(rules.overlap) {
@@ -382,8 +382,8 @@ impl ScheduleState {
         self.starting.push(action);
     }
 
-    /// Records that the run of an action was started, or refused for a reason. Does nothing if this is already
-    /// known.
+    /// Records that the run of an action was started, or that it was refused and why. Does nothing if the outcome is
+    /// already known.
     pub fn started(&mut self, number: u64, result: Result<(String, Uuid), String>) {
         let Some(place) = self.starting.iter().position(|action| action.number == number) else { return };
         let end = self.starting.remove(place).end;
@@ -411,8 +411,8 @@ impl ScheduleState {
         }
     }
 
-    /// Records that an attempt to start a run failed, for a reason. Does nothing if the run is known to be started
-    /// or refused.
+    /// Records that an attempt to start the run of an action failed, and why. Does nothing if the run has already been
+    /// started or refused.
     pub fn put_off(&mut self, number: u64, why: &str) {
         let is_starting = |recent: &&mut Recent| recent.number == number && recent.outcome == ActionOutcome::Starting;
         if let Some(recent) = self.recent.iter_mut().find(is_starting) {
@@ -420,24 +420,24 @@ impl ScheduleState {
         }
     }
 
-    /// Records that a request to end a run was delivered.
+    /// Records that the request to end a run was delivered.
     pub fn mark_end_delivered(&mut self, number: u64, how: OverlapEnd) {
         if let Some(run) = self.running.iter_mut().find(|run| run.number == number && run.end == Some(how)) {
             run.is_told = true;
         }
     }
 
-    /// Returns the runs whose request to end was not delivered yet.
+    /// Returns the runs whose end was requested, if that request was not delivered yet.
     pub fn undelivered_ends(&self) -> impl Iterator<Item = &Running> {
         self.running.iter().filter(|run| run.end.is_some() && !run.is_told)
     }
 
-    /// Returns the time of the next evaluation, or `None` if none is needed.
+    /// Returns the time at which the schedule must be evaluated next, or `None` if nothing is due.
     pub fn due(&self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) -> Option<Timestamp> {
         let has_work = !self.starting.is_empty() || self.undelivered_ends().next().is_some();
         let soon = (has_work || !self.asked.is_empty()).then(|| now.plus(limits::EFFECT_WAIT_FIRST));
-        // The close of a run is reported at once, but the report can be lost. If an action depends on it, the
-        // schedule also checks periodically.
+        // A run reports its close at once, but this report can be lost. If something depends on it, the schedule also
+        // checks the run periodically.
         let depends = !self.running.is_empty() && (!self.waiting.is_empty() || rules.pause_on_failure);
         let wait = limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(self.looks.min(8)));
         let check = depends.then(|| now.plus(wait.min(limits::SCHEDULE_LOOK_MAX)));
@@ -447,7 +447,7 @@ impl ScheduleState {
     }
 }
 
-/// Returns the random value for the jitter of a scheduled time.
+/// Returns a pseudo-random number for the jitter of a scheduled time.
 fn chance(id: Uuid, nominal: Timestamp) -> u64 {
     retry::chance(id, nominal.as_millis(), 0)
 }

@@ -1,4 +1,4 @@
-//! Evaluation of the times that a schedule specifies.
+//! Parsed times of a schedule, and the search for the next time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,22 +12,22 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-/// Excluded times in a row after which a search is interrupted and continues later. Ours: a search takes
-/// milliseconds at most.
+/// Number of consecutive excluded times after which a search is interrupted, to be continued later. Chosen so that each
+/// part of a search takes a few milliseconds at most.
 const EXCLUDED_MAX: usize = 1_000;
 
-/// Evaluations of entries after which a search is interrupted and continues later. Ours: each takes from some tenths
-/// of a microsecond to some microseconds, and blocks other work.
+/// Number of evaluations of entries after which a search is interrupted, to be continued later. Chosen: an evaluation
+/// takes from some tenths of a microsecond to some microseconds, and blocks other work.
 pub(super) const EVALUATIONS_AT_ONCE: usize = 25_000;
 
-/// Evaluations in one step of a list of times. Ours: one or two milliseconds.
+/// Number of evaluations in one step of a list of times. Chosen so that a step takes one or two milliseconds.
 const LISTED_AT_ONCE: usize = 2_500;
 
-/// Total evaluations for a list of times. Ours: a thousand times of each of a hundred entries, checked against a
-/// hundred exclusions.
+/// Maximum number of evaluations for a whole list of times. Chosen: enough for a thousand times, each computed from a
+/// hundred entries and checked against a hundred exclusions.
 pub(super) const EVALUATIONS_MAX: usize = 250_000;
 
-/// A parsed specification of times.
+/// Parsed times of a schedule.
 #[derive(Debug, Clone)]
 pub struct ScheduleTimes {
     patterns: Vec<Pattern>,
@@ -37,26 +37,26 @@ pub struct ScheduleTimes {
     start_at: Option<Timestamp>,
     end_at: Option<Timestamp>,
     jitter: Duration,
-    /// True if an exclusion matches every time.
+    /// True if an exclusion matches every time, so that the schedule has no times.
     is_all_excluded: bool,
 }
 
 /// Result of a search for the next time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextTime {
-    /// The time.
+    /// Time that was found, or at which the search was interrupted.
     pub at: Timestamp,
-    /// True if the schedule specifies this time. If `false`, the search was interrupted here: there is no time up
-    /// to it, and the search must continue from it.
+    /// True if the schedule specifies this time. If `false`, the search was interrupted: the schedule has no time up to
+    /// `at`, and the search must continue from there.
     pub is_named: bool,
 }
 
 impl ScheduleTimes {
-    /// Parses a specification; `field` is its name in error texts.
+    /// Parses the times of a schedule. Errors use `field` as the name of the specification.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`], which names the wrong part and the expected value.
+    /// [`Fault::Invalid`], which names the invalid part and what is expected.
     pub fn new(field: &str, spec: &ScheduleSpec) -> Result<Self, Fault> {
         let invalid = |part: &str, problem: String| Fault::Invalid { field: format!("{field}.{part}"), problem };
         let found = spec.cron.len() + spec.calendars.len() + spec.intervals.len();
@@ -113,14 +113,15 @@ impl ScheduleTimes {
         self.search(after).next(EVALUATIONS_AT_ONCE)
     }
 
-    /// Returns the next times, at most `limit`, using at most `EVALUATIONS_MAX` evaluations.
+    /// Returns the next `limit` times, or fewer if they cannot be found with `EVALUATIONS_MAX` evaluations.
     pub fn upcoming(&self, after: Timestamp, limit: usize) -> Upcoming {
         let mut listing = self.list(after, limit);
         while !listing.advance() {}
         listing.found()
     }
 
-    /// Returns the same list in small steps, so that the caller can do other work in between.
+    /// Returns the same times as [`upcoming`](Self::upcoming), but found in small steps, so that the caller can do
+    /// other work in between.
     pub fn list(&self, after: Timestamp, limit: usize) -> Listing<'_> {
         Listing { search: self.search(after), limit, left: EVALUATIONS_MAX, times: Vec::new(), cut_at: None }
     }
@@ -134,7 +135,7 @@ impl ScheduleTimes {
         Search { times: self, after, coming: BinaryHeap::new(), has_begun: false, evaluations: 0 }
     }
 
-    /// Returns the time of an action including its jitter, which is deterministic.
+    /// Returns the time of an action, including its jitter. The jitter is derived from `chance`.
     pub fn action_at(&self, nominal: Timestamp, chance: u64) -> Timestamp {
         if self.jitter == Duration::ZERO {
             return nominal;
@@ -144,7 +145,8 @@ impl ScheduleTimes {
         nominal.plus(Duration::from_millis(u64::try_from(share).unwrap_or_default()))
     }
 
-    /// Returns the next time of one entry. Expressions and calendars come first, then intervals.
+    /// Returns the next time of the entry with this index. Cron expressions and calendar entries come first, then
+    /// intervals.
     fn next_of_entry(&self, entry: usize, after: Timestamp) -> Option<Timestamp> {
         match self.patterns.get(entry) {
             Some(pattern) => self.next_of(pattern, after),
@@ -165,19 +167,21 @@ impl ScheduleTimes {
     }
 }
 
-/// A search in progress. It keeps the next time of each entry and evaluates only entries whose time has passed.
+/// A search in progress. It keeps the next time of each entry, and evaluates an entry again only when that time has
+/// passed.
 #[derive(Debug)]
 pub struct Search<'a> {
     times: &'a ScheduleTimes,
     after: Timestamp,
-    /// Next time of each entry that has one, as a heap with the earliest first.
+    /// Next time of each entry that has one, with the entry's index, in a heap with the earliest first.
     coming: BinaryHeap<Reverse<(Timestamp, usize)>>,
     has_begun: bool,
     evaluations: usize,
 }
 
 impl Search<'_> {
-    /// Returns the next time. Interrupts after about this many evaluations, or after a thousand excluded times.
+    /// Returns the next time. The search is interrupted after about this number of evaluations, or after a thousand
+    /// excluded times.
     pub fn next(&mut self, evaluations: usize) -> Option<NextTime> {
         let times = self.times;
         if times.is_all_excluded {
@@ -222,16 +226,16 @@ impl Search<'_> {
     }
 }
 
-/// Result of a list of times.
+/// List of times, possibly incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upcoming {
     /// Times that were found.
     pub times: Vec<Timestamp>,
-    /// Time at which the search was interrupted because it took too long. There may be later times.
+    /// Time at which the search was given up because it took too many evaluations. There may be later times.
     pub cut_at: Option<Timestamp>,
 }
 
-/// A list of times in progress.
+/// A list of times that is being computed.
 #[derive(Debug)]
 pub struct Listing<'a> {
     search: Search<'a>,
@@ -242,7 +246,7 @@ pub struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Continues the list a little. Returns `true` when it is complete.
+    /// Continues for a few milliseconds at most. Returns `true` when the list is complete.
     pub fn advance(&mut self) -> bool {
         let until = self.search.evaluations() + LISTED_AT_ONCE;
         while self.times.len() < self.limit {
@@ -261,13 +265,13 @@ impl Listing<'_> {
         true
     }
 
-    /// Returns the times found so far.
+    /// Returns the times that were found so far.
     pub fn found(self) -> Upcoming {
         Upcoming { times: self.times, cut_at: self.cut_at }
     }
 }
 
-/// Returns `true` if an entry of `exclude` matches every time.
+/// Returns `true` if this entry of `exclude` matches every time.
 fn names_everything(it: &Calendar) -> bool {
     let Calendar { second, minute, hour, day_of_month, month, day_of_week, year } = it;
     let parts = [second, minute, hour, day_of_month, month, day_of_week, year];
@@ -280,13 +284,13 @@ fn next_of_interval(interval: &Interval, after: Timestamp) -> Option<Timestamp> 
         Some(past) => (past / every).checked_add(1)?.checked_mul(every)?.checked_add(phase)?,
         None => phase,
     };
-    // Times after the end of the calendar are ignored.
+    // Times later than the calendar can represent are omitted.
     let last = jiff::Timestamp::MAX.duration_since(jiff::Timestamp::UNIX_EPOCH);
     (SignedDuration::from_millis(i64::try_from(next).ok()?) <= last).then(|| Timestamp::from_millis(next))
 }
 
-/// Returns the time zone with this name from the built-in tables or those given to the service, never from the
-/// operating system.
+/// Returns the time zone with this name, from the tables that are built in or were given to the service. The operating
+/// system's tables are never used.
 fn zone(name: Option<&str>) -> Result<TimeZone, String> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     let unknown = |_| format!("is `{name}`, expected the name of a time zone such as `Europe/Berlin` or `UTC`");

@@ -1,4 +1,4 @@
-//! Time zone tables: the built-in ones, or others given to the service.
+//! Time zone tables: those that are built in, or others that were given to the service.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -30,8 +30,8 @@ pub fn zone_tables() -> String {
     tables().version.clone()
 }
 
-/// Replaces the built-in time zone tables for the whole process. Must be called before any schedule is parsed. Returns
-/// `false` if the tables were already replaced.
+/// Replaces the built-in time zone tables for the whole process. It must be called before any schedule is parsed.
+/// Returns `false` if the tables have already been replaced.
 pub fn use_zone_tables(database: TimeZoneDatabase, version: String) -> bool {
     GIVEN.set(Tables { database, version }).is_ok()
 }

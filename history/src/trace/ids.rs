@@ -25,13 +25,13 @@ impl TraceId {
         self.0
     }
 
-    /// Returns the last eight bytes as a number, which is random in most traces.
+    /// Returns the last eight bytes as a number. It is random in most traces.
     pub fn low(self) -> u64 {
         let [.., last] = self.0.as_chunks::<8>().0 else { return 0 };
         u64::from_be_bytes(*last)
     }
 
-    /// Derives the id of the trace that a run begins.
+    /// Derives the id of the trace that begins with a run.
     pub(super) fn of(run_id: RunId) -> Self {
         let (high, low) = run_id.as_u64_pair();
         let first = mix(low ^ mix(high));
@@ -52,7 +52,7 @@ impl SpanId {
     }
 
     /// Derives the id of the span of an event or of an activity's attempt. The function must never change, because
-    /// nodes of different versions report the same span.
+    /// nodes of different versions report parts of the same span.
     pub(super) fn of(run_id: RunId, event_id: EventId, start: u32) -> Self {
         let (high, low) = run_id.as_u64_pair();
         let number = mix(low ^ mix(high ^ mix(event_id ^ mix(u64::from(start)))));

@@ -1,4 +1,5 @@
-//! Spans that end with a commit: those of the run, turns, activities and their attempts, timers, and signals.
+//! Spans that end with a commit: spans of the run, of turns, of activities and their attempts, of timers, and of
+//! signals.
 //!
 //! | span of | start | end | parent |
 //! |---|---|---|---|
@@ -9,7 +10,7 @@
 //! | a timer | TimerScheduled | TimerExpired or TimerCanceled | the run |
 //! | a signal | Signal | the same time | the run, with a link to the sender's span |
 //!
-//! The close of a run ends all its open spans.
+//! When the run closes, all its open spans end.
 
 use std::sync::Arc;
 
@@ -24,27 +25,27 @@ use crate::transition::Transition;
 /// A completed span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Trace that it belongs to.
+    /// Trace that the span belongs to.
     pub trace_id: TraceId,
     /// Id of the span.
     pub span_id: SpanId,
     /// Id of the parent span; `None` for the first span of its trace.
     pub parent: Option<SpanId>,
-    /// The vendors' part of the trace context.
+    /// The `tracestate`, with data of the tracing vendors.
     pub tracestate: Option<String>,
-    /// Short name with few distinct values, as required for span names.
+    /// Short name. Names must have few distinct values, so they contain no ids.
     pub name: String,
     /// Start time.
     pub began_at: Timestamp,
     /// End time.
     pub ended_at: Timestamp,
-    /// Time at which a worker took the task, if it had to wait.
+    /// Time at which a decider or runner took the task, if the span includes the wait before that.
     pub taken_at: Option<Timestamp>,
-    /// Outcome.
+    /// Outcome of the operation.
     pub end: SpanEnd,
     /// Further attributes, by name.
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// Span in another place that led to this one.
+    /// Span in another trace that caused this one.
     pub link: Option<Traceparent>,
 }
 
@@ -78,15 +79,15 @@ impl From<u64> for SpanValue {
     }
 }
 
-/// Returns the spans that a transition ends, given the state before it. Returns none for a run that is not
-/// [traced](Run::is_traced).
+/// Returns the spans that end with a transition. `before` is the state before it. If the run is not
+/// [traced](Run::is_traced), there are none.
 pub fn of_transition(before: Option<&Run>, made: &Transition) -> Vec<Span> {
     let run = made.run();
     let Some(traceparent) = run.started.traceparent.filter(|traceparent| traceparent.is_sampled()) else {
         return Vec::new();
     };
     let before = before.filter(|before| before.started.run_id == run.started.run_id);
-    // Spans of copied events were exported for the run that they were copied from.
+    // Spans of copied events have already been exported for the original run.
     let events = made.events().get(made.copied()..).unwrap_or_default();
     let mut maker = Maker { run, traceparent, before, events, spans: Vec::new() };
     maker.end_failed_attempt_spans();
@@ -116,7 +117,7 @@ impl Maker<'_> {
                 self.end_turn_span(it.started_event_id, at, failed(it.reason.as_deref().unwrap_or("failed")));
             }
             EventKind::DeciderTimedOut(it) => {
-                // A turn that no decider took has no span.
+                // A turn that no decider has taken has no span.
                 if let (Some(started_event_id), DeciderTimeout::StartToClose) = (it.started_event_id, it.timeout) {
                     self.end_turn_span(started_event_id, at, failed("timed-out"));
                 }
@@ -137,7 +138,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Creates a span whose parent is that of the run.
+    /// Creates a span whose parent is the run's span.
     fn child_of_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
         let run_id = self.run.started.run_id;
         let parent = Some(SpanId::of_run(run_id));
@@ -173,7 +174,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Returns the turn that a decider held before this commit or took in it.
+    /// Returns the turn that a decider took before this commit or in it.
     fn turn(&self, started_event_id: EventId) -> Option<Turn> {
         let held = self.before.and_then(|before| before.turn.as_ref());
         let held = held.filter(|turn| turn.started_event_id == started_event_id).cloned();
@@ -206,7 +207,7 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// Returns the activity as it was before the commit, or as the commit scheduled it.
+    /// Returns the activity in the state before the commit, or as the commit scheduled it.
     fn activity(&self, scheduled_event_id: EventId) -> Option<Arc<PendingActivity>> {
         let before = self.before.and_then(|before| before.activities.get(&scheduled_event_id)).cloned();
         before.or_else(|| {
@@ -238,7 +239,7 @@ impl Maker<'_> {
         span
     }
 
-    /// Ends the span of an attempt that a runner held, if there is a retry policy.
+    /// Ends the span of the attempt that a runner holds, if the activity has a retry policy.
     fn end_attempt_span(
         &mut self,
         scheduled_event_id: EventId,
@@ -258,7 +259,8 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// Ends the spans of failed attempts that are followed by others, which have no events.
+    /// Ends the spans of attempts that have failed and are followed by others. They are found by comparison of the
+    /// states, because they have no events.
     fn end_failed_attempt_spans(&mut self) {
         let Some(before) = self.before else { return };
         for (scheduled_event_id, activity) in before.activities.iter() {
@@ -310,7 +312,8 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// Ends the open spans when the run closes, because workers may already have exported spans below them.
+    /// Ends all open spans when the run closes, because workers may already have exported spans that are their
+    /// children.
     fn end_open_spans(&mut self, at: Timestamp) {
         let Some(before) = self.before else { return };
         let end = failed("run-closed");

@@ -20,10 +20,10 @@ pub struct Traceparent {
     flags: u8,
 }
 
-/// Flag for a sampled trace, whose spans are exported.
+/// Flag of a sampled trace. Its spans are exported.
 const SAMPLED: u8 = 0x01;
 
-/// Flag for a random trace id (level 2 of the recommendation).
+/// Flag of a random trace id. Source: level 2 of the recommendation.
 const RANDOM: u8 = 0x02;
 
 /// Length of the text form in version 00.
@@ -53,19 +53,19 @@ impl Traceparent {
         self.flags & SAMPLED != 0
     }
 
-    /// Returns the flags to pass on.
+    /// Returns the flags, which outgoing requests repeat.
     pub fn flags(self) -> u8 {
         self.flags
     }
 
-    /// Returns the same trace with another parent span.
+    /// Returns a context of the same trace with another parent span.
     #[must_use]
     pub fn with_span(self, span_id: SpanId) -> Self {
         Self { span_id, ..self }
     }
 
-    /// Parses a text, or returns `None` if it is malformed. In versions later than 00, only the fields of version
-    /// 00 are read.
+    /// Parses a text, or returns `None` if it is malformed. Of a version later than 00, only the fields of version 00
+    /// are used.
     fn read(text: &str) -> Option<Self> {
         let (head, rest) = text.split_at_checked(TEXT_LEN)?;
         let mut fields = head.split('-').map(|field| (field, hex(field)));
@@ -76,7 +76,7 @@ impl Traceparent {
         }
         let is_whole = match version.1? {
             0 => rest.is_empty(),
-            // This version number is reserved.
+            // The version ff is invalid.
             0xff => false,
             _ => rest.is_empty() || rest.starts_with('-'),
         };
@@ -87,7 +87,7 @@ impl Traceparent {
     }
 }
 
-/// Parses lowercase hexadecimal digits. `from_str_radix` also accepts uppercase digits and a sign.
+/// Parses lowercase hexadecimal digits. `from_str_radix` alone would also accept uppercase digits and a sign.
 fn hex(field: &str) -> Option<u128> {
     let is_lower = field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     u128::from_str_radix(field, 16).ok().filter(|_| is_lower)
@@ -152,20 +152,19 @@ impl<'b, C> Decode<'b, C> for Traceparent {
     }
 }
 
-/// Trace context: the `traceparent` and the vendors' `tracestate`.
+/// Trace context: the `traceparent`, and the `tracestate` of the tracing vendors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceContext {
-    /// The `traceparent`.
+    /// Trace id, parent span and flags.
     pub traceparent: Traceparent,
-    /// The `tracestate`, passed on unchanged.
+    /// Data of the tracing vendors, which outgoing requests repeat unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
 impl TraceContext {
-    /// Parses the values of the two headers, or returns `None` if `traceparent` is malformed. Ignores a
-    /// `tracestate` that is longer than [`limits::TRACESTATE_BYTES_MAX`] or contains characters that headers do not
-    /// allow.
+    /// Parses the values of the two headers, or returns `None` if `traceparent` is malformed. A `tracestate` is ignored
+    /// if it is longer than [`limits::TRACESTATE_BYTES_MAX`] or contains characters that headers do not allow.
     pub fn of_headers(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let traceparent = traceparent.trim_ascii().parse().ok()?;
         let is_kept = |state: &&str| {
@@ -182,7 +181,7 @@ impl TraceContext {
         std::iter::once(("traceparent", self.traceparent.to_string())).chain(state)
     }
 
-    /// Returns the two parts.
+    /// Returns the `traceparent` and the `tracestate`.
     pub fn split(self) -> (Traceparent, Option<String>) {
         (self.traceparent, self.tracestate)
     }
@@ -226,9 +225,9 @@ mod tests {
         for (text, is_read) in [
             (TEXT.to_owned(), true),
             (with(53, "00"), true),
-            // Unknown flags are not passed on.
+            // Unknown flags are dropped.
             (with(53, "ff"), true),
-            // Later versions may have more fields.
+            // Versions later than 00 may have more fields.
             (with(0, "cc"), true),
             (with(0, "cc") + "-what-the-future-has", true),
             (with(0, "cc") + "x", false),

@@ -248,7 +248,8 @@ async fn a_schedule_waits_for_disk_space_and_catches_up() {
 
     disk.set_low();
     api.clock.advance(next.since(api.engine.clock().now()));
-    let waits = once("it shows why it waits", &|shown| shown["recentActions"][0]["refusal"] == "insufficient-storage").await;
+    let waits =
+        once("it shows why it waits", &|shown| shown["recentActions"][0]["refusal"] == "insufficient-storage").await;
     assert_eq!(waits["recentActions"][0]["outcome"], "starting");
     assert_eq!(waits["totals"], json!({ "started": 0, "refused": 0, "skipped": 0, "missed": 0 }));
 

@@ -48,7 +48,6 @@ mod issuers;
 mod kits;
 mod late_deadlines;
 mod liveness;
-mod manual;
 mod methods;
 mod nodes;
 mod openapi;

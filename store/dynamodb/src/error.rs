@@ -22,14 +22,14 @@ pub enum TableError {
         /// Region or endpoint.
         place: String,
     },
-    /// The table has another definition than Baton needs.
+    /// The table does not have the definition that Baton needs.
     #[error(
         "the table `{table}` does not belong to Baton: {what}; use a table created by `baton dynamodb create-table`"
     )]
     Foreign {
         /// Name of the table.
         table: String,
-        /// Difference between the actual and the required definition.
+        /// Difference from the required definition.
         what: String,
     },
     /// The table is being created, updated or deleted.
@@ -49,7 +49,7 @@ pub enum TableError {
         /// Name of the table.
         table: String,
     },
-    /// Other nodes use other options.
+    /// Other nodes use the table with other options.
     #[error(
         "the table `{table}` is in use with {found}, but this node has {expected}: all nodes of a table must \
          be the same"
@@ -57,9 +57,9 @@ pub enum TableError {
     Layout {
         /// Name of the table.
         table: String,
-        /// Recorded layout.
+        /// Options recorded in the table.
         found: String,
-        /// Layout of this node.
+        /// Options of this node.
         expected: String,
     },
     /// A newer version of Baton has written data that this version would misread.
@@ -72,10 +72,10 @@ pub enum TableError {
         table: String,
         /// Recorded form.
         found: u64,
-        /// Form supported by this version.
+        /// Newest form that this version supports.
         known: u64,
     },
-    /// There are no credentials.
+    /// No credentials were found.
     #[error(
         "no credentials for {place}: {why}; they are taken from the environment (AWS_ACCESS_KEY_ID), the profile \
          (AWS_PROFILE), or the role of this machine"
@@ -83,7 +83,7 @@ pub enum TableError {
     NoCredentials {
         /// Region or endpoint.
         place: String,
-        /// Error of the last source of credentials.
+        /// Error of the last place where credentials were searched.
         why: String,
     },
     /// The credentials are invalid or lack permissions.
@@ -94,7 +94,7 @@ pub enum TableError {
     Refused {
         /// Region or endpoint.
         place: String,
-        /// Error of DynamoDB.
+        /// Error returned by DynamoDB.
         why: String,
     },
     /// DynamoDB is unreachable or could not respond.
@@ -102,7 +102,7 @@ pub enum TableError {
     Unreachable {
         /// Region or endpoint.
         place: String,
-        /// Cause.
+        /// Cause of the failure.
         why: String,
     },
 }

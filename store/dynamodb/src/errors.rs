@@ -1,4 +1,4 @@
-//! Mapping of DynamoDB's errors to those of the store. The important question is whether a write may have happened.
+//! Conversion of DynamoDB's errors to errors of the store. The important question is whether a write may have happened.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -16,7 +16,7 @@ pub(crate) fn why<E: std::error::Error + ProvideErrorMetadata + 'static>(error: 
     }
 }
 
-/// Returns an error with its causes, without repetitions.
+/// Formats an error with its causes, omitting repetitions.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut cause = Some(error);
@@ -31,12 +31,12 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Returns whether a request was not even signed because there are no credentials.
+/// Returns whether a request could not be signed because there are no credentials.
 pub(crate) fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<CredentialsError>)
 }
 
-/// Maps the error of a read, or of a write whose outcome is not visible to callers.
+/// Converts the error of a read, or of a write whose outcome callers cannot observe.
 pub(crate) fn not_applied<E>(error: &SdkError<E, HttpResponse>) -> Error
 where
     E: std::error::Error + ProvideErrorMetadata + 'static,
@@ -44,8 +44,8 @@ where
     Error::NotApplied { why: why(error), retry_after: None }
 }
 
-/// Maps the error of writing a head. DynamoDB returns 4xx errors (throttles, conflicts, refusals) before writing
-/// anything. After a 5xx, a timeout or a broken connection the outcome is unknown.
+/// Converts the error of a write of a head. With 4xx errors (throttled, conflicting or refused requests), DynamoDB has
+/// written nothing. After a 5xx error, a timeout or a lost connection, the outcome is unknown.
 pub(crate) fn of_commit<E>(error: &SdkError<E, HttpResponse>) -> Error
 where
     E: std::error::Error + ProvideErrorMetadata + 'static,

@@ -1,9 +1,11 @@
-//! Deletion of expired data without an index for it.
+//! Deletion of expired data without an index.
 //!
-//! The attribute `ttl` of a head tells DynamoDB when to delete it, which is free. Its parts have no such attribute,
-//! because they were written while the run was open. Therefore the table is swept gradually, in proportion to the
-//! writes: items whose head no longer exists are deleted, and, if the table has no TTL, heads and marks as well. An
-//! index would cost one or two more write units per run; reading all items once costs a twentieth of that.
+//! The attribute `ttl` of a head tells DynamoDB when to delete the head, which is free. The parts of a run have no such
+//! attribute, because they were written while the run was open. Therefore this module gradually reads the whole table
+//! (the sweep) and deletes the parts of heads that no longer exist. If the table has no TTL, it also deletes expired
+//! heads and marks. The speed of the sweep is proportional to the number of writes.
+//!
+//! An index would cost one or two additional write units per run. Reading all items once costs a twentieth of that.
 
 use store::{Error, HeadKey, RunId, UnixMs};
 
@@ -16,29 +18,32 @@ use crate::sweep::{SEGMENTS, Sweep};
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 
-/// Minimum number of items read by one sweep step: about ten read units.
+/// Minimum number of items read by one step of the sweep. Chosen: this costs about ten read units.
 const ITEMS_MIN: u64 = 100;
 
-/// Number of items read for each new item, so that the whole table is swept while half of it is newly written.
+/// Number of items that the sweep reads for each new item. Chosen: the sweep has read the whole table once when the
+/// number of new items is half the number of all items.
 const ITEMS_PER_NEW_ITEM: u64 = 2;
 
-/// Number of items on a page. Source: a page ends at a megabyte, and most items are about a kilobyte.
+/// Maximum number of items requested per page. Source: DynamoDB ends a page at a megabyte, and most items have about a
+/// kilobyte.
 const PAGE_ITEMS: u64 = 500;
 
-/// Time that an expired head is left to TTL. Source: the developer guide, "typically within two days".
+/// Time after its expiry in which the deletion of a head is left to DynamoDB's TTL. Source: the developer guide,
+/// "typically within two days".
 const TTL_LAG_MS: u64 = 3 * 24 * 3_600_000;
 
-/// Minimum age of a part without a head before it is deleted, because the head of a younger one may still be written.
-/// Ours: a start gives up within a minute; the rest allows for differing clocks.
+/// Minimum age of a part without a head at which it is deleted. The head of a younger part may still be written.
+/// Chosen: a start is given up within a minute, and the rest allows for differences between clocks.
 const ORPHAN_AGE_MS: u64 = 24 * 3_600_000;
 
-/// State of the sweep within the current partition.
+/// State of the sweep in the current partition, which contains all items of one workflow id.
 #[derive(Default)]
 struct PartitionScan {
     partition: String,
-    /// Run of the head, which sorts before the parts.
+    /// Run of the current head. The head is read before the parts, because its sort key is smaller.
     run: Option<RunId>,
-    /// Run whose parts were examined last.
+    /// Run to which the last examined part belonged.
     judged: Option<RunId>,
 }
 
@@ -93,7 +98,7 @@ impl Dynamo {
         Ok(page)
     }
 
-    /// Deletes expired data that this item belongs to. Returns whether it did.
+    /// Deletes expired data to which this item belongs. Returns whether anything was deleted.
     async fn judge(&self, item: &Item, now: UnixMs, seen: &mut PartitionScan) -> Result<bool, Error> {
         let (partition, sort) = (read_text(item, "k")?, read_text(item, "s")?);
         let Some(key) = keys::read_partition(partition) else { return Ok(false) };
@@ -125,7 +130,7 @@ impl Dynamo {
         self.forget_orphans(&key, run).await
     }
 
-    /// Deletes an expired head. Reads the item again, because the page may be outdated.
+    /// Deletes a head if it has expired. The item is read again, because the page may be outdated.
     async fn forget_head(&self, key: &HeadKey, sort: &str, now: UnixMs, lag: u64) -> Result<bool, Error> {
         let is_over = |at: Option<UnixMs>| at.is_some_and(|at| at.saturating_add(lag) <= now);
         let partition = keys::partition(key);
@@ -144,7 +149,8 @@ impl Dynamo {
         if !is_current {
             self.drop_parts(key, found.run).await?;
         }
-        // If the run is still in the head, this was kept for a commit that was then lost. Only the copy is deleted.
+        // If the run is still the current one, its kept copy was written for a commit that then failed. Only the copy
+        // is deleted.
         self.delete(&partition, sort, Some((found.run, Some(found.version)))).await?;
         Ok(!is_current)
     }
@@ -157,7 +163,8 @@ impl Dynamo {
         Ok(true)
     }
 
-    /// Returns the item of a run's head or kept head. The head is read first, because it is kept before it is replaced.
+    /// Returns the item of a run's current or kept head. The current head is read first: a head is kept before it is
+    /// replaced, so the run cannot be missed.
     pub(crate) async fn find_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Item>, Error> {
         let partition = keys::partition(key);
         if let Some(item) = self.get(&partition, keys::HEAD).await?

@@ -1,5 +1,5 @@
-//! Number of the form that this store writes. `docs/upgrading.md` explains how to change it.
+//! Number of the form in which this version writes the table. `docs/upgrading.md` explains how to change it.
 
-/// Form of the table: its keys, indexes and attributes. It is recorded in the item with the table's layout and checked
-/// before anything else; it applies to everything in the table without a separate number.
+/// Form of the table: its keys, indexes and attributes, and everything in it that has no separate number. It is
+/// recorded in the item with the table's options, and checked before the table is used.
 pub const TABLE: u64 = 2;

@@ -3,11 +3,11 @@
 //! | attribute | content |
 //! |---|---|
 //! | `v`, `r` | version, run |
-//! | `b` or `z` | body of a head or bytes of a part: plain or deflated |
+//! | `b` or `z` | body of a head, or bytes of a part: plain or compressed |
 //! | `w` | row of lists |
 //! | `d`, `dt` | index `due`: shard, instant |
 //! | `et`, `ttl` | expiry in milliseconds; and in seconds, for DynamoDB |
-//! | `t` | of parts: time of writing, as far as the store knew it |
+//! | `t` | of parts: time of writing, if the store knew it |
 //! | `g`, `gs` | index `vis`: domain and shard, position by start |
 //! | `e`, `es` | index `end`: domain and shard, position by close; only of runs open longer than [`SHORT_MS`] |
 
@@ -26,8 +26,8 @@ use crate::keys::Rows;
 use crate::packed::{Stored, pack, unpack};
 use crate::units::WRITE_UNIT_BYTES;
 
-/// Maximum size of a head's body. An item may have 400 KB, of which the longest names use ten in keys, index keys and
-/// the row. Checked by a test.
+/// Maximum size of a head's body. An item may have 400 KB, and names of the maximum length take ten of them in keys,
+/// index keys and the row. Checked by a test.
 pub(crate) const HEAD_HARD: usize = store::HEAD_HARD_MIN;
 
 pub(crate) fn read_run(item: &Item) -> Result<RunId, Error> {
@@ -47,7 +47,7 @@ fn write_row(row: &Row) -> Result<Vec<u8>, Error> {
     };
     let mut bytes = minicbor::to_vec(fields).map_err(failed)?;
     if row.why.is_some() {
-        // A second CBOR item, which versions without reasons ignore.
+        // The reason is a second CBOR item. Versions without reasons ignore it.
         minicbor::encode((row.reason(), row.details()), &mut bytes).map_err(failed)?;
     }
     Ok(bytes)
@@ -69,12 +69,12 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
     Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags, why: RowReason::of(reason, details) }))
 }
 
-/// Maximum time in milliseconds that a run may have been open to be found by its close through the index of starts. A
-/// row by close would cost each run a write unit. Without it, a page by close additionally reads the rows started
-/// within this time.
+/// Maximum time in milliseconds that a closed run was open, up to which lists by close find it by its start. Such a run
+/// has no row by close, which would cost a write unit per run. In exchange, each page of a list by close also reads the
+/// rows of runs that started up to this time earlier.
 pub(crate) const SHORT_MS: u64 = 10_000;
 
-/// Returns whether a closed run was open so briefly that it has no row by close.
+/// Returns whether a closed run was open so briefly that it has no row in the index by close.
 pub(crate) fn is_short(row: &Row) -> bool {
     row.closed_at.is_some_and(|closed_at| closed_at.saturating_sub(row.started_at) <= SHORT_MS)
 }
@@ -86,14 +86,14 @@ pub(crate) struct Shards {
     pub(crate) rows: u32,
 }
 
-/// Encodes a head with the sort key `sort`: `H` for the current head, or the key of a kept head, which is never due.
+/// Encodes a head. `sort` is the sort key: `H` for the current head, or the key of a kept head, which is never due.
 pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shards) -> Result<Item, Error> {
     let partition = keys::partition(key);
     let mut item = Item::new();
     item.insert("v".to_owned(), number(head.version));
     item.insert("r".to_owned(), binary(head.run));
     if let Some(at) = head.due {
-        // A kept head records its instant without being in the index.
+        // A kept head stores its due time, but is not in the index.
         if sort == keys::HEAD {
             item.insert("d".to_owned(), text(keys::due(&partition, shards.due)));
         }
@@ -126,7 +126,8 @@ fn put_expiry(item: &mut Item, at: UnixMs) {
     item.insert("ttl".to_owned(), number(at.div_ceil(1_000)));
 }
 
-/// Adds a body, or the bytes of a part, in the form that uses fewer write units. Must be called last.
+/// Adds a body or the bytes of a part, compressed if that saves write units. Must be called last, because it depends on
+/// the size of the item.
 fn put_bytes(item: &mut Item, bytes: &Bytes) {
     let (name, value) = match pack(bytes, WRITE_UNIT_BYTES.saturating_sub(size(item) + 1)) {
         Stored::Plain(bytes) => ("b", binary(bytes)),
@@ -155,7 +156,8 @@ pub(crate) fn size(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + of(value)).sum()
 }
 
-/// Encodes a part. A part is only overwritten with itself, so the time of writing may be that of any attempt.
+/// Encodes a part. If a part is written again, its content is the same, so the time of writing can be that of any
+/// attempt.
 pub(crate) fn write_part(key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes, written_at: Option<UnixMs>) -> Item {
     let mut item = Item::new();
     item.insert("k".to_owned(), text(keys::partition(key)));
@@ -192,7 +194,8 @@ pub(crate) fn read_head(item: &Item) -> Result<Head, Error> {
 mod tests {
     use super::*;
 
-    /// Source: the developer guide, "Quotas": 400 KB, names and values.
+    /// Maximum size of an item, including names and values of attributes. Source: the developer guide, "Quotas": 400
+    /// KB.
     const ITEM_BYTES_MAX: usize = 400 * 1024;
 
     #[test]
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn rows_without_reasons_can_be_read() {
-        // As written by versions without reasons: ("order", "failed", 1, 2, ["eu"], false).
+        // Encoding by a version without reasons: ("order", "failed", 1, 2, ["eu"], false).
         let stored = b"\x86\x65order\x66failed\x01\x02\x81\x62eu\xf4".to_vec();
         assert_eq!(write_row(&row()).unwrap(), stored, "a row without a reason has the earlier encoding");
         let item = Item::from([("w".to_owned(), binary(stored.clone()))]);

@@ -1,17 +1,17 @@
-//! The format of the table's keys. Owns no values.
+//! The format of the table's keys.
 //!
 //! | item | `k` | `s` |
 //! |---|---|---|
 //! | head | `W#domain#workflowId` | `H` |
 //! | kept head of an earlier run | same | `R#run` |
-//! | part: chunk, pack, heartbeat | same | `P#run#` then `c`, `p` or `b`, then a number |
-//! | mark | same | `K#` then its name |
+//! | part: chunk, pack, heartbeat | same | `P#run#`, then `c`, `p` or `b`, then a number |
+//! | mark | same | `K#`, then its name |
 //! | reserved: task hint | `T#…` | |
 //! | reserved: node heartbeat | `N` | |
-//! | layout of the table | `C#` | `table` |
+//! | options of the table | `C#` | `table` |
 //!
-//! Runs and numbers are hexadecimal, so that they sort. A part's key begins with its run, so that one query finds all
-//! parts of a run.
+//! Runs and numbers are written in hexadecimal with a fixed length, so that keys sort like them. The key of a part
+//! begins with its run, so that one query finds all parts of a run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) const MARK: &str = "K#";
 pub(crate) const CONFIGURATION: &str = "C#";
 pub(crate) const LAYOUT: &str = "table";
 
-/// Appends a text, escaping `%` and `#`, which have a meaning in keys, and control characters, which consoles and
+/// Appends a text. Escapes `%` and `#`, which are separators in keys, and control characters, which consoles and
 /// exports cannot show.
 fn push_escaped(to: &mut String, text: &str) {
     for c in text.chars() {
@@ -59,7 +59,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the partition key of everything that belongs to one workflow id.
+/// Returns the partition key of all items that belong to one workflow id.
 pub(crate) fn partition(key: &HeadKey) -> String {
     let mut text = String::from("W#");
     push_escaped(&mut text, &key.domain);
@@ -68,7 +68,7 @@ pub(crate) fn partition(key: &HeadKey) -> String {
     text
 }
 
-/// Returns the workflow id of a partition key.
+/// Returns the domain and workflow id of a partition key.
 pub(crate) fn read_partition(text: &str) -> Option<HeadKey> {
     let (domain, id) = text.strip_prefix("W#")?.split_once('#')?;
     Some(HeadKey { domain: unescape(domain)?, workflow_id: unescape(id)? })
@@ -112,7 +112,7 @@ pub(crate) fn of_item(item: &Item) -> Result<Item, Error> {
     ["k", "s"].into_iter().map(|name| Ok((name.to_owned(), text(read_text(item, name)?)))).collect()
 }
 
-/// Computes FNV-1a, which is the same in every process and version, because shards are stored in the table.
+/// Computes the FNV-1a hash. It must never change, because shards computed from it are stored in the table.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -136,8 +136,8 @@ pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
     format!("D#{:04}", shard.into())
 }
 
-/// Rows in the partitions of an index. Flagged open runs have separate partitions, so that they are found and counted
-/// without examining the others.
+/// The kinds of rows that have separate partitions in the indexes. Flagged open runs are separate from other open runs,
+/// so that they are found and counted without examining the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// Index `vis`: open runs that are not flagged, by start.
@@ -151,7 +151,7 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
-    /// Returns the kind of partition that contains a row by start.
+    /// Returns the kind of a row in the index by start.
     pub(crate) fn by_start(row: &Row) -> Self {
         match (row.closed_at, row.flagged) {
             (Some(_), _) => Self::Closed,
@@ -160,13 +160,13 @@ impl Rows {
         }
     }
 
-    /// Returns the kinds of partitions by start that contain the rows of a query.
+    /// Returns the kinds of rows, in the index by start, that can match a query.
     pub(crate) fn of_query(query: &ListQuery) -> impl Iterator<Item = Self> {
         let open = if query.order.is_by_close() { query.open.or(Some(false)) } else { query.open };
         let flagged = query.flagged;
         [Self::Open, Self::Flagged, Self::Closed].into_iter().filter(move |of| {
             let is_open = *of != Self::Closed;
-            // A closed row may be flagged as well.
+            // Closed rows have one kind, whether they are flagged or not.
             open.is_none_or(|open| open == is_open)
                 && (!is_open || flagged.is_none_or(|flagged| flagged == (*of == Self::Flagged)))
         })
@@ -190,8 +190,8 @@ pub(crate) fn rows_shard(of: Rows, domain: &str, shard: impl Into<u64>) -> Strin
     text
 }
 
-/// Encodes a position so that it sorts like lists: close (descending) in the order by close, start (descending),
-/// workflow id, run.
+/// Encodes a position so that the bytes sort like lists: by close (descending) in the index by close, then by start
+/// (descending), workflow id, and run.
 pub(crate) fn row(of: Rows, position: &Position) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(36 + position.workflow_id().len());
     if of == Rows::Ended {
@@ -225,7 +225,8 @@ mod tests {
         assert_eq!(read_partition("W#a#%2"), None);
     }
 
-    /// Names of the maximum length: 256 characters of three bytes each, and 65 more for a type with its version.
+    /// Tests names of the maximum length: 256 characters of three bytes each, and 65 more characters for a type with
+    /// its version.
     #[test]
     fn the_longest_names_fit_into_keys() {
         let (name, kind) = ("漢".repeat(256), "漢".repeat(256 + 1 + 64));

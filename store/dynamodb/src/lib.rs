@@ -1,8 +1,8 @@
 //! The store on Amazon DynamoDB: any number of nodes share one table, and conditional writes alone ensure correctness.
 //!
-//! A commit is one conditional `PutItem` of the head. Everything that the head refers to (parts, the kept head of an
-//! earlier run) is written before it, and only that put decides. Owns the formats of keys and items. Credentials,
-//! regions and TLS belong to the configuration passed in.
+//! A commit is one conditional `PutItem` of the head. Everything to which the head refers (parts, and the kept head of
+//! an earlier run) is written before that put, and the put alone decides whether the commit is won. This crate defines
+//! the formats of keys and items. Credentials, regions and TLS come with the configuration that is passed in.
 
 mod attributes;
 mod error;
@@ -43,35 +43,36 @@ use crate::item::{HEAD_HARD, Shards, read_bytes, read_head, read_key};
 use crate::sweep::Sweep;
 use crate::units::Meter;
 
-/// Timeout of one attempt of a write. After it, the outcome is unknown.
+/// Timeout of one attempt of a write. After the timeout, the outcome is unknown.
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Timeout of one attempt of a read. Longer than that of a write, because a page can have a megabyte.
+/// Timeout of one attempt of a read. It is longer than for a write, because a page can have a megabyte.
 const READ_ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// Timeout of one attempt to read a single item or a page of the due index, which are small. Ours: a run makes no
-/// progress while its head is read, so a lost attempt must be detected quickly; AWS promises single-digit milliseconds.
+/// Timeout of one attempt to read a single item or a page of the due index, which are small. Chosen: a run makes no
+/// progress while its head is read, so a lost attempt must be detected quickly. AWS promises single-digit milliseconds.
 const SMALL_READ_ATTEMPT: Duration = Duration::from_millis(500);
 
-/// Timeout of a read including all retries. The caller is still waiting then, and can repeat it.
+/// Timeout of a read including all retries. The caller is still waiting at that time, and can repeat the read.
 const READ_OPERATION: Duration = Duration::from_secs(4);
 
-/// Timeout of a request about the table itself including all retries. The first request of a process also fetches the
+/// Timeout of a request about the table itself, including all retries. The first request of a process also loads the
 /// credentials.
 const CONTROL_OPERATION: Duration = Duration::from_secs(20);
 
-/// Size covered by one write unit. A larger head costs a second unit in each commit.
+/// Size of an item that costs one write unit. A larger head costs a second unit in each commit.
 const HEAD_SOFT: usize = units::WRITE_UNIT_BYTES;
 /// Maximum size of a part: the 400 KB of an item, less space for its key.
 pub(crate) const PART_MAX: usize = 380 << 10;
 /// Payloads above this size go to a pack, so that they are not written again with each commit.
 const PAYLOAD_INLINE_MAX: usize = 256;
-/// Interval of the sweep. Ours: with ten minutes an idle table costs seven cents a month.
+/// Interval of the sweep for expired data. Chosen: with ten minutes, the sweep of an idle table costs seven cents a
+/// month.
 const SWEEP_EVERY_MS: u64 = 600_000;
-/// Number of operation ids remembered. Ours: a commit can be recognized after this many later ones.
+/// Number of operation ids that a head remembers. Chosen: a commit can still be recognized after 15 later ones.
 const OP_IDS: usize = 16;
 
-/// Name and layout of the table. Every node that uses a table must have the same options.
+/// Name and layout of the table. All nodes that share a table must have the same options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Name of the table.
@@ -80,16 +81,16 @@ pub struct Options {
     pub due_shards: u32,
     /// Number of shards of the index `vis` per domain.
     pub row_shards: u32,
-    /// Whether the table's TTL deletes heads. Otherwise they are deleted by billed requests.
+    /// True if DynamoDB's TTL deletes expired heads. Otherwise they are deleted by requests, which are billed.
     pub has_ttl: bool,
-    /// Wait between two sweep steps, in milliseconds.
+    /// Time between two steps of the sweep, in milliseconds.
     pub sweep_every_ms: u64,
-    /// Accepts a table with provisioned capacity.
+    /// True if a table with provisioned capacity is accepted.
     pub allows_provisioned: bool,
 }
 
 impl Options {
-    /// Returns options for this table, with shards for about four thousand changes a second.
+    /// Returns options for this table. The number of shards suffices for about four thousand changes per second.
     pub fn new(table: impl Into<String>) -> Self {
         Self {
             table: table.into(),
@@ -109,9 +110,9 @@ pub struct Dynamo {
     reads: Client,
     /// Client for small reads, with [`SMALL_READ_ATTEMPT`] per attempt.
     small_reads: Client,
-    /// Client for writes, which never retries: a retry after a lost response would lose against itself.
+    /// Client for writes. It never retries: if a response was lost, a retry would lose against the first attempt.
     writes: Client,
-    /// Client for requests about the table itself, which no run waits for.
+    /// Client for requests about the table itself, for which no run waits.
     control: Client,
     /// Region or endpoint, for messages.
     place: String,
@@ -126,8 +127,8 @@ pub struct Dynamo {
 }
 
 impl Dynamo {
-    /// Creates a store in the table of `options`. `config` provides the region, credentials and HTTP client; its
-    /// retries are used for reads only. `place` is the region or endpoint, for messages.
+    /// Creates a store in the table of `options`. `config` provides the region, the credentials and the HTTP client.
+    /// Its retry settings are used only for reads. `place` is the region or endpoint, for messages.
     pub fn new(config: &aws_sdk_dynamodb::Config, place: impl Into<String>, options: Options) -> Self {
         let place = place.into();
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(WRITE_ATTEMPT).build();
@@ -170,12 +171,12 @@ impl Dynamo {
         Shards { due: self.options.due_shards, rows: self.options.row_shards }
     }
 
-    /// Returns the latest time passed by the layer above. This store reads no clock.
+    /// Returns the latest time that a caller has passed. This store does not read a clock.
     fn latest_time(&self) -> Option<UnixMs> {
         Some(self.latest_time.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Counts a new item.
+    /// Counts an item that was written for the first time.
     fn count_new_item(&self) {
         self.new_items.fetch_add(1, Ordering::Relaxed);
     }
@@ -256,7 +257,7 @@ impl Store for Dynamo {
                 Some((old.run, old.version))
             }
         };
-        // The run is part of the condition, because versions start again after a head is deleted.
+        // The condition includes the run, because versions begin again after a head is deleted.
         let request = match exactly {
             None => request.condition_expression("attribute_not_exists(k)"),
             Some((run, version)) => request
@@ -279,7 +280,7 @@ impl Store for Dynamo {
                     self.meter.lost(lost.item().map_or(0, item::size));
                     let found = lost.item().map(read_head).transpose()?;
                     if let (Expect::Replacing(old), None) = (&expect, &found) {
-                        // The head was deleted in the meantime, so its kept copy must be deleted as well.
+                        // The head was deleted in the meantime, so its kept copy is deleted as well.
                         self.delete(&keys::partition(key), &keys::kept(old.run), None).await?;
                     }
                     Ok(Cas::Lost(found))
@@ -358,7 +359,7 @@ impl Store for Dynamo {
         self.read_chunks(key, first, last, false, max_bytes).await
     }
 
-    /// Deletes the parts first, so that an interrupted deletion can be repeated.
+    /// Deletes the parts before the head, so that an interrupted deletion can be repeated.
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         self.check_open()?;
         let partition = keys::partition(key);

@@ -1,8 +1,9 @@
-//! Lists: the partitions of the indexes that a query needs, merged in order. A page ends where one of the partitions
-//! was not read further, so that no row is returned before another that precedes it.
+//! Lists: the partitions of the indexes that a query needs are read and merged in order. If a partition was not read
+//! completely, the page ends at the last row that was read from it, so that no row is returned before a row that
+//! precedes it.
 //!
-//! The index `vis` is by start. The index `end` is by close, but only contains runs that were open for a while. Other
-//! runs are found by their start, which was at most [`SHORT_MS`] before their close.
+//! The index `vis` is sorted by start. The index `end` is sorted by close, but contains only runs that were open for
+//! some time. All other closed runs are found by their start, which was at most [`SHORT_MS`] before their close.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::units::halves;
 /// Maximum number of rows read from a partition for one page.
 const ROWS_READ_MAX: usize = 1000;
 
-/// Minimum number of rows read at once if the needed number is unknown: five read units.
+/// Minimum number of rows read at once if the needed number is unknown. Chosen: this costs five read units.
 const ROWS_AT_ONCE_MIN: usize = 200;
 
 /// A range of one partition of an index, from the newest row to the oldest.
@@ -34,10 +35,10 @@ struct RowRange {
 }
 
 impl RowRange {
-    /// Creates the range of these instants, by which the index is ordered.
+    /// Creates the range of rows whose start or close, as sorted by the index, is within `instants`.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
-        // After every row of that instant.
+        // The range ends after all rows of that instant.
         oldest.push(0xFF);
         oldest.resize(9 + 8, 0xFF);
         let (index, condition) = match of {
@@ -54,7 +55,7 @@ impl RowRange {
     }
 }
 
-/// Returns the range of instants that a query wants after the previous page, or `None` if it is empty.
+/// Returns the instants that a query still needs after the previous page, or `None` if there are none.
 fn instants(query: &ListQuery, after: Option<&Position>) -> Option<RangeInclusive<UnixMs>> {
     let (from, before) = query.instants();
     let (mut first, mut last) = (from.unwrap_or(0), before.unwrap_or(UnixMs::MAX));
@@ -90,7 +91,8 @@ impl Dynamo {
         Ok(gathered.page())
     }
 
-    /// Counts partition by partition, so that no row is read twice; by start, regardless of the order.
+    /// Counts the rows, one partition after the other, so that no row is read twice. Partitions by start are used for
+    /// every order.
     pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         let mut counting = CountBuilder::new(query, at_most);
         if query.workflow_id.is_some() {
@@ -111,7 +113,7 @@ impl Dynamo {
                     read_halves += halves(answer.consumed_capacity());
                     for item in answer.items() {
                         let Some(listed) = self.read_listed(item)? else { continue };
-                        // A head and its kept copy may be adjacent.
+                        // A head and its kept copy have the same position in the index. They count once.
                         let is_again = last.replace((Arc::clone(&listed.workflow_id), listed.run))
                             == Some((Arc::clone(&listed.workflow_id), listed.run));
                         if !is_again {
@@ -128,7 +130,7 @@ impl Dynamo {
         Ok(Count { read_units: read_halves.div_ceil(2), ..counting.count })
     }
 
-    /// Reads the head and every kept head of one workflow id consistently.
+    /// Reads the current head and all kept heads of one workflow id with consistent reads.
     async fn rows_of_id(&self, key: &store::HeadKey, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {
         let partition = keys::partition(key);
         let query = self
@@ -140,21 +142,21 @@ impl Dynamo {
         for item in self.query_all(query, None).await? {
             self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
-        // Read last, because the head is newer than a kept head of the same run.
+        // The current head is read last, because it is newer than a kept head of the same run.
         if let Some(item) = self.get(&partition, keys::HEAD).await? {
             self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
         Ok(())
     }
 
-    /// Returns the row of an item and counts it as examined.
+    /// Returns the row of an item, and counts the row as examined.
     fn read_listed(&self, item: &Item) -> Result<Option<Listed>, Error> {
         self.meter.count_row();
         let Some(row) = read_row(item)? else { return Ok(None) };
         Ok(Some(Listed { workflow_id: read_key(item)?.workflow_id, run: read_run(item)?, row }))
     }
 
-    /// Reads one page of one partition, in the order of its index.
+    /// Reads one page of one partition, in the order of the index.
     async fn rows_in_order(
         &self,
         of: Rows,
@@ -169,7 +171,7 @@ impl Dynamo {
             Some(after) => range.newest = range.newest.max(after),
             None => {}
         }
-        // The previous page may end with two rows of one run, a head and its kept copy.
+        // The previous page may end between two rows of the same run: a head and its kept copy.
         let wanted = gathered.wanted().saturating_add(1).min(ROWS_READ_MAX);
         let limit = if query.is_filtered() { ROWS_READ_MAX } else { wanted };
         let answer = self.rows(&range, query, None, limit).await?;
@@ -186,8 +188,8 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Reads runs without a row by close for a list by close. They are read by start until all further ones have closed
-    /// after the page.
+    /// For a list by close, adds the runs without a row by close. They are read by start, until all further runs have
+    /// certainly closed after the page.
     async fn short_rows(
         &self,
         shard: u32,
@@ -215,7 +217,7 @@ impl Dynamo {
             read += answer.items().len();
             next = answer.last_evaluated_key;
             let (Some(last_start), true) = (last_start, next.is_some()) else { return Ok(()) };
-            // Unread runs have closed neither before this start nor too long after it.
+            // Runs that were not read have closed neither before this start nor more than [`SHORT_MS`] after it.
             let (horizon, is_progress) = if query.order.is_oldest_first() {
                 (last_start.saturating_sub(1), last_start > first.saturating_add(1))
             } else {

@@ -1,4 +1,4 @@
-//! Marks: separate items in the partition of the head, which DynamoDB deletes by their `ttl`.
+//! Marks: separate items in the partition of their workflow id. DynamoDB deletes them by their `ttl`.
 
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
@@ -31,7 +31,7 @@ impl Dynamo {
                 puts.spawn(put.send());
             }
             while let Some(answer) = puts.join_next().await {
-                // If the response of a put is lost, the mark is put again with the same content.
+                // If the response to a put is lost, the caller puts the mark again with the same content.
                 let answer = answer.map_err(|error| ended(&error))?.map_err(|error| not_applied(&error))?;
                 self.meter.wrote(answer.consumed_capacity());
                 if !self.options.has_ttl {
@@ -65,7 +65,7 @@ impl Dynamo {
         Ok(found)
     }
 
-    /// Deletes an expired mark found by the sweep, unless it was replaced since.
+    /// Deletes an expired mark that the sweep has found, unless it was replaced in the meantime.
     pub(crate) async fn forget_mark(&self, key: &HeadKey, sort: &str, expired_at: UnixMs) -> Result<bool, Error> {
         let answer = self
             .writes

@@ -1,14 +1,15 @@
-//! Compression of bytes that would otherwise cost more units. Events repeat their names and most of their timestamps,
-//! so this saves a third or more.
+//! Compression of bytes that would otherwise cost additional units. Events repeat their names and most of their
+//! timestamps, so compression saves a third or more.
 
 use bytes::Bytes;
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-/// Fast compression. Ours: for a kilobyte, higher levels take half as long again and save hardly a byte.
+/// Compression level: the fastest. Chosen: for a kilobyte, higher levels take half as long again and save hardly a
+/// byte.
 const LEVEL: u8 = 1;
 
-/// Bytes of an item in plain or compressed form.
+/// Bytes of an item, in plain or compressed form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     Plain(Bytes),

@@ -1,4 +1,5 @@
-//! Single requests to the table, each of which counts its units. Owns none of the store's rules.
+//! Single requests to the table. Each adds the units that it consumed to the counters. The rules of the store are in
+//! other modules.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ use crate::item::{self, read_bytes, read_head};
 use crate::{PART_MAX, keys};
 
 impl Dynamo {
-    /// Returns the request for one item, read consistently.
+    /// Creates the request for one item, with a consistent read.
     pub(crate) fn get_request(&self, partition: &str, sort: &str) -> GetItemFluentBuilder {
         self.small_reads
             .get_item()
@@ -28,7 +29,7 @@ impl Dynamo {
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
     }
 
-    /// Reads one item consistently.
+    /// Reads one item with a consistent read.
     pub(crate) async fn get(&self, partition: &str, sort: &str) -> Result<Option<Item>, Error> {
         let answer = self.get_request(partition, sort).send().await.map_err(|error| not_applied(&error))?;
         self.meter.read(answer.consumed_capacity());
@@ -39,7 +40,7 @@ impl Dynamo {
         self.reads.query().table_name(&self.options.table).return_consumed_capacity(ReturnConsumedCapacity::Total)
     }
 
-    /// Reads every item of a query, or its first `limit`.
+    /// Reads all items of a query, or the first `limit` items.
     pub(crate) async fn query_all(&self, query: QueryFluentBuilder, limit: Option<usize>) -> Result<Vec<Item>, Error> {
         let (mut pages, mut found) = (query.into_paginator().send(), Vec::new());
         while let Some(page) = pages.next().await {
@@ -56,7 +57,7 @@ impl Dynamo {
         Ok(found)
     }
 
-    /// Puts a part. An unknown outcome is harmless, because the put is idempotent and precedes the put of the head.
+    /// Puts a part. An unknown outcome is harmless: the put can be repeated, and the put of the head comes later.
     pub(crate) async fn put_part_item(
         &self,
         key: &HeadKey,
@@ -79,7 +80,8 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Keeps the head of an earlier run. A late put of an older version does not replace a newer one.
+    /// Writes a kept copy of an earlier run's head. If the request takes effect late, it does not replace a newer
+    /// version.
     pub(crate) async fn keep(&self, key: &HeadKey, old: &Head) -> Result<(), Error> {
         let item = item::write_head(key, keys::kept(old.run), old, self.shards())?;
         let answer = self
@@ -102,7 +104,7 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Puts the head of an earlier run, unless it exists.
+    /// Puts the head of an earlier run, unless that run already exists.
     pub(crate) async fn put_kept_item(&self, key: &HeadKey, head: &Head) -> Result<Cas, Error> {
         let answer = self
             .writes
@@ -132,7 +134,8 @@ impl Dynamo {
         }
     }
 
-    /// Deletes an item: unconditionally, only if it belongs to this run, or only if it has this version of the run.
+    /// Deletes an item. With a condition, deletes it only if it belongs to this run, or only if it has this version of
+    /// this run.
     pub(crate) async fn delete(
         &self,
         partition: &str,
@@ -165,7 +168,7 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Reads the chunks with `first <= s <= last`, forward or backward.
+    /// Reads the chunks whose sort keys are between `first` and `last`, both included, forward or backward.
     pub(crate) async fn read_chunks(
         &self,
         key: &HeadKey,
@@ -202,7 +205,8 @@ impl Dynamo {
         Ok(taken)
     }
 
-    /// Reads the rows of one partition of the index `due` up to an instant, earliest first, after one of them.
+    /// Reads the rows of one partition of the index `due` up to an instant, earliest first. With `after`, only the rows
+    /// after it.
     pub(crate) async fn early(
         &self,
         partition: String,
@@ -213,7 +217,7 @@ impl Dynamo {
         if limit == 0 || after.is_some_and(|after| after.at > until) {
             return Ok(Vec::new());
         }
-        // Key of the row in the form that DynamoDB uses at the end of a page.
+        // The position of a row, in the form in which DynamoDB marks the end of a page.
         let start = after.map(|after| {
             let of_head = [("k", text(keys::partition(&after.key))), ("s", text(keys::HEAD.to_owned()))];
             let of_row = [("d", text(partition.clone())), ("dt", number(after.at))];

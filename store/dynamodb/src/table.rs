@@ -1,4 +1,4 @@
-//! The table: its definition, its creation, and the check of an existing one. Owns no data.
+//! The table: its definition, its creation, and the check of an existing table.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::forms::TABLE;
 use crate::keys;
 use crate::{Dynamo, TableError};
 
-/// Timeout of creating a table. Ours: DynamoDB takes about ten seconds.
+/// Timeout for creating a table. Chosen: DynamoDB usually takes about ten seconds.
 const CREATE_WAIT: Duration = Duration::from_secs(120);
 
 /// Interval of checking whether the table is active.
@@ -27,15 +27,16 @@ const CREATE_POLL: Duration = Duration::from_millis(250);
 /// Attribute used by DynamoDB's TTL.
 const TTL: &str = "ttl";
 
-/// Types of keys that are not text; all other keys are text.
+/// Key attributes that are not texts. All other keys are texts.
 const KEY_TYPES: [(&str, ScalarAttributeType); 3] =
     [("dt", ScalarAttributeType::N), ("gs", ScalarAttributeType::B), ("es", ScalarAttributeType::B)];
 
-/// Partition and sort key of the table.
+/// Names of the table's partition key and sort key.
 const KEYS: (&str, &str) = ("k", "s");
 
-/// An index: its keys, and the attributes it contains in addition to all keys. Only attributes that lists need, and
-/// none that change with each commit, so that such a commit costs the index nothing.
+/// An index: its keys, and the attributes that it contains in addition to all keys. It contains only attributes that
+/// lists need. None of them changes with each commit, so an ordinary commit does not cost additional units for the
+/// index.
 struct Index {
     name: &'static str,
     keys: (&'static str, &'static str),
@@ -51,13 +52,13 @@ const INDEXES: [Index; 3] = [
 /// Properties of a usable table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckedTable {
-    /// Whether TTL deletes its expired items.
+    /// True if DynamoDB's TTL deletes expired items.
     pub has_ttl: bool,
-    /// Whether it is protected against deletion.
+    /// True if the table is protected against deletion.
     pub is_protected: bool,
-    /// Number of items, which DynamoDB updates every six hours.
+    /// Number of items. DynamoDB updates it every six hours.
     pub items: u64,
-    /// Bytes of the items, updated likewise.
+    /// Total size of the items in bytes. DynamoDB updates it every six hours.
     pub bytes: u64,
 }
 
@@ -68,7 +69,8 @@ pub struct Create {
     pub is_protected: bool,
 }
 
-/// Error codes that better credentials can fix. Source: the developer guide, "Error handling with DynamoDB".
+/// Error codes that are caused by wrong or insufficient credentials. Source: the developer guide, "Error handling with
+/// DynamoDB".
 const CREDENTIAL_CODES: [&str; 6] = [
     "AccessDeniedException",
     "ExpiredTokenException",
@@ -115,7 +117,7 @@ fn definitions() -> Result<Vec<AttributeDefinition>, String> {
         .collect()
 }
 
-/// Formats a key schema: `k (S), s (S)`.
+/// Formats a key schema, for example `k (S), s (S)`.
 fn keys_shown(schema: &[KeySchemaElement], definitions: &[AttributeDefinition]) -> String {
     let of = |kind: &KeyType| {
         let name = schema.iter().find(|key| key.key_type() == kind).map_or("none", KeySchemaElement::attribute_name);
@@ -130,7 +132,7 @@ fn keys_expected((hash, range): (&str, &str)) -> String {
     format!("{hash} ({}), {range} ({})", key_type(hash).as_str(), key_type(range).as_str())
 }
 
-/// Returns how a table differs from the required definition.
+/// Returns how a table differs from the required definition, or `None` if it does not.
 fn difference(table: &TableDescription) -> Option<String> {
     let definitions = table.attribute_definitions();
     let (found, expected) = (keys_shown(table.key_schema(), definitions), keys_expected(KEYS));
@@ -184,7 +186,7 @@ impl Dynamo {
     ///
     /// # Errors
     ///
-    /// [`TableError::Exists`], or the error that prevented its creation.
+    /// [`TableError::Exists`] if the table already exists, otherwise the error that prevented its creation.
     pub async fn create_table(&self, create: Create) -> Result<bool, TableError> {
         let internal = |why| TableError::Unreachable { place: self.place(), why };
         let indexes = INDEXES.iter().map(index).collect::<Result<Vec<_>, _>>().map_err(internal)?;
@@ -245,7 +247,7 @@ impl Dynamo {
     ///
     /// # Errors
     ///
-    /// The problem. Nothing was written.
+    /// An error that says why the table cannot be used. Nothing was written.
     pub async fn check(&self) -> Result<CheckedTable, TableError> {
         let table = self.describe().await?;
         if let Some(what) = difference(&table) {
@@ -258,7 +260,7 @@ impl Dynamo {
                 return Err(TableError::NotActive { table: self.table(), status });
             }
         }
-        // A table that was always provisioned has no billing mode.
+        // A table that has always had provisioned capacity has no billing mode.
         let billing = table.billing_mode_summary().and_then(|billing| billing.billing_mode());
         if billing != Some(&BillingMode::PayPerRequest) && !self.options.allows_provisioned {
             return Err(TableError::Provisioned { table: self.table() });
@@ -272,7 +274,7 @@ impl Dynamo {
         })
     }
 
-    /// Returns whether TTL is on. If that cannot be determined, the table is treated as having none.
+    /// Returns whether TTL is on. If this cannot be determined, the table is treated as a table without TTL.
     async fn has_ttl(&self) -> bool {
         let answer = self.control.describe_time_to_live().table_name(&self.options.table).send().await;
         let Some(ttl) = answer.ok().and_then(|answer| answer.time_to_live_description) else { return false };
@@ -280,11 +282,12 @@ impl Dynamo {
         is_on && ttl.attribute_name() == Some(TTL)
     }
 
-    /// Checks the table, records its layout unless that is recorded already, and checks this node's options against it.
+    /// Checks the table, and compares the options recorded in it with the options of this node. If none are recorded
+    /// yet, records those of this node.
     ///
     /// # Errors
     ///
-    /// The problem with the table, or with this node's options.
+    /// An error that says why the table cannot be used, or how this node's options differ.
     pub async fn open(mut self) -> Result<(Self, CheckedTable), TableError> {
         let checked = self.check().await?;
         self.options.has_ttl &= checked.has_ttl;

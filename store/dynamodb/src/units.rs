@@ -1,15 +1,16 @@
-//! Units billed by DynamoDB, taken from every response, so that tests can check budgets and operators can see their
-//! costs.
+//! Units billed by DynamoDB. They are taken from every response, so that tests can check budgets and operators can see
+//! the cost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
-/// Bytes of an item covered by one write unit. Source: the DynamoDB developer guide, "Read and write operations".
+/// Size of an item in bytes that one write unit covers. Source: the DynamoDB developer guide, "Read and write
+/// operations".
 pub(crate) const WRITE_UNIT_BYTES: usize = 1_024;
 
-/// Units consumed since the store was created. Counted in halves, because an eventually consistent read of one item
-/// consumes half a unit.
+/// Units consumed since the store was created. They are counted in halves, because an eventually consistent read of one
+/// item consumes half a unit.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     write_halves: AtomicU64,
@@ -27,8 +28,8 @@ impl Meter {
         self.write_halves.fetch_add(halves(reported), Ordering::Relaxed);
     }
 
-    /// Counts a conditional write that failed. It is billed by the size of the existing item, which the response does
-    /// not include.
+    /// Counts a conditional write that failed. DynamoDB bills it by the size of the existing item, which the response
+    /// does not contain.
     pub(crate) fn lost(&self, item_bytes: usize) {
         let units = item_bytes.div_ceil(WRITE_UNIT_BYTES).max(1);
         self.write_halves.fetch_add(units as u64 * 2, Ordering::Relaxed);

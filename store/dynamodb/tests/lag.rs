@@ -25,7 +25,7 @@ const MARKS: [(&str, IsUnmarked); 4] = [
     }),
 ];
 
-/// Number of simulations over a lagging table. Ours: each takes a second or two of processor time.
+/// Number of simulations over a table with lagging indexes. Chosen: each takes a second or two of processor time.
 const SEEDS: u64 = 8;
 
 /// Number of simulations within which a store without consistency must be detected.

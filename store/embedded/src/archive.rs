@@ -1,9 +1,9 @@
-//! Archives: copies of a store in another directory or a bucket, from which the store can be restored to any instant.
-//! Backups, continuous shipping by a running service, and standbys that follow it share one format.
+//! Archives: copies of a store in another directory or in a bucket, from which the store can be restored to any
+//! instant. Backups, continuous shipping by a running service, and standbys that follow a service share one format.
 //! `docs/adr/0032-backup.md` gives the reasons.
 //!
-//! Owns the files of an archive, and a data directory until it is a complete store. Never writes to the store that is
-//! copied.
+//! This module owns the files of an archive, and a data directory made from an archive until it is a complete store. It
+//! never writes to the store that is copied.
 
 mod address;
 mod backup;
@@ -41,9 +41,9 @@ pub use standby::{Followed, Promotion, Standby, StandbyOptions, promote};
 /// Progress of a long copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Number of pairs of a base processed so far.
+    /// Number of key-value pairs of a base (a snapshot of the store) that were processed so far.
     pub pairs: u64,
-    /// Total number of pairs.
+    /// Total number of pairs of the base.
     pub pairs_in_all: u64,
     /// Bytes of the processed pairs.
     pub bytes: u64,

@@ -1,18 +1,19 @@
-//! The checkpoint thread: writes frozen layers to redb and drops the log behind them. Owns the order of these steps and
-//! their pace.
+//! The checkpoint thread: writes data from memory to redb, and then drops the part of the log that is no longer needed.
+//! Committed data that is not yet in redb is held in memory in two layers: commits change the active one, and the
+//! frozen one is being written to redb.
 //!
-//! 1. Wait until the log is durable up to the end of the layer.
-//! 2. Write the layer in small transactions, with pauses (`checkpoint: piece`).
+//! 1. Wait until the log is durable up to the end of the frozen layer.
+//! 2. Write the layer to redb in small transactions, with pauses (`checkpoint: piece`).
 //! 3. Write the log position in the last transaction (`checkpoint: position`).
-//! 4. Drop the layer from memory; from now on redb answers reads (`checkpoint: thaw`).
-//! 5. Drop the segments before the position (`checkpoint: segment dropped`). One of them becomes the spare. Segments
-//!    that hold values kept in the log are kept under another name (`values: segment kept`).
-//! 6. Drop kept segments without needed values (`values: segment dropped`). If there is nothing else to do, move the
-//!    remaining values of segments that are less than half needed to redb (`values: piece`).
+//! 4. Drop the layer from memory; from now on, redb answers reads (`checkpoint: thaw`).
+//! 5. Drop the segments before the position (`checkpoint: segment dropped`). One of them becomes the spare for the next
+//!   segment. Segments with large values that stay in the log are kept under another name (`values: segment kept`).
+//! 6. Drop kept segments whose values are no longer needed (`values: segment dropped`). If there is nothing else to do,
+//!   take kept segments of which less than half is needed, and move their remaining values to redb (`values: piece`).
 //!
-//! A crash between any two steps leaves redb at the old position with some newer pairs, or at the new position with too
-//! long a log. Replaying from the position repairs both: pairs are written whole, so writing them again changes
-//! nothing.
+//! A crash between any two steps leaves redb at the old position with some newer pairs, or at the new position with
+//! more log than needed. Replaying the log from the position repairs both: each pair is written as a whole, so writing
+//! it again changes nothing.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -27,21 +28,21 @@ use crate::shared::{Frozen, Phase, Shared};
 use crate::tree::{PairChange, Tree};
 use crate::values::LogPlace;
 
-/// Bytes written by one transaction, unless a quarter of a layer is less. The transaction's sync competes with syncs of
-/// the log for the device, so this limits how long a checkpoint can delay a commit.
+/// Bytes written by one transaction; a quarter of a layer if that is less. The sync of a transaction competes with
+/// syncs of the log for the disk, so this bounds the time for which a checkpoint can delay a commit.
 const PIECE_BYTES: usize = 512 << 10;
-/// Pause between two pieces, unless the checkpoint is late.
+/// Pause between two transactions, unless the checkpoint is late.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Time without commits after which the layer in memory is written to redb. Ours: longer than the gaps between the
-/// commits of a busy service.
+/// Time without commits after which the data in memory is written to redb, even if it is little. Chosen: longer than
+/// the gaps between the commits of a busy service.
 const QUIET: Duration = Duration::from_secs(1);
-/// Minimum size of the log for that. Ours: a start reads this much in milliseconds, so a smaller log is not worth a
-/// transaction.
+/// Minimum size of the log at which this is done. Chosen: a start reads this much log in milliseconds, so a smaller log
+/// is not worth a transaction.
 const QUIET_BYTES: u64 = 1 << 20;
 
-/// Runs until the store closes or fails.
+/// Runs the checkpoint thread until the store closes or fails.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    // Lower priority than the threads that commit. If the system refuses, the priority stays unchanged, which is
+    // This thread gets a lower priority than the threads that commit. If the operating system refuses that, it is
     // harmless.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
     let mut emptying = half_unneeded(shared);
@@ -77,11 +78,11 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if state.phase == Phase::Stopping {
             return None;
         }
-        // A spare segment comes first: it takes only milliseconds, and without one the commits wait.
+        // Preparing the spare segment comes first: it takes only milliseconds, and without it the commits would wait.
         if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
             return Some(CheckpointWork::Spare);
         }
-        // Until the disk has space for it, the data that is not in redb stays in the log.
+        // If the disk lacks space for the data, the data stays in memory and in the log.
         let bytes = state.frozen.as_ref().map_or(state.active.bytes, |frozen| frozen.layer.bytes);
         let fits = shared.spare.has_for_redb(bytes);
         let is_durable = |frozen: &&Arc<Frozen>| frozen.durable_needed <= state.durable_batch;
@@ -106,7 +107,7 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if waited.timed_out() {
             let is_quiet = std::mem::replace(&mut batch_before, state.open_batch) == state.open_batch;
             let is_worth_it = is_quiet && state.logged >= QUIET_BYTES;
-            // Only a checkpoint frees the space of deleted data.
+            // The space of deleted data is freed only by a checkpoint.
             let is_wanted = is_worth_it || state.logged > 0 && shared.spare.is_full();
             if is_wanted && state.frozen.is_none() && fits {
                 state.freeze();
@@ -117,8 +118,8 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
     }
 }
 
-/// Prepares the spare segment. If the disk is full, none is prepared, because the commits then create their own, which
-/// occupies only the bytes they write.
+/// Prepares the spare for the next segment. If the disk is full, it is not prepared: the commits then create a segment
+/// themselves, which takes only the space of the bytes written.
 fn prepare_spare(shared: &Shared) -> Result<(), Error> {
     if shared.spare.is_full() {
         return Ok(());
@@ -162,7 +163,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
     release(shared)
 }
 
-/// Drops the segments whose values are no longer needed.
+/// Drops the kept segments whose values are no longer needed.
 fn release(shared: &Shared) -> Result<(), Error> {
     let unread = shared.tree.needed().take_unread();
     for segment in unread {
@@ -173,13 +174,13 @@ fn release(shared: &Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the kept segments of which less than half of the values is still needed.
+/// Returns the kept segments of which less than half is still needed.
 fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
     let found = shared.tree.needed().half_unneeded();
     found.into_iter().filter(|segment| shared.segments.keeps(*segment)).collect()
 }
 
-/// Moves some of a segment's needed values to redb. If more may be left, the segment is put back into the queue.
+/// Moves some of the needed values of a kept segment to redb. If there may be more, the segment is queued again.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
     shared.spare.let_go_if_full();
     match shared.tree.logged_values_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
@@ -188,15 +189,14 @@ fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<
             shared.tree.write(values.iter().map(|(key, value)| (&key[..], Some(&value[..]))), None)?;
             emptying.push_front(segment);
         }
-        // Reads of the damaged value fail with an error, and all other data is unaffected. The next checkpoint tries
-        // again.
+        // Reads of the damaged value fail with an error. No other data is affected. The next checkpoint tries again.
         Err(error) => tracing::error!(segment, %error, "cannot move the values of a kept segment to redb"),
     }
     pause(shared);
     shared.segments.point("values: piece")
 }
 
-/// Leaves the device to others for a while, unless commits are waiting for the checkpoint or soon will.
+/// Pauses, so that others can use the disk, unless commits are waiting for the checkpoint or soon will be.
 fn pause(shared: &Shared) {
     let state = shared.lock();
     let is_in_time = state.active.bytes < shared.half_bytes / 2 && state.logged < shared.log_bytes / 2;
@@ -206,8 +206,8 @@ fn pause(shared: &Shared) {
     }
 }
 
-/// Writes a whole layer to redb in pieces, with the position in the last one. Large values that `place` locates in the
-/// log are not copied; only their location is written.
+/// Writes a whole layer to redb in small transactions. The last one also records the log position. Large values for
+/// which `place` returns a location stay in the log, and only their location is written.
 pub(crate) fn write_layer(
     tree: &Tree,
     layer: &Layer,

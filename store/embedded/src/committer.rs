@@ -1,6 +1,6 @@
-//! Writing the log: takes the open batch, writes it with one write, makes it durable with one sync, and notifies the
-//! waiting commits. During the sync the next batch fills. Owns the decision who writes: a thread, or the committing
-//! caller if the log is idle.
+//! Writes the log. The open batch is taken, written with one write, and made durable with one sync. Then the commits in
+//! it are acknowledged. During the sync, the next batch fills. If the log is idle, the caller that commits writes the
+//! batch itself; otherwise the committer thread does.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use crate::instant;
 use crate::log_end::LogEnd;
 use crate::shared::{Phase, Shared, State};
 
-/// A batch being written.
+/// A batch that is being written.
 struct Writing {
     end: LogEnd,
     batch: u64,
@@ -30,22 +30,22 @@ impl State {
         Some(Writing { end, batch, commits: std::mem::take(&mut self.open_commits) })
     }
 
-    /// Takes the open batch for the committing caller, if the log is idle.
+    /// Takes the open batch for the caller that commits. Returns `None` if the log is not idle.
     fn take_batch_at_rest(&mut self) -> Option<Writing> {
         let bytes = self.builder.len() + instant::BYTES;
         self.log_end.as_ref().filter(|end| end.is_rested_for(bytes))?;
         self.take_batch()
     }
 
-    /// Returns whether the committer thread sleeps although it has something to do.
+    /// Returns whether the committer thread sleeps although there is work for it.
     fn is_overslept(&self) -> bool {
         self.is_committer_idle && !self.is_writing && (!self.builder.is_empty() || self.phase != Phase::Open)
     }
 }
 
 impl Shared {
-    /// Releases the lock after commits. If the committer thread sleeps although there is a batch, this writes the batch
-    /// or wakes the thread. Waking it earlier would make it wait for the lock.
+    /// Releases the lock after a commit. If the committer thread sleeps although there is a batch, this writes the
+    /// batch or wakes the thread. The thread is not woken earlier, because it would then have to wait for the lock.
     pub(crate) fn let_go(&self, mut state: MutexGuard<'_, State>) {
         if !state.is_overslept() {
             return;
@@ -79,21 +79,21 @@ impl Shared {
         }
     }
 
-    /// Called after a failed write: stops the store permanently.
+    /// Called after a failed write. The store stops permanently.
     fn stopped_writing(&self, why: &str) {
         self.lock().is_writing = false;
         self.fail(why);
     }
 }
 
-/// Runs until the store closes or fails.
+/// Runs the committer thread until the store closes or fails.
 pub(crate) fn run(shared: &Shared) {
     while let Some(writing) = next(shared) {
         write(shared, writing);
     }
 }
 
-/// Waits for a batch. Returns `None` if there will be no more and no write is in progress.
+/// Waits for a batch. Returns `None` when no more batches will come and no write is in progress.
 fn next(shared: &Shared) -> Option<Writing> {
     let mut state = shared.lock();
     loop {
@@ -113,9 +113,9 @@ fn next(shared: &Shared) -> Option<Writing> {
     }
 }
 
-/// Writes a batch durably.
+/// Writes a batch and makes it durable.
 fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
-    /// Stops the store if the writer panics, because no further write would ever happen.
+    /// Stops the store if the writer panics, because no other thread would continue to write.
     struct WriterGuard<'a>(&'a Shared);
     impl Drop for WriterGuard<'_> {
         fn drop(&mut self) {
@@ -135,7 +135,7 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
             }
             shared.set_durable(batch, end);
         }
-        // Never retried: after a failed sync the state of the disk is unknown.
+        // This is not retried: after a failed sync, it is unknown what is on the disk.
         Err(error) => shared.stopped_writing(&format!("cannot write the log: {error}")),
     }
     drop(guard);
@@ -154,7 +154,7 @@ mod tests {
     use crate::log_end::{SHORT_SYNC, SMALL_BATCH};
     use crate::shared::Durable;
 
-    /// A log whose last batch ended some time ago and took some time, and whose thread sleeps.
+    /// A log whose thread sleeps, and whose last batch was written some time ago and took some time.
     struct RestingLog {
         shared: Shared,
         options: Options,
@@ -179,7 +179,7 @@ mod tests {
             log
         }
 
-        /// Commits a value of this size.
+        /// Commits a value of this many bytes.
         fn put(&self, bytes: usize) -> Durable {
             let mut state = self.shared.open().unwrap();
             state.put(b"hkey", Bytes::from(vec![0; bytes]), true);
@@ -188,7 +188,7 @@ mod tests {
             durable
         }
 
-        /// Commits a value, and returns whether the caller wrote it itself.
+        /// Commits a value. Returns whether the calling thread has written it itself.
         fn writes_itself(&self, bytes: usize) -> bool {
             let _durable = self.put(bytes);
             let state = self.shared.lock();

@@ -1,5 +1,5 @@
-//! Numbers of rows by domain, status, and open and flagged state. They are stored with the rows, in the batches that
-//! change them, so that counting examines no rows. Counts with other conditions examine the rows.
+//! Numbers of rows by domain and status, and by whether they are open and flagged. The numbers are stored in the same
+//! batches as the rows, so that counting examines no rows. A count with other conditions examines the rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::terms;
 use crate::tree::Tree;
 
 impl State {
-    /// Updates the numbers for a new, removed or changed row.
+    /// Updates the numbers after a row was added, removed or changed.
     pub(crate) fn count(&mut self, domain: &str, old: Option<&Row>, new: Option<&Row>) {
         let key = |row: &Row| keys::count(domain, row);
         let (old, new) = (old.map(key), new.map(key));
@@ -42,8 +42,8 @@ impl State {
     }
 }
 
-/// Loads the numbers at start. If there are none, counts the rows: the store was written by a version without numbers,
-/// or has no rows.
+/// Loads the numbers when the store is opened. If there are none, the store has no rows or was written by a version
+/// without numbers, so the rows are counted.
 pub(crate) fn load(tree: &Tree, state: &mut State) -> Result<(), Error> {
     for (key, value) in newest(tree, state, keys::COUNT)? {
         state.counts.insert(key, read_number(&value)?);
@@ -65,7 +65,7 @@ pub(crate) fn load(tree: &Tree, state: &mut State) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the pairs of a table, before the store is shared.
+/// Returns the newest pairs of a table. Called before the store is shared with other threads.
 fn newest(tree: &Tree, state: &State, table: u8) -> Result<BTreeMap<Vec<u8>, Bytes>, Error> {
     let (from, to) = ([table], [table + 1]);
     let mut pairs = BTreeMap::new();
@@ -87,7 +87,8 @@ fn read_number(value: &[u8]) -> Result<u64, Error> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Counts with the stored numbers. Returns `None` if the query has conditions that they do not cover.
+/// Counts with the stored numbers. Returns `None` if the query has other conditions than those by which the numbers are
+/// kept.
 async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Count>, Error> {
     let ListQuery {
         domain,
@@ -126,7 +127,7 @@ async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Co
     Ok(Some(count))
 }
 
-/// Counts with the stored numbers if they cover the query, otherwise by examining the rows.
+/// Counts with the stored numbers if they suffice for the query, otherwise by examining the rows.
 pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     match by_numbers(shared, query).await? {
         Some(count) => Ok(count),
@@ -134,7 +135,8 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64)
     }
 }
 
-/// Examines the tables one after the other. A run that closes in between may be counted twice or not at all.
+/// Counts the rows of the tables, one table after the other. A run that closes in the meantime may be counted twice or
+/// not at all.
 async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     let mut counting = CountBuilder::new(query, at_most);
     if let Some(id) = &query.workflow_id {
@@ -164,7 +166,7 @@ async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Resul
     Ok(counting.count)
 }
 
-/// Examines the rows between two keys, up to the limit.
+/// Counts the rows between two keys, up to the limit.
 async fn count_rows(
     shared: &Arc<Shared>,
     counting: &mut CountBuilder<'_>,

@@ -1,5 +1,5 @@
-//! The directory of a store: its owner, its format, and the minimum length of its log. Owns `LOCK`, `FORMAT` and
-//! `KNOWN`.
+//! The directory of a store: the process that has it open (`LOCK`), its form and id (`FORMAT`), and a batch that its
+//! log must contain (`KNOWN`).
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -13,14 +13,14 @@ use crate::forms::{DIRECTORY, DIRECTORY_BEFORE};
 use crate::log::sync_directory;
 use crate::private::{self, LockAttempt};
 
-/// Start of the file that contains the directory's form.
+/// Beginning of the file `FORMAT`, which is followed by the form and the id.
 const FORMAT: &str = "baton embedded store, format ";
 
-/// Content of that file in an unfinished copy of a store. No version opens it as a store.
+/// Content of `FORMAT` in an unfinished copy of a store. No version opens such a directory as a store.
 const UNFINISHED: &str = "baton embedded store, unfinished copy, format 4\n";
 
-/// The same as written by versions up to form 3. They must not continue a copy made by this version, whose values have
-/// checksums.
+/// Content of `FORMAT` in an unfinished copy that was made by a version up to form 3. Those versions do not recognize
+/// [`UNFINISHED`], so they cannot continue a copy of this version, whose values have checksums.
 const UNFINISHED_BEFORE: &str = "baton embedded store, unfinished copy\n";
 
 /// Returns whether `FORMAT` marks an unfinished copy.
@@ -28,17 +28,17 @@ fn is_unfinished(format: &str) -> bool {
     [UNFINISHED, UNFINISHED_BEFORE].contains(&format)
 }
 
-/// Start of the file that contains the minimum length of the log.
+/// Beginning of the file `KNOWN`, which is followed by the number of a batch.
 const KNOWN: &str = "batch ";
 
-/// A locked directory, unlocked when this is dropped.
+/// A locked directory. It is unlocked when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     lock: File,
     /// Random id, chosen when the store was created.
     pub(crate) id: u64,
-    /// A batch that the log is known to contain. A log that ends earlier has lost acknowledged commits. `None` if the
-    /// store has not acknowledged any commits, or was written by a version without this file.
+    /// A batch that the log must contain. If the log ends before it, acknowledged commits were lost. `None` if the
+    /// store has not acknowledged any commits, or was written by a version without the file `KNOWN`.
     pub(crate) known: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Directory {
                     ),
                 })?;
                 if form != DIRECTORY {
-                    // Written before any data that the earlier version would misread.
+                    // `FORMAT` is written before any data that an earlier version would misread.
                     write_id(directory, id).map_err(failed("write FORMAT in"))?;
                 }
                 id
@@ -93,8 +93,8 @@ impl Directory {
 }
 
 /// Records that the log contains this batch. Without this record, a deleted or truncated log could not be distinguished
-/// from a new one, or from one with a torn last batch. It is written with the first batch and at each start; later
-/// batches are known from the position of the checkpoint.
+/// from a new log, or from one whose last batch was not written completely. The record is written with the first batch
+/// and at each start. That the log contains later batches is known from the checkpoint's position.
 pub(crate) fn record_known_batch(directory: &Path, batch: u64) -> std::io::Result<()> {
     write_whole(directory, "KNOWN", &format!("{KNOWN}{batch}\n"))
 }
@@ -128,13 +128,13 @@ fn write_whole(directory: &Path, name: &str, text: &str) -> std::io::Result<()> 
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Closing the file would suffice, except that a process that is just being started may still share it.
+        // Closing the file also unlocks it, unless a child process that is just being started still shares the file.
         let _ = self.lock.unlock();
     }
 }
 
-/// Creates the directories if necessary, and removes the permissions of other users from existing files. The log
-/// contains the payloads of all runs and the secret of task tokens.
+/// Creates the directories if necessary, and removes other users' permissions for existing files. The log contains the
+/// payloads of all runs and the secret of task tokens.
 fn restrict_to_owner(directory: &Path) -> Result<(), Error> {
     let log = log_path(directory);
     let mut was_open = private::directory(directory, || private::is_ours(directory))?;
@@ -157,7 +157,7 @@ fn restrict_to_owner(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the form, if it can be read, and the id.
+/// Returns the form and the id from the content of `FORMAT`. Returns `None` if it cannot be read.
 fn read_format(text: &str) -> Option<(u32, u64)> {
     let id = text.strip_prefix(FORMAT)?.strip_suffix('\n')?;
     let (form, id) = id.split_once(", id ")?;
@@ -178,7 +178,7 @@ pub(crate) fn draw_id() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// A directory that holds an unfinished copy, locked until this is dropped.
+/// A directory with an unfinished copy. It is unlocked when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     path: PathBuf,
@@ -186,12 +186,12 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Locks a directory that is empty or does not exist; with `may_continue` also one that holds an unfinished copy.
+    /// Locks a directory that is empty or does not exist. With `may_continue`, it may also contain an unfinished copy.
     pub(crate) fn take(directory: &Path, may_continue: bool) -> Result<Self, Error> {
         let refused = |why: &str| Error::Failed { why: format!("`{}` {why}", directory.display()) };
         let failed = |error: std::io::Error| storage_error(&error, "make a copy in", directory);
         if directory.join("LOCK").exists() {
-            // A directory in use is reported before any other problem.
+            // If the directory is in use, this is reported rather than any other problem.
             drop(take_lock(directory)?);
         }
         let format = std::fs::read_to_string(directory.join("FORMAT")).unwrap_or_default();
@@ -245,7 +245,7 @@ fn write_format(directory: &Path) -> std::io::Result<u64> {
 
 fn write_id(directory: &Path, id: u64) -> std::io::Result<()> {
     write_whole(directory, "FORMAT", &format!("{FORMAT}{DIRECTORY}, id {id:016x}\n"))?;
-    // Makes the directory's own entry durable, in case it was just created.
+    // The directory may just have been created. This makes its entry in the parent directory durable.
     if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent)?;
     }

@@ -1,10 +1,10 @@
-//! Blocking disk access without blocking other tasks, and its errors.
+//! Runs blocking disk operations without blocking other tasks, and converts their errors.
 
 use std::path::Path;
 
 use store::Error;
 
-/// Runs a blocking disk operation on a thread where it does not block other tasks.
+/// Runs a blocking disk operation on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -14,7 +14,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Converts an IO error of a file, adding the attempted operation.
+/// Converts an IO error. `doing` names the operation that failed.
 pub(crate) fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
     Error::Failed { why: format!("cannot {doing} `{}`: {error}", path.display()) }
 }

@@ -1,12 +1,12 @@
-//! Fault injection for tests: failing devices, and ends of the process between any two steps. Owns the switches, which
-//! the code that can fail checks. Only tests switch anything on.
+//! Fault injection for tests: disks that fail, and a process that ends between any two steps. The code that can fail
+//! checks these switches. Only tests switch them on.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Fault switches of one store.
+/// Switches for the faults of one store.
 #[derive(Debug)]
 pub struct Faults {
     writes_fail: AtomicBool,
@@ -44,7 +44,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Simulates that the machine has slept this long, as seen by a lease.
+    /// Simulates that the machine has slept for this time, as the clock of a lease sees it.
     pub fn sleep(&self, time: Duration) {
         self.slept_ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
@@ -53,22 +53,22 @@ impl Faults {
         Duration::from_millis(self.slept_ms.load(Ordering::SeqCst))
     }
 
-    /// Makes every further write to the log fail after writing half.
+    /// Lets all further writes to the log fail after half of their bytes.
     pub fn fail_writes(&self) {
         self.writes_fail.store(true, Ordering::SeqCst);
     }
 
-    /// Makes every further sync of the log fail without syncing anything.
+    /// Lets all further syncs of the log fail without an effect.
     pub fn fail_syncs(&self) {
         self.syncs_fail.store(true, Ordering::SeqCst);
     }
 
-    /// Limits the space left on the log's disk.
+    /// Limits the space that is left on the disk of the log.
     pub fn limit_space(&self, bytes: u64) {
         self.space_left.store(bytes, Ordering::SeqCst);
     }
 
-    /// Sets the number of free bytes that the store reports. `u64::MAX` restores the actual value.
+    /// Sets the number of free bytes that the store reports. With `u64::MAX`, the store reports the real number again.
     pub fn set_disk_free(&self, bytes: u64) {
         self.disk_free.store(bytes, Ordering::SeqCst);
     }
@@ -77,23 +77,23 @@ impl Faults {
         Some(self.disk_free.load(Ordering::SeqCst)).filter(|bytes| *bytes != u64::MAX)
     }
 
-    /// Makes the next opens of log files fail, as if the process had no descriptors left.
+    /// Lets the next `times` attempts to open a log file fail, as if the process had no file descriptors left.
     pub fn refuse_opens(&self, times: u64) {
         self.opens_refused.store(times, Ordering::SeqCst);
     }
 
-    /// Returns how many of these failures are left.
+    /// Returns how many of these attempts have not happened yet.
     pub fn opens_refused(&self) -> u64 {
         self.opens_refused.load(Ordering::SeqCst)
     }
 
-    /// Triggers this effect the next time the named step is reached. The names are listed in `checkpoint.rs` and
+    /// Triggers this effect when the named step is reached next. The names of steps are listed in `checkpoint.rs` and
     /// `log.rs`.
     pub fn at(&self, point: &str, action: FaultAction) {
         *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), action));
     }
 
-    /// Returns how many bytes of the newest segment are synced and would survive a power failure.
+    /// Returns the number of bytes of the newest segment that are synced, and therefore survive a power failure.
     pub fn synced_bytes(&self) -> u64 {
         self.synced_bytes.load(Ordering::SeqCst)
     }
@@ -111,7 +111,7 @@ impl Faults {
         }
     }
 
-    /// Checks whether `length` bytes may be written. On failure returns how many of them are written before the error.
+    /// Checks whether `length` bytes may be written. If not, returns how many of them are written before the error.
     pub(crate) fn before_write(&self, length: usize) -> Result<(), (usize, io::Error)> {
         if self.writes_fail.load(Ordering::Relaxed) {
             return Err((length / 2, io::Error::other("injected write failure")));

@@ -1,5 +1,6 @@
-//! Deletion of runs: heads and kept heads are deleted with their rows at once. Their parts are deleted in the same
-//! commit if they are few, otherwise piece by piece under a deletion record that survives a crash.
+//! Deletion of runs. The head or kept head is deleted together with its row. If the run has few parts, they are deleted
+//! in the same commit. Otherwise a deletion record is written, which survives a crash, and the parts are deleted step
+//! by step.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::{Embedded, keys, marks};
 const PARTS: usize = 1024;
 
 impl Embedded {
-    /// Deletes a run regardless of its state.
+    /// Deletes a run in any state.
     pub(crate) async fn forget_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         let _one_at_a_time = self.forgetting.lock().await;
         let mut durable = forget(&self.shared, key, run, |_| true).await?;
@@ -33,7 +34,7 @@ impl Embedded {
         }
     }
 
-    /// Deletes expired runs and marks, those with the earliest expiry first.
+    /// Deletes expired runs and marks, beginning with the earliest expiry.
     pub(crate) async fn forget_expired(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
         let _one_at_a_time = self.forgetting.lock().await;
         let left: Vec<_> = self.shared.open()?.doomed.iter().take(limit).cloned().collect();
@@ -46,7 +47,7 @@ impl Embedded {
         to.extend_from_slice(&now.to_be_bytes());
         let to = keys::after_prefix(&to);
         let mut count = 0;
-        // Batches become durable in order, so waiting for the last one suffices.
+        // Batches become durable in order, so it suffices to wait for the last one.
         let mut last = None;
         while count < limit {
             let want = Want { pairs: (limit - count).min(PARTS), bytes: usize::MAX, is_reverse: false };
@@ -70,7 +71,7 @@ impl Embedded {
         Ok(count.max(marks))
     }
 
-    /// Finishes the deletion of a run that may have been interrupted, before the run starts again.
+    /// If the deletion of a run was interrupted, finishes it before a run with the same id is created again.
     pub(crate) async fn finish_forgetting(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         {
             let state = self.shared.open()?;
@@ -84,7 +85,8 @@ impl Embedded {
     }
 }
 
-/// Deletes a run's head or kept head if it still meets `condition`, and records that its parts must be deleted.
+/// Deletes the head or kept head of a run if it still meets `condition`, and records that the run's parts must be
+/// deleted.
 async fn forget(
     shared: &Arc<Shared>,
     key: &HeadKey,
@@ -110,7 +112,7 @@ async fn forget(
     })?
 }
 
-/// Deletes the parts of a run with a deletion record, then the record.
+/// Deletes the parts of a run that has a deletion record, and then the record.
 async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option<Durable>, Error> {
     let doomed = keys::doomed(key, run);
     if !shared.open()?.doomed.contains(&doomed) {

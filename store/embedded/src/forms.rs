@@ -1,19 +1,20 @@
-//! Numbers of the file formats ("forms") that this store writes. Each file contains the number of its form. A build
+//! Numbers of the file formats ("forms") that this version writes. Each file contains the number of its form. A build
 //! that does not know the number refuses the file with an error. `docs/upgrading.md` explains how to change a form.
 
-/// Form of the data directory: its files, and the pairs and keys in `tree.redb` and in the log. It is recorded in
-/// `FORMAT` and checked before anything else; it applies to everything in the directory without a separate number.
+/// Form of the data directory: its files, the key-value pairs in `tree.redb` and in the log, and everything that has no
+/// separate number. It is recorded in `FORMAT`, and checked before anything else is read.
 pub const DIRECTORY: u32 = 4;
 
-/// Earlier forms that can be read. A start writes the current number and adds checksums to the values. In form 3,
-/// values in `tree.redb` have no checksums; in form 2, moreover, no value is kept in the log.
+/// Earlier forms that can be read. When a store with such a form is opened, the current number is recorded, and
+/// checksums are added to the values. In form 3, values in `tree.redb` have no checksums. In form 2, in addition, no
+/// values stay in the log.
 pub(crate) const DIRECTORY_BEFORE: [u32; 2] = [3, 2];
 
-/// Form of the segments of the log, recorded at the beginning of each.
+/// Form of the log segments. It is recorded at the beginning of each segment.
 pub const LOG: u32 = 1;
 
-/// Form of heads and rows, recorded in the first byte of each.
+/// Form of heads and rows. It is recorded in the first byte of each.
 pub const RECORDS: u8 = 1;
 
-/// Form of archives: of every file that is not a copy of another, recorded in its first line.
+/// Form of archives. It is recorded in the first line of every file that is not a copy of another file.
 pub const ARCHIVE: u32 = 1;

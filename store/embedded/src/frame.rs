@@ -1,5 +1,5 @@
-//! The bytes of the log: a segment's header, and frames. A frame is one batch of commits. It is written by one write,
-//! made durable by one sync, and is either complete or not there. Owns no files.
+//! The bytes of the log: the header of a segment, and frames. A frame is one batch of commits. It is written with one
+//! write, made durable with one sync, and is either complete or absent.
 //!
 //! ```text
 //! segment: magic "BATONLOG" | format u32 | crc u32 | first batch u64 | salt u64 | frames … | anything
@@ -8,10 +8,10 @@
 //! delete:  2 | key length u32 | 0 u32            | key
 //! ```
 //!
-//! Numbers are little-endian. A frame's checksum (CRC-32) covers the segment's salt, the length, the batch number and
-//! the operations. The salt is derived from the store's random id and the segment's number. Therefore neither the
-//! earlier content of a reused file nor a payload that looks like a frame can be mistaken for a frame, and a frame can
-//! be recognized even if the header is lost.
+//! Numbers are little-endian. The checksum of a frame (CRC-32) covers the salt of the segment, the length, the batch
+//! number and the operations. The salt is derived from the random id of the store and the number of the segment.
+//! Therefore neither the earlier content of a reused file nor a payload that looks like a frame can be mistaken for a
+//! frame, and a frame can be recognized even if the header is lost.
 
 use store::Error;
 
@@ -20,9 +20,9 @@ use crate::logged_values::may_be_logged;
 
 pub(crate) const SEGMENT_HEADER: usize = 32;
 pub(crate) const FRAME_HEADER: usize = 16;
-/// Bytes before the key of an operation.
+/// Size of the fields that precede the key of an operation.
 const OPERATION_HEADER: usize = 9;
-/// Bytes needed to decide whether a position may be a frame.
+/// Number of bytes needed to decide whether a frame may begin at a position.
 pub(crate) const PROBE: usize = FRAME_HEADER + OPERATION_HEADER;
 /// Maximum size of a frame. A larger one is neither written nor accepted.
 pub(crate) const FRAME_MAX: usize = 256 << 20;
@@ -31,8 +31,8 @@ const MAGIC: &[u8; 8] = b"BATONLOG";
 const ALIGNMENT: usize = 8;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// Maximum distance of batch numbers within a segment. Batches are numbered consecutively, so no frame of a segment can
-/// be further ahead.
+/// Maximum difference of batch numbers within a segment. Batches are numbered consecutively, so no segment can contain
+/// a larger difference.
 const AHEAD_MAX: u64 = 1 << 32;
 
 /// Header of a segment.
@@ -111,11 +111,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A batch being filled: operations after space for the frame header.
+/// A batch that is being filled. It consists of space for the frame header, followed by the operations.
 #[derive(Debug)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
-    /// Bytes of values that may be kept in the log.
+    /// Bytes of large values that may stay in the log.
     pub(crate) logged_bytes: u64,
 }
 
@@ -140,7 +140,7 @@ impl Builder {
         if may_be_logged(key, value.len()) {
             self.logged_bytes += value.len() as u64;
         }
-        // Lengths are limited by `FRAME_MAX` before they get here.
+        // The lengths have been checked against `FRAME_MAX` before.
         u32::try_from(self.bytes.len() - value.len()).unwrap_or(u32::MAX)
     }
 
@@ -148,7 +148,7 @@ impl Builder {
         self.operation(DELETE, key, &[]);
     }
 
-    /// Returns the size that an operation will have.
+    /// Returns the number of bytes that an operation takes in a frame.
     pub(crate) fn size_of(key: &[u8], value: &[u8]) -> usize {
         OPERATION_HEADER + key.len() + value.len()
     }
@@ -161,7 +161,7 @@ impl Builder {
         self.bytes.extend_from_slice(value);
     }
 
-    /// Completes the frame and returns it.
+    /// Completes the frame with its header, and returns its bytes.
     pub(crate) fn seal(&mut self, salt: u64, batch: u64) -> &[u8] {
         let bytes = &mut self.bytes;
         let length = length_field(bytes.len().saturating_sub(FRAME_HEADER));
@@ -174,7 +174,7 @@ impl Builder {
         bytes
     }
 
-    /// Empties the builder for the next batch, and releases the memory of an unusually large one.
+    /// Empties the builder for the next batch. If the batch was unusually large, its memory is released.
     pub(crate) fn clear(&mut self) {
         self.bytes.truncate(FRAME_HEADER);
         self.bytes.shrink_to(4 << 20);
@@ -182,7 +182,7 @@ impl Builder {
     }
 }
 
-/// Lengths are limited by `FRAME_MAX` before they get here.
+/// Encodes a length. It has been checked against `FRAME_MAX` before.
 fn length_field(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
 }
@@ -201,17 +201,17 @@ fn frame_crc(salt: u64, length: [u8; 4], batch: u64, operations: &[u8]) -> u32 {
 pub(crate) struct Frame<'a> {
     pub(crate) batch: u64,
     pub(crate) operations: &'a [u8],
-    /// Offset of the next frame relative to this one.
+    /// Size of the frame with its padding: the next frame begins there.
     pub(crate) size: usize,
 }
 
-/// Returns the size of the frame that begins with `bytes`, if it may be one.
+/// Returns the size of the frame that may begin with `bytes`. Returns `None` if no frame can begin so.
 pub(crate) fn frame_size(bytes: &[u8]) -> Option<usize> {
     let length = usize::try_from(Fields(bytes).u32()?).ok()?;
     (length <= FRAME_MAX).then(|| (FRAME_HEADER + length).next_multiple_of(ALIGNMENT))
 }
 
-/// Returns the frame at the beginning of `bytes`, if it is complete and its batch is in `wanted`.
+/// Returns the frame at the beginning of `bytes`. Returns `None` if it is not complete or its batch is not in `wanted`.
 pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) -> Option<Frame<'_>> {
     let mut fields = Fields(bytes);
     let length = fields.array::<4>()?;
@@ -227,18 +227,18 @@ pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) ->
     Some(Frame { batch, operations, size: (FRAME_HEADER + operations.len()).next_multiple_of(ALIGNMENT) })
 }
 
-/// Returns the offsets in `bytes` at which a readable frame of batch `from` or later may begin, with its size. A
-/// candidate is recognized by its batch number and its first operation. The last [`PROBE`] bytes are not examined.
+/// Returns the offsets in `bytes` at which a frame of batch `from` or later may begin, with the size of that frame. The
+/// batch number and the first operation are checked, but not the checksum. The last [`PROBE`] bytes are not examined.
 pub(crate) fn may_begin(bytes: &[u8], from: u64) -> impl Iterator<Item = (usize, usize)> {
     let wanted = from..from + AHEAD_MAX;
-    // The batch number is a frame's second word. Checking it first excludes almost every position.
+    // The batch number is the second word of a frame. This check excludes almost every position.
     let words = bytes.as_chunks::<ALIGNMENT>().0.iter().enumerate().skip(1);
     let numbered = words.filter(move |(_, word)| wanted.contains(&u64::from_le_bytes(**word)));
     numbered.filter_map(|(index, _)| {
         let offset = (index - 1) * ALIGNMENT;
         let size = frame_size(bytes.get(offset..)?)?;
-        // Many words look like batch numbers, but few of them are followed by an operation, and computing a checksum
-        // reads megabytes.
+        // Many words look like batch numbers. The operation after them is checked next, because computing a checksum
+        // may have to read megabytes.
         let (_, key, value) = operation_header(&mut Fields(bytes.get(offset + FRAME_HEADER..)?))?;
         (PROBE + key + value <= size).then_some((offset, size))
     })
@@ -273,7 +273,7 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOpera
     })
 }
 
-/// Returns the next operation out of `whole` bytes of operations.
+/// Returns the next operation. All operations of the frame together have `whole` bytes.
 fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation<'a>> {
     let (is_put, key, value) = operation_header(fields)?;
     let key = fields.take(key)?;
@@ -339,7 +339,7 @@ mod tests {
         let found = |from| may_begin(&bytes, from).collect::<Vec<_>>();
         assert_eq!([found(41), found(42)], [[(64, frame.len())]; 2]);
         assert_eq!(found(43), []);
-        // The probe suffices, without the rest of the frame.
+        // The first [`PROBE`] bytes of a frame suffice.
         assert_eq!(may_begin(&bytes[..64 + PROBE], 42).count(), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Free space on the disk of the directory. Owns how often the system is queried.
+//! Free space on the disk of a directory. The number is cached for a short time.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +8,16 @@ use tokio::time::Instant;
 
 use crate::faults::Faults;
 
-/// Lifetime of a cached value. Ours: a disk does not fill up by a reserve's size within a second, and every start of a
-/// run asks, which should not cost a system call each time.
+/// Time for which a cached value is used. Chosen: within a second, a disk does not fill up by as much as the reserved
+/// space. Every start of a run needs the value, and should not cost a system call.
 const HOLDS: Duration = Duration::from_secs(1);
 
-/// Free space below which a cached value lives only [`VALID_WHILE_LOW`]. Ours: more than a disk can write within a
-/// second.
+/// Free space below which a cached value is used only for [`VALID_WHILE_LOW`]. Chosen: more than a disk can write
+/// within a second.
 const LOW: u64 = 1 << 30;
 
-/// Lifetime of a cached value while little space is free. Ours: a fast disk writes a few MiB in that time.
+/// Time for which a cached value is used while little space is free. Chosen: a fast disk writes only a few MiB in this
+/// time.
 const VALID_WHILE_LOW: Duration = Duration::from_millis(10);
 
 /// Free space of a disk.
@@ -24,7 +25,7 @@ const VALID_WHILE_LOW: Duration = Duration::from_millis(10);
 pub(crate) struct FreeSpace {
     directory: PathBuf,
     faults: Arc<Faults>,
-    /// Time of the last query and its result.
+    /// Time and result of the last query.
     known: Mutex<Option<(Instant, Option<u64>)>>,
 }
 
@@ -33,7 +34,7 @@ impl FreeSpace {
         Self { directory: directory.to_owned(), faults, known: Mutex::default() }
     }
 
-    /// Returns how many bytes this process can still write, or `None` if the system does not report it.
+    /// Returns how many bytes this process can still write. Returns `None` if the operating system does not report it.
     pub(crate) fn bytes(&self) -> Option<u64> {
         if let Some(bytes) = self.faults.disk_free() {
             return Some(bytes);
@@ -42,8 +43,8 @@ impl FreeSpace {
         match *known {
             Some((at, bytes)) if at.elapsed() < holds(bytes) => bytes,
             _ => {
-                // `f_bavail` rather than `f_bfree`, because the space reserved for the administrator is not available
-                // to this process.
+                // `f_bavail` instead of `f_bfree`, because this process cannot use the space that is reserved for the
+                // administrator.
                 let asked = rustix::fs::statvfs(&self.directory);
                 let bytes = asked.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
                 *known = Some((Instant::now(), bytes));

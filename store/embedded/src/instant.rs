@@ -1,5 +1,5 @@
-//! Timestamps of batches, stored as a pair in each batch that every version can read. A restore to an instant uses
-//! them. No other module here reads a clock, and nothing else depends on them.
+//! Timestamps of batches. A batch contains its timestamp as a key-value pair, which every version can read. Timestamps
+//! are used only to restore a store to an instant, and no other module here reads a clock.
 
 use bytes::Bytes;
 use store::UnixMs;
@@ -8,7 +8,7 @@ use crate::frame::{BatchOperation, Frame, operations};
 use crate::keys;
 use crate::shared::State;
 
-/// Returns the time of the machine's clock.
+/// Returns the current time of the machine's clock.
 #[expect(
     clippy::disallowed_methods,
     reason = "the store stamps its batches when it writes them, and a restore refers to wall-clock time"
@@ -18,7 +18,7 @@ pub(crate) fn now() -> UnixMs {
     UnixMs::try_from(since.as_millis()).unwrap_or(UnixMs::MAX)
 }
 
-/// Bytes that the timestamp adds to a batch.
+/// Number of bytes that a timestamp adds to a batch.
 pub(crate) const BYTES: usize = 9 + 1 + 8;
 
 /// Adds the timestamp to the open batch.
@@ -26,7 +26,7 @@ pub(crate) fn put(state: &mut State) {
     state.put(&[keys::INSTANT], Bytes::copy_from_slice(&now().to_be_bytes()), false);
 }
 
-/// Returns the timestamp of a batch, or `None` if it was written by a version without timestamps.
+/// Returns the timestamp of a batch. Returns `None` if the batch was written by a version without timestamps.
 pub(crate) fn of(frame: &Frame<'_>) -> Option<UnixMs> {
     operations(frame.operations).filter_map(Result::ok).filter_map(|operation| read(&operation)).last()
 }

@@ -1,5 +1,5 @@
-//! The format of keys, which is the same in the log, in memory and in redb: one byte for the table, then fields in an
-//! encoding that sorts correctly. Owns no values.
+//! The format of keys. It is the same in the log, in memory and in redb: one byte for the table, followed by fields in
+//! an encoding that sorts correctly.
 //!
 //! | table | key after the table's byte |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | expiry of a mark | instant, domain, workflow id, name |
 //! | number of rows | domain, open and flagged state, status |
 //! | term of an open row, of a closed row | domain, number of the term, start (descending), workflow id, run |
-//! | instant | (none: only the newest is stored) |
+//! | timestamp of the newest batch | (none: there is only one) |
 
 use std::sync::Arc;
 
@@ -34,20 +34,21 @@ pub(crate) const DOOMED: u8 = b'z';
 pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
 pub(crate) const COUNT: u8 = b'n';
-/// Terms sort before rows. A checkpoint writes in key order, so if a row's removal has reached redb, the removal of its
-/// terms has as well.
+/// The tables of terms sort before the tables of rows. A checkpoint writes in key order. If the removal of a row has
+/// reached redb, the removal of its terms has as well.
 pub(crate) const OPEN_TERM: u8 = b'a';
 pub(crate) const CLOSED_TERM: u8 = b'b';
 pub(crate) const INSTANT: u8 = b'i';
 
-/// Tables whose content can be derived from heads and marks.
+/// Tables that can be computed from heads and marks.
 pub(crate) const INDEXES: [u8; 8] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY, OPEN_TERM, CLOSED_TERM];
 
 const CHUNK: u8 = 0;
 const PACK: u8 = 1;
 const BEAT: u8 = 2;
 
-/// Appends text so that it sorts correctly before further fields: a zero byte becomes 00 FF, and 00 00 ends the text.
+/// Appends a text so that keys sort correctly if other fields follow: a zero byte is written as 00 FF, and the text
+/// ends with 00 00.
 fn push_text(to: &mut Vec<u8>, text: &str) {
     for byte in text.bytes() {
         to.push(byte);
@@ -79,7 +80,7 @@ pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
 pub(crate) fn workflow_id_prefix_key(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     push_text(&mut bytes, prefix);
-    // Without the terminator of the text.
+    // Removes the end marker of the text, so that longer texts match as well.
     bytes.truncate(bytes.len() - 2);
     bytes
 }
@@ -124,10 +125,10 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
-/// Typical size of a row's key without its domain.
+/// Typical size of the key of a row, without the domain.
 const ROW_KEY_BYTES: usize = 96;
 
-/// Returns the prefix of all rows of a domain in this table, or of all its numbers.
+/// Returns the prefix of all keys of a domain in this table of rows or of numbers.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ROW_KEY_BYTES + domain.len());
     bytes.push(table);
@@ -135,7 +136,7 @@ pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the key of a row at its position in lists: by close in the table of ended rows, by start in the others.
+/// Returns the key of a row. The table of ended rows is sorted by close, the others by start.
 pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     if table == ENDED_ROW {
@@ -147,14 +148,14 @@ pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     bytes
 }
 
-/// Returns the prefix of all entries of a term in this table.
+/// Returns the prefix of all entries of a term in this table. A term is a workflow type or a tag, as a number.
 pub(crate) fn terms_of(table: u8, domain: &str, term: u64) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     bytes.extend_from_slice(&term.to_be_bytes());
     bytes
 }
 
-/// Returns the key of a term's entry for the row at a position in lists by start.
+/// Returns the key of the entry that a row has under a term. `position` is the position of the row in lists by start.
 pub(crate) fn term(table: u8, domain: &str, term: u64, position: &Position) -> Vec<u8> {
     let mut bytes = terms_of(table, domain, term);
     bytes.extend_from_slice(&(!position.started_at()).to_be_bytes());
@@ -193,7 +194,7 @@ pub(crate) fn mark_expiry(at: UnixMs, key: &HeadKey, name: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the key of the number of rows like this one in a domain.
+/// Returns the key of the stored number that counts rows like this one.
 pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
     let mut bytes = rows_of(COUNT, domain);
     bytes.push(u8::from(row.closed_at.is_none()) | u8::from(row.flagged) << 1);
@@ -201,7 +202,7 @@ pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
     bytes
 }
 
-/// Rows that a stored number counts.
+/// The rows that a stored number counts, as read from its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CountKey {
     pub(crate) is_open: bool,
@@ -221,7 +222,7 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the first key after `key`.
+/// Returns the smallest key that is greater than `key`.
 pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(key.len() + 1);
     bytes.extend_from_slice(key);
@@ -273,7 +274,7 @@ pub(crate) fn read_due(bytes: &[u8]) -> Result<(UnixMs, HeadKey), Error> {
     read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?)))
 }
 
-/// Returns the workflow id and run of a row.
+/// Returns the workflow id and the run of a row from its key.
 pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     let is_ended = bytes.first() == Some(&ENDED_ROW);
     read(bytes, |reader| {
@@ -283,7 +284,7 @@ pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     })
 }
 
-/// Returns the position of a term's row in lists by start.
+/// Returns the position of a row in lists by start, from the key of an entry under a term.
 pub(crate) fn read_term(bytes: &[u8]) -> Result<Position, Error> {
     read(bytes, |reader| {
         let (_domain, _term) = (reader.text()?, reader.array::<8>()?);
@@ -292,7 +293,7 @@ pub(crate) fn read_term(bytes: &[u8]) -> Result<Position, Error> {
     })
 }
 
-/// Returns the workflow id of a head or a kept head.
+/// Returns the workflow id of a head or a kept head from its key.
 pub(crate) fn read_workflow_id(bytes: &[u8]) -> Result<Arc<str>, Error> {
     read(bytes, |reader| {
         let key = reader.key()?;
@@ -301,7 +302,7 @@ pub(crate) fn read_workflow_id(bytes: &[u8]) -> Result<Arc<str>, Error> {
     })
 }
 
-/// Returns the domain of a row.
+/// Returns the domain of a row from its key.
 pub(crate) fn read_row_domain(bytes: &[u8]) -> Result<Arc<str>, Error> {
     read(bytes, |reader| {
         let domain = reader.text()?;
@@ -333,8 +334,8 @@ pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
     read(bytes, |reader| Some((reader.key()?, reader.array()?)))
 }
 
-/// Describes the data stored under a key for an error message: its kind, and the workflow, run and event if the key can
-/// be read.
+/// Describes, for an error message, the data stored under a key: the kind of data and, if the key can be read, the
+/// workflow, the run and the event.
 pub(crate) fn describe(bytes: &[u8]) -> String {
     let described = read(bytes, |reader| {
         let table = *bytes.first()?;
@@ -458,7 +459,7 @@ mod tests {
         let places = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "ab"), (1, "")];
         let of = |table| {
             let runs = places.into_iter().flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| (at, id, run)));
-            // In the order by close, runs of the same instant sort by start.
+            // In the table of ended rows, runs that closed at the same time are sorted by start.
             let starts = runs.flat_map(|(at, id, run)| [0, 1].map(|ago| (at, at - ago, id, run)));
             let starts = starts.filter(|(at, start, ..)| table == ENDED_ROW || at == start);
             starts.map(|(at, start, id, run)| Position::new(at, start, Arc::from(id), run)).collect::<Vec<_>>()

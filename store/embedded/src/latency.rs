@@ -1,4 +1,4 @@
-//! A concurrent histogram of latencies.
+//! A histogram of latencies that several threads can update.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

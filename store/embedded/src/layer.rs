@@ -1,5 +1,5 @@
-//! Committed data that is not yet in redb: a sorted map that shadows redb. Owns the rules for merging changes away;
-//! owns no locks and no files.
+//! A layer: committed data that is not yet in redb. It is a sorted map whose entries take precedence over those in
+//! redb. This module merges successive changes of a key.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,19 +9,20 @@ use bytes::Bytes;
 
 use crate::keys;
 
-/// Memory of a slot in addition to its key and value: the map's node, and the headers of the allocations.
+/// Memory that an entry takes besides its key and value: a part of a node of the map, and the headers of the
+/// allocations.
 const SLOT_OVERHEAD: usize = 128;
 
-/// Newest value of a key.
+/// Newest value of a key in a layer.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerValue {
-    /// The value, or `None` if the key was deleted.
+    /// Value, or `None` if the key was deleted.
     pub(crate) value: Option<Bytes>,
-    /// Batch that contains the value. It must not be visible to readers before that batch is durable.
+    /// Batch that contains the change. Readers must not see the change before that batch is durable.
     pub(crate) batch: u64,
     /// Offset of the value in the frame of that batch.
     pub(crate) at: u32,
-    /// True if the layers below certainly do not contain the key, so that its deletion needs no record there.
+    /// True if neither an older layer nor redb contains the key. A deletion then need not be recorded there.
     is_new_below: bool,
 }
 
@@ -32,7 +33,7 @@ impl LayerValue {
     }
 }
 
-/// A sorted map of slots that tracks its size.
+/// A sorted map of newest values that knows its size in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     pub(crate) slots: BTreeMap<Box<[u8]>, LayerValue>,
@@ -44,20 +45,20 @@ impl Layer {
         self.slots.get(key)
     }
 
-    /// Returns the slots with `from <= key < to`.
+    /// Returns the entries with `from <= key < to`.
     pub(crate) fn range<'a>(
         &'a self,
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a LayerValue)> + use<'a> {
-        // The map panics on a range that ends before it begins.
+        // `BTreeMap` panics if a range ends before it begins.
         let to = to.max(from);
         self.slots
             .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)))
             .map(|(key, slot)| (key.as_ref(), slot))
     }
 
-    /// Sets a value. `is_new` states that no layer contains the key now.
+    /// Sets a value. `is_new` is `true` if neither a layer nor redb contains the key.
     pub(crate) fn put(&mut self, key: &[u8], value: Bytes, batch: u64, at: u32, is_new: bool) {
         self.bytes += value.len();
         if let Some(slot) = self.slots.get_mut(key) {
@@ -70,8 +71,8 @@ impl Layer {
         }
     }
 
-    /// Deletes a key. An index entry that redb never saw leaves no trace. Everything else leaves a tombstone, so that
-    /// the deletion is not visible to readers before it is durable.
+    /// Deletes a key. If it belongs to an index and redb has never contained it, its entry is removed. Otherwise the
+    /// deletion is recorded as an entry without a value, so that readers do not see it before it is durable.
     pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
         let is_index = key.first().is_some_and(|table| keys::INDEXES.contains(table));
         match self.slots.entry(Box::from(key)) {

@@ -1,5 +1,6 @@
-//! The lease of a shipped store: how long it may acknowledge commits after its last write to the archive. A standby
-//! waits for the same time before it takes over. Owns the lease's clock; the shipping thread renews it.
+//! The lease of a store that is copied to an archive: the time for which the store may acknowledge commits after its
+//! last write to the archive. A standby waits for the same time before it takes over. The shipping thread renews the
+//! lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +11,12 @@ use store::Error;
 
 use crate::faults::Faults;
 
-/// A lease. Once expired it stays expired, because another store may have taken over.
+/// A lease. After it has expired, it stays expired, because another store may have taken over.
 #[derive(Debug)]
 pub(crate) struct Lease {
     length: Duration,
     archive: String,
-    /// Time of the last write to the archive, in milliseconds of the clock; `OVER` once the lease has expired.
+    /// Time of the last write to the archive, in milliseconds of the lease's clock. `OVER` after the lease has expired.
     written_at: AtomicU64,
     faults: Arc<Faults>,
 }
@@ -30,8 +31,8 @@ impl Lease {
         lease
     }
 
-    /// Returns the milliseconds since the machine was started, including those during which it slept, because other
-    /// machines were awake then.
+    /// Returns the milliseconds since the machine was started. Time during which the machine slept is included, because
+    /// other machines were awake then.
     pub(crate) fn now(&self) -> u64 {
         let now = clock_gettime(ClockId::Boottime);
         let since =
@@ -39,14 +40,14 @@ impl Lease {
         u64::try_from((since + self.faults.slept()).as_millis()).unwrap_or(OVER - 1)
     }
 
-    /// Renews the lease with a write to the archive that happened at `at`. An expired lease is not renewed.
+    /// Renews the lease because the archive was written at `at`. An expired lease is not renewed.
     pub(crate) fn renew(&self, at: u64) {
         if !self.is_over() {
             self.written_at.fetch_max(at, Ordering::SeqCst);
         }
     }
 
-    /// Returns whether the lease has expired: the archive was not written for longer than its length.
+    /// Returns whether the lease has expired, because the last write to the archive is longer ago than its length.
     pub(crate) fn is_over(&self) -> bool {
         let written_at = self.written_at.load(Ordering::SeqCst);
         let is_over = written_at == OVER || u128::from(self.now().saturating_sub(written_at)) > self.length.as_millis();
@@ -56,7 +57,7 @@ impl Lease {
         is_over
     }
 
-    /// Returns the reason for stopping the store when the lease has expired.
+    /// Returns the reason that is given when an expired lease stops the store.
     pub(crate) fn expired_reason(&self) -> String {
         format!(
             "the archive `{}` was unreachable for longer than --ship-lease, and another store may have taken over",
@@ -64,7 +65,7 @@ impl Lease {
         )
     }
 
-    /// Checks the lease.
+    /// Checks that the lease has not expired.
     ///
     /// # Errors
     ///

@@ -1,12 +1,12 @@
 //! The embedded store: one process, one directory, and commits that are durable before they are acknowledged.
 //!
-//! A commit compares and swaps a head in memory (or redb), appends to the open batch of a segmented log, and waits for
-//! the single sync that makes the whole batch durable. Data that is in the log but not yet in redb is held in memory.
-//! In the background it is written to redb, after overwritten and finished data has been merged away. Large values are
-//! kept in the log. `docs/adr/0002-embedded-engine.md` gives the reasons.
+//! A commit compares and swaps a head in memory (or in redb), appends to the open batch of a segmented log, and waits
+//! for the one sync that makes the whole batch durable. Data that is in the log but not yet in redb is held in memory.
+//! In the background, it is written to redb. Values that were overwritten or deleted in the meantime are never written
+//! there. Large values stay in the log. `docs/adr/0002-embedded-engine.md` gives the reasons.
 //!
-//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and the files that [`archive`] keeps there.
-//! It does not interpret bodies.
+//! A store has one directory with `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and the files that [`archive`]
+//! writes there. This crate does not interpret the bodies of heads.
 
 pub mod archive;
 mod checkpoint;
@@ -86,12 +86,13 @@ const LIMITS: Limits = Limits {
 
 /// A store in a local directory.
 ///
-/// [`close`](Store::close) it to leave nothing to recover. Dropping it is like a crash, and just as safe.
+/// After [`close`](Store::close), the next start has nothing to recover. Dropping the store without closing it has the
+/// effect of a crash, and is just as safe.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Threads that wait for other disks than the store's.
+    /// Threads that may wait for other disks than that of the store.
     background: Mutex<Vec<JoinHandle<()>>>,
     directory: Mutex<Option<Directory>>,
     path: PathBuf,
@@ -107,8 +108,9 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`] if another process has the directory open; [`Error::Failed`] if it cannot be used;
-    /// [`Error::Corrupt`] if acknowledged commits are missing or damaged, in which case nothing is repaired.
+    /// * [`Error::InUse`] if another process has the directory open.
+    /// * [`Error::Failed`] if the directory cannot be used.
+    /// * [`Error::Corrupt`] if acknowledged commits are missing or damaged. Nothing is repaired in this case.
     pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
         blocking(move || {
             let embedded = Self::new(open::open(&options)?);
@@ -120,11 +122,11 @@ impl Embedded {
         .await
     }
 
-    /// Compacts a store that no process has open, and returns the free space to the disk.
+    /// Compacts a store that no process has open, and returns the freed space to the disk.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open).
+    /// As for [`open`](Self::open).
     pub async fn compact(directory: impl AsRef<Path>) -> Result<(), Error> {
         let directory = directory.as_ref().to_owned();
         blocking(move || {
@@ -135,14 +137,16 @@ impl Embedded {
         .await
     }
 
-    /// Backs up a data directory. If a process has it open, that process is asked to do it; otherwise it is done here.
-    /// `tick` receives the progress. Blocks on disks.
+    /// Backs up a data directory. If a process has the directory open, that process is asked to make the backup;
+    /// otherwise it is made here. `tick` receives the progress. The call blocks on disks.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Away`] if a file cannot be read or written; [`ArchiveError::Refused`] if the archive belongs to
-    /// another store or is being written; [`ArchiveError::Damaged`] if the data directory or the archive is damaged.
-    /// The earlier content of the archive is kept.
+    /// * [`ArchiveError::Away`] if a file cannot be read or written.
+    /// * [`ArchiveError::Refused`] if the archive belongs to another store or is being written.
+    /// * [`ArchiveError::Damaged`] if the data directory or the archive is damaged.
+    ///
+    /// After an error, the archive still has its earlier content.
     pub fn backup(
         directory: &Path,
         options: &BackupOptions,
@@ -170,25 +174,26 @@ impl Embedded {
         Self { shared, threads, background, directory, path, tree_path, recovery, source, ship, forgetting }
     }
 
-    /// Returns statistics about opening the store.
+    /// Returns statistics on how the store was opened.
     pub fn recovery(&self) -> Recovery {
         self.recovery
     }
 
-    /// Returns how many bytes of memory hold data that is not yet in redb, now and at most.
+    /// Returns how many bytes of memory are used for data that is not yet in redb: now, and at most so far.
     pub fn memory_bytes(&self) -> (usize, usize) {
         let state = self.shared.lock();
         (state.bytes(), state.most_bytes)
     }
 
-    /// Starts shipping everything durable to an archive. Must be called before the first commit, because a store that
-    /// has been taken over must not write.
+    /// Starts to copy everything durable to an archive. Must be called before the first commit, because a store that
+    /// was taken over must not write.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::TakenOver`] if another store has taken over; [`ArchiveError::Refused`] if the archive belongs to
-    /// another store, is ahead of this one, or existed and is gone; [`ArchiveError::Away`] and
-    /// [`ArchiveError::Damaged`] if it cannot be read or written.
+    /// * [`ArchiveError::TakenOver`] if another store has taken over.
+    /// * [`ArchiveError::Refused`] if the archive belongs to another store, contains more than this store, or no longer
+    ///   exists.
+    /// * [`ArchiveError::Away`] and [`ArchiveError::Damaged`] if it cannot be read or written.
     pub async fn ship(&self, to: ShipTo) -> Result<(), ArchiveError> {
         let (source, path) = (self.source.clone(), self.path.clone());
         let begun = tokio::task::spawn_blocking(move || Shipping::begin(source, &path, to)).await;
@@ -206,7 +211,7 @@ impl Embedded {
         Ok(())
     }
 
-    /// Returns the archive that this store was last shipped to, or `None` if it never was.
+    /// Returns the archive to which this store was last copied. Returns `None` if there was none.
     ///
     /// # Errors
     ///
@@ -215,20 +220,20 @@ impl Embedded {
         shipping::shipped_to(&self.path)
     }
 
-    /// Returns the status of shipping, if the store is shipped.
+    /// Returns the status of the copying to an archive. Returns `None` if there is none.
     pub fn ship_standing(&self) -> Option<ShipStanding> {
         let durable = self.shared.lock().durable_batch;
         self.ship.get().map(|ship| ship.standing(durable))
     }
 
-    /// Returns whether data of this store may still be returned to callers. After a lease has expired it may not,
+    /// Returns whether data of this store may still be returned to callers. After the lease has expired, it may not,
     /// because another store may have taken over.
     pub fn may_answer(&self) -> bool {
         self.shared.lease.get().is_none_or(|lease| !lease.is_over())
     }
 
-    /// Returns the origin of a store that was restored or that took over, until
-    /// [`forget_restored`](Self::forget_restored) is called.
+    /// Returns the origin of a store that was restored or has taken over. Returns `None` for any other store, and after
+    /// [`forget_restored`](Self::forget_restored).
     ///
     /// # Errors
     ///
@@ -237,7 +242,7 @@ impl Embedded {
         archive::read_sealed(&self.path, archive::RESTORED)
     }
 
-    /// Records that everything handed out by the store before it was restored has been dealt with.
+    /// Records that the service has dealt with all tasks that the old store had handed out before the restore.
     ///
     /// # Errors
     ///
@@ -251,7 +256,7 @@ impl Embedded {
         self.background.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes everything that must be released, once.
+    /// Takes the resources that must be released. They can be taken only once.
     fn take(&self) -> Parts {
         Parts {
             shared: Arc::clone(&self.shared),
@@ -262,7 +267,7 @@ impl Embedded {
     }
 }
 
-/// Resources of a store.
+/// Resources of a store that must be released.
 struct Parts {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -270,11 +275,12 @@ struct Parts {
     directory: Option<Directory>,
 }
 
-/// How long closing waits for an archive. Ours: data that has not arrived by then is shipped at the next start.
+/// Maximum time that closing waits for the archive. Chosen: data that does not arrive within this time is copied after
+/// the next start.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 
 impl Parts {
-    /// Stops the threads and releases the files. If `phase` is `Closing`, the threads finish their work first.
+    /// Stops the threads and releases the files. With the phase `Closing`, the threads finish their work first.
     fn stop(self, phase: Phase) -> Result<(), Error> {
         self.shared.set_phase(phase);
         for thread in self.threads {
@@ -302,7 +308,7 @@ impl Parts {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // Every waiting caller has already received the failure.
+        // The result is ignored: all waiting callers have already received the failure.
         let _ = self.take().stop(Phase::Stopping);
     }
 }

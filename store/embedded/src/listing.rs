@@ -1,5 +1,5 @@
-//! Lists of rows: of a domain by start (open and closed rows in separate ranges) or by close, of one workflow id, of a
-//! rare prefix of workflow ids, and of a type or tag (`terms.rs`).
+//! Lists of rows: by start (open and closed rows are separate) or by close, for one workflow id, for a rare prefix of
+//! workflow ids, and for a workflow type or tag (`terms.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,8 @@ use crate::record::{decode_head, decode_row};
 use crate::shared::Shared;
 use crate::terms;
 
-/// Maximum number of heads, and of kept heads, examined for a prefix of workflow ids. If more match, they are not rare
-/// among the rows, and the rows are examined in list order instead.
+/// Maximum number of heads, and of kept heads, that are examined for a prefix of workflow ids. If more match, the
+/// prefix is not rare, and the rows are examined in the order of the list instead.
 const HEADS_READ_MAX: usize = 1_000;
 
 pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
@@ -38,10 +38,10 @@ pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&
     Ok(gathered.page())
 }
 
-/// Returns all runs whose workflow id starts with the query's prefix, ignoring other conditions, or `None` if there is
-/// no prefix or too many runs match.
+/// Returns all runs whose workflow id starts with the prefix in the query. Other conditions are ignored. Returns `None`
+/// if the query has no prefix or too many runs match.
 ///
-/// Heads are read before kept heads, so that a head replaced in between is found among the kept ones.
+/// Heads are read before kept heads. A head that is replaced in the meantime is then found among the kept heads.
 pub(crate) async fn find_few_by_prefix(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Vec<Listed>>, Error> {
     let Some(prefix) = &query.workflow_id_prefix else { return Ok(None) };
     let mut few = Vec::new();

@@ -1,10 +1,11 @@
-//! The files of the log: appending, switching to the next segment, and dropping old ones. Owns the order of renames and
-//! syncs, which makes a crash between any two of them harmless. [`crate::recovery`] reads the log back.
+//! The files of the log: appending to the current segment, switching to the next one, and dropping old ones. The order
+//! of renames and syncs makes a crash between any two of them harmless. [`crate::recovery`] reads the log when a store
+//! is opened.
 //!
-//! Segments are numbered. The next one is prepared in the background under its final name: either filled with zeros, or
-//! a reused one whose header is wiped. All of this is durable, so that switching to it takes only writing the header
-//! and the first frame, and one sync. Such a sync takes 0.09 ms, compared to 0.15 ms if it grows the file and 30 ms if
-//! it includes a rename.
+//! Segments are numbered. The next segment (the spare) is prepared in the background under its final name: it is either
+//! filled with zeros, or a reused segment whose header was erased. All of this is durable, so that switching to it
+//! takes only a write of the header with the first frame, and one sync. This sync takes 0.09 ms. It would take 0.15 ms
+//! if it had to grow the file, and 30 ms if it included a rename.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -27,19 +28,19 @@ use crate::opening::Opening;
 use crate::options::Options;
 use crate::private;
 
-/// Maximum number of old segments kept for reuse.
+/// Maximum number of old segments that are kept for reuse.
 const SPARES: usize = 2;
-/// Number of zeros written at a time.
+/// Number of zero bytes that are written at a time.
 const ZEROS: usize = 256 << 10;
-/// Free disk space below which the log is not kept for copying. Ours: four times the usual size of the log that waits
-/// for a checkpoint. An unreachable archive must never be the reason for a full disk.
+/// Free disk space below which the log is not kept for copying to an archive. Chosen: four times the usual size of the
+/// log that waits for a checkpoint. An archive that cannot be reached must never fill the disk.
 const HELD_FREE_MIN: u64 = 256 << 20;
 
-/// The existing segments, oldest first.
+/// The segments of the log.
 #[derive(Debug)]
 pub(crate) struct Segments {
     directory: PathBuf,
-    /// The directory, held open: making names durable must not depend on a free descriptor.
+    /// The directory, which is held open: making names in it durable must not depend on a free file descriptor.
     names: File,
     pub(crate) opening: Arc<Opening>,
     id: u64,
@@ -48,14 +49,14 @@ pub(crate) struct Segments {
     /// End of the data in the newest segment.
     tail_end: AtomicU64,
     files: Mutex<SegmentFiles>,
-    /// In a separate lock, because the files are locked while a name is made durable.
+    /// Has a separate lock, because `files` is locked while a name is made durable.
     values: Mutex<LoggedValues>,
     pub(crate) syncs: AtomicU64,
     sync_latency: LatencyRecorder,
     pub(crate) bytes_written: AtomicU64,
-    /// Positions of the copies in progress.
+    /// Positions up to which copies in progress have copied the log.
     pub(crate) holds: Arc<Holds>,
-    /// Maximum number of log bytes kept for unfinished copies.
+    /// Maximum number of bytes of the log that are kept for copies in progress.
     held_bytes: u64,
     free: FreeSpace,
 }
@@ -63,11 +64,11 @@ pub(crate) struct Segments {
 #[derive(Debug)]
 struct SegmentFiles {
     live: VecDeque<Live>,
-    /// Prepared next segments.
+    /// Prepared segments that will be used next.
     spares: VecDeque<File>,
-    /// Number of the first spare, or of the next segment if there is none.
+    /// Number of the first prepared segment. If there is none, number of the next segment.
     next: u64,
-    /// Segments that are no longer part of the log but kept for their values, with their sizes.
+    /// Segments that are no longer part of the log and are kept for the large values in them, with their sizes.
     kept: BTreeMap<u64, u64>,
 }
 
@@ -78,19 +79,19 @@ pub(crate) struct Live {
     pub(crate) bytes: u64,
 }
 
-/// Result of scanning the log at start.
+/// Result of reading the log when the store is opened.
 #[derive(Debug, Default)]
 pub(crate) struct FoundLog {
-    /// Segments that recovery has read.
+    /// Segments that belong to the log.
     pub(crate) live: Vec<Live>,
-    /// First number that no segment has used.
+    /// Smallest number that no segment has used.
     pub(crate) next: u64,
     pub(crate) values: LoggedValues,
-    /// Segments that are kept only for their values, with their sizes.
+    /// Segments that are kept only for the large values in them, with their sizes.
     pub(crate) kept: BTreeMap<u64, u64>,
 }
 
-/// Makes creations, renames and deletions in a directory durable.
+/// Makes all creations, renames and deletions in a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
@@ -137,13 +138,13 @@ impl Segments {
         files.live.iter().map(|live| live.bytes).sum::<u64>() + self.segment_bytes * files.spares.len() as u64
     }
 
-    /// Returns the disk space used by segments that are kept only for their values.
+    /// Returns the disk space used by segments that are kept only for the large values in them.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.files().kept.values().sum()
     }
 
-    /// Returns the segment and offset of a value that is to be kept in the log, or `None` if it must be written to
-    /// redb.
+    /// Returns the segment and offset of a value if it can stay in the log. Returns `None` if the value must be written
+    /// to redb.
     pub(crate) fn place(&self, batch: u64, at: u32) -> Option<(u64, u64)> {
         self.values().place(batch, at)
     }
@@ -175,19 +176,19 @@ impl Segments {
         file.write_all(bytes)
     }
 
-    /// Prepares the next segment unless there is one. Writes in small pieces and calls `between` after each, because a
-    /// sync of many megabytes would delay those of the commits. Not to be called by the committing thread.
+    /// Prepares the next segment, unless one is prepared. It is written in small pieces, and `between` is called after
+    /// each: a sync of many megabytes would delay the syncs of commits. Must not be called by the thread that commits.
     pub(crate) fn prepare_spare(&self, between: impl Fn()) -> io::Result<()> {
         if !self.files().spares.is_empty() {
             return Ok(());
         }
         let create = || self.faults.before_open().and_then(|()| private::create(&self.directory.join(NEW)));
-        // If no spare can be prepared, the commits create their own segment.
+        // If no segment can be prepared, the commits create one themselves.
         let Some(mut file) = self.opening.if_possible(create)? else { return Ok(()) };
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
-        // If segments are kept for their values, none is reused, so filling one with zeros would only write it twice.
-        // The longer syncs are negligible for such batches.
+        // If segments are kept for their values, they are not reused. Filling a new segment with zeros would then mean
+        // to write it twice. Its syncs take longer without zeros, but that is negligible for batches with large values.
         if self.values().next_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;
@@ -209,7 +210,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Gives the file named `NEW` the next number, durably. Holds the lock so that the number is not taken in between.
+    /// Renames the file `NEW` to the next segment number, durably. The lock is held, so that the number is not used by
+    /// others.
     fn number(&self, files: &mut SegmentFiles, file: File) -> io::Result<()> {
         self.faults.point("segment: named")?;
         let number = files.next + files.spares.len() as u64;
@@ -221,17 +223,17 @@ impl Segments {
         Ok(())
     }
 
-    /// Opens the next segment and writes its header, which is not durable yet.
+    /// Opens the next segment and writes its header. The header is not durable yet.
     fn next(&self, first_batch: u64) -> io::Result<OpenSegment> {
         let mut is_again = false;
-        // The lock is not held during the waits.
+        // The lock is not held while this waits between attempts.
         let (mut files, mut file, is_new) = self.opening.patiently(|| {
             let mut files = self.files();
             if let Some(file) = files.spares.pop_front() {
                 return Ok((files, file, false));
             }
             let path = segment_path(&self.directory, files.next);
-            // A failed attempt may have created the file already.
+            // A failed attempt may already have created the file.
             let is_first = !std::mem::replace(&mut is_again, true);
             self.faults.before_open()?;
             let mut options = OpenOptions::new();
@@ -255,13 +257,13 @@ impl Segments {
         Ok(OpenSegment { file, number, salt, end: SEGMENT_HEADER as u64 })
     }
 
-    /// Returns the segments that hold batches, oldest first.
+    /// Returns the segments that contain batches, oldest first.
     pub(crate) fn live(&self) -> Vec<Live> {
         self.files().live.iter().cloned().collect()
     }
 
-    /// Returns the batch up to which the log may be dropped if redb includes everything up to `position`: not beyond
-    /// data still to be copied, unless that takes more space than allowed.
+    /// Returns the batch up to which the log may be dropped. `position` is the batch up to which redb contains
+    /// everything. Data that still has to be copied is kept, unless it takes more space than allowed.
     fn may_go(&self, position: u64) -> u64 {
         let Some(copied) = self.holds.copied().filter(|copied| *copied < position) else { return position };
         let is_too_much = self.bytes() > self.held_bytes + self.segment_bytes * SPARES as u64;
@@ -280,11 +282,11 @@ impl Segments {
         copied
     }
 
-    /// Removes the segments that hold nothing after batch `position`, or keeps some for reuse. The newest segment known
-    /// to hold a batch is never removed: a segment that has only been started may hold none after a crash, and a log
-    /// without batches is treated as a loss.
+    /// Removes the segments that contain only batches up to `position`, or keeps them for reuse. The newest segment
+    /// that is known to contain a batch is never removed: a segment that was only begun may be empty after a crash, and
+    /// a log without batches would be treated as lost.
     ///
-    /// Segments with values kept in the log are renamed instead, and are no longer part of the log.
+    /// A segment with large values that stay in the log is renamed instead. It is then no longer part of the log.
     pub(crate) fn drop_through(&self, position: u64, has_values: impl Fn(u64) -> bool) -> io::Result<()> {
         let may_go = self.may_go(position);
         let first = self.files().live.front().map_or(0, |live| live.number);
@@ -311,7 +313,7 @@ impl Segments {
         }
     }
 
-    /// Drops a segment whose values are no longer needed.
+    /// Drops a kept segment whose values are no longer needed.
     pub(crate) fn release(&self, number: u64) -> io::Result<()> {
         // If the segment is still part of the log, `drop_through` removes it later.
         let Some(bytes) = self.files().kept.remove(&number) else { return Ok(()) };
@@ -319,7 +321,7 @@ impl Segments {
         self.retire(&values_path(&self.directory, number), bytes)
     }
 
-    /// Returns whether a segment is kept only for its values.
+    /// Returns whether a segment is kept only for the large values in it.
     pub(crate) fn keeps(&self, number: u64) -> bool {
         self.files().kept.contains_key(&number)
     }
@@ -336,7 +338,8 @@ impl Segments {
     fn use_again(&self, path: &Path) -> io::Result<()> {
         let new = self.directory.join(NEW);
         std::fs::rename(path, &new)?;
-        // Before its content changes, the file must not be found under its old name after a crash.
+        // The rename must be durable before the content changes. Otherwise the file could be found under its old name
+        // after a crash.
         self.names.sync_all()?;
         let open = || self.faults.before_open().and_then(|()| OpenOptions::new().write(true).open(&new));
         let Some(mut file) = self.opening.if_possible(open)? else {
@@ -349,7 +352,7 @@ impl Segments {
     }
 }
 
-/// The segment being written.
+/// The segment that is being written.
 #[derive(Debug)]
 struct OpenSegment {
     file: File,
@@ -359,13 +362,13 @@ struct OpenSegment {
 }
 
 impl OpenSegment {
-    /// Returns whether a batch fits into the segment. The first batch of a segment always fits.
+    /// Returns whether a batch of this size fits into the segment. The first batch of a segment always fits.
     fn fits(&self, bytes: usize, segment_bytes: u64) -> bool {
         self.end <= SEGMENT_HEADER as u64 || self.end + bytes as u64 + 8 <= segment_bytes
     }
 }
 
-/// The end of the log. Only one thread at a time has it.
+/// Writer of the log, used by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct Tail {
     segments: Arc<Segments>,
@@ -373,7 +376,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Creates the end of a log. The first batch will start a new segment.
+    /// Creates a writer. Its first batch begins a new segment.
     pub(crate) fn new(segments: Arc<Segments>) -> Self {
         Self { segments, segment: None }
     }
@@ -383,8 +386,8 @@ impl Tail {
         self.segment.as_ref().is_some_and(|segment| segment.fits(bytes, self.segments.segment_bytes))
     }
 
-    /// Appends a batch, which is durable on return. Returns true if the segment has just become half full, so that the
-    /// next one should be prepared.
+    /// Appends a batch, which is durable on return. Returns `true` if the segment is now half full, so that the next
+    /// segment should be prepared.
     pub(crate) fn append(&mut self, builder: &mut Builder, batch: u64) -> io::Result<bool> {
         let segment_bytes = self.segments.segment_bytes;
         let segment = match self.segment.take_if(|segment| segment.fits(builder.len(), segment_bytes)) {

@@ -1,5 +1,4 @@
-//! The end of the log, owned by the thread that writes: the current segment, a buffer for a batch, and data about the
-//! last batch.
+//! The end of the log, which the thread that writes owns: the writer, a buffer for a batch, and data on the last batch.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,25 +11,25 @@ use crate::frame::Builder;
 use crate::log::Tail;
 use crate::opening::Opening;
 
-/// Maximum duration of the last sync for a committing caller to write the next batch itself, which blocks its thread.
-/// Ours: this saves two thread switches of about 0.1 ms; a slower disk would gain little.
+/// Maximum duration of the last sync at which a caller that commits writes the next batch itself, which blocks its
+/// thread. Chosen: this saves two thread switches of about 0.1 ms, so it gains little with a slower disk.
 pub(crate) const SHORT_SYNC: Duration = Duration::from_micros(500);
-/// Maximum size of a batch that a committing caller writes itself. Ours: a larger one takes longer than the last one
-/// suggests.
+/// Maximum size of a batch that a caller writes itself. Chosen: a larger batch takes longer than the duration of the
+/// last batch suggests.
 pub(crate) const SMALL_BATCH: usize = 64 << 10;
 
-/// The end of the log. Its owner is the only one who may write.
+/// The end of the log. Only the thread that owns it may write.
 #[derive(Debug)]
 pub(crate) struct LogEnd {
     tail: Tail,
     pub(crate) builder: Builder,
-    /// Directory of a store without any batch. Before its first batch is acknowledged, the existence of the log must be
-    /// recorded there.
+    /// Directory of a store that has no batch yet. The existence of the log must be recorded there before the first
+    /// batch is acknowledged.
     first: Option<PathBuf>,
     last: Option<LastBatch>,
 }
 
-/// Data about the last written batch.
+/// Data on the batch that was written last.
 #[derive(Debug)]
 struct LastBatch {
     at: Instant,
@@ -43,9 +42,9 @@ impl LogEnd {
         Self { tail, builder: Builder::default(), first, last: None }
     }
 
-    /// Returns whether a committing caller should write a batch of this size itself: it is quick, the last batch had a
-    /// single commit, and it ended at least as long ago as it took. Otherwise concurrent commits could no longer share
-    /// a sync.
+    /// Returns whether a caller that commits should write a batch of this size itself. This is so if the batch is
+    /// small, the last batch had a single commit, and at least as much time has passed since its end as it took. Under
+    /// more load, concurrent commits should share a sync instead.
     pub(crate) fn is_rested_for(&self, bytes: usize) -> bool {
         let is_rested =
             |last: &LastBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
@@ -55,7 +54,7 @@ impl LogEnd {
             && self.tail.fits(bytes)
     }
 
-    /// Writes the buffer as this batch, durably. Returns whether the next segment should be prepared.
+    /// Writes the buffer as this batch and makes it durable. Returns whether the next segment should be prepared.
     pub(crate) fn append(&mut self, batch: u64, commits: u64, opening: &Opening) -> io::Result<bool> {
         let began = Instant::now();
         let is_half_full = self.tail.append(&mut self.builder, batch)?;
@@ -71,7 +70,7 @@ impl LogEnd {
 
 #[cfg(test)]
 impl LogEnd {
-    /// Pretends that the last batch ended this long ago and took this long for this many commits.
+    /// Sets the last batch for a test: how long ago it ended, how long it took, and how many commits it had.
     pub(crate) fn set_last_batch(&mut self, ago: Duration, took: Duration, commits: u64) {
         let at = Instant::now().checked_sub(ago).unwrap();
         self.last = Some(LastBatch { at, took, commits });

@@ -1,20 +1,19 @@
-//! Rules for values that are kept in the log instead of being copied to redb, and their locations. Owns the two bounds;
-//! owns no files.
+//! Large values that stay in the log instead of being copied to redb: which values these are, and where they are.
 
 use std::collections::BTreeMap;
 
 use crate::keys;
 
-/// Minimum size of a value to be kept in the log. Ours: a page of redb; a shorter value costs less in redb than its
-/// location would.
+/// Minimum size of a value that may stay in the log. Chosen: the size of a page of redb. A shorter value takes less
+/// space in redb than its location would.
 pub(crate) const LOGGED_VALUE_MIN: usize = 4 << 10;
 
-/// Minimum share of values in a segment, in quarters, for keeping the segment. The rest of the segment is kept with
-/// them.
+/// Minimum part of a segment, in quarters, that must consist of such values so that the segment is kept for them. All
+/// of the segment is kept, including other data.
 const WORTH_QUARTERS: u64 = 3;
 
-/// Returns whether the value of a key may be kept in the log. Only parts may, because they are written once and read
-/// whole; everything else is overwritten and merged.
+/// Returns whether a value may stay in the log. Only parts may, because they are written once and read as a whole.
+/// Other values are overwritten often.
 pub(crate) fn may_be_logged(key: &[u8], length: usize) -> bool {
     length >= LOGGED_VALUE_MIN && can_be_logged(key)
 }
@@ -23,17 +22,17 @@ pub(crate) fn can_be_logged(key: &[u8]) -> bool {
     key.first() == Some(&keys::PART)
 }
 
-/// Locations of the values that may be kept in the log, as long as redb does not contain them.
+/// Locations of large values that may stay in the log and are not yet in redb.
 #[derive(Debug, Default)]
 pub(crate) struct LoggedValues {
-    /// Segment and offset of batches with such values.
+    /// Segment and offset of each batch that contains such values.
     batches: BTreeMap<u64, (u64, u64)>,
-    /// Bytes of frames in each segment, and of the values in them that may be kept.
+    /// For each segment, the bytes of its frames, and the bytes of such values in them.
     segments: BTreeMap<u64, (u64, u64)>,
 }
 
 impl LoggedValues {
-    /// Adds a frame of `bytes` bytes, of which `logged` bytes are values that may be kept.
+    /// Adds a frame of `bytes` bytes. `logged` is the number of bytes of values that may stay in the log.
     pub(crate) fn note(&mut self, batch: u64, (segment, offset): (u64, u64), bytes: u64, logged: u64) {
         let (written, logged_before) = self.segments.entry(segment).or_default();
         (*written, *logged_before) = (*written + bytes, *logged_before + logged);
@@ -42,18 +41,20 @@ impl LoggedValues {
         }
     }
 
-    /// Returns the segment and offset of the value at `at` in a batch's frame, if its segment is worth keeping.
+    /// Returns the segment and offset of the value at `at` in the frame of a batch. Returns `None` if its segment has
+    /// too few values to be kept for them.
     pub(crate) fn place(&self, batch: u64, at: u32) -> Option<(u64, u64)> {
         let (segment, offset) = *self.batches.get(&batch)?;
         self.segments.get(&segment).is_some_and(is_worth_it).then_some((segment, offset + u64::from(at)))
     }
 
-    /// Returns whether the next segment is likely to be worth keeping, judged by the last one with any data.
+    /// Returns whether the next segment will probably be kept for its values, judging by the last segment with any
+    /// data.
     pub(crate) fn next_is_worth_it(&self) -> bool {
         self.segments.values().next_back().is_some_and(is_worth_it)
     }
 
-    /// Forgets batches up to `through`, which are in redb, and segments before `before`, which are no longer in the
+    /// Forgets batches up to `through`, which are now in redb, and segments before `before`, which are no longer in the
     /// log.
     pub(crate) fn forget(&mut self, through: u64, before: u64) {
         self.batches = self.batches.split_off(&(through + 1));

@@ -1,5 +1,5 @@
-//! Marks. They are written without reading the existing ones, so an entry in the index of their expiry may belong to a
-//! mark that has been replaced since.
+//! Marks. A mark is written without reading an existing mark of the same name. An entry in the index of expiries may
+//! therefore belong to a mark that was replaced in the meantime.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::read::Want;
 use crate::shared::{Durable, Shared};
 use crate::write::check_size;
 
-/// Maximum number of marks in one commit.
+/// Maximum number of marks written in one commit.
 const AT_ONCE: usize = 1024;
 
-/// Encodes a mark: its expiry, then its bytes.
+/// Encodes a mark as its expiry followed by its bytes.
 fn record(mark: &Mark) -> Bytes {
     let mut record = BytesMut::with_capacity(8 + mark.bytes.len());
     record.put_u64(mark.expires_at);
@@ -44,7 +44,7 @@ impl Shared {
             last = Some(Self::committed(&mut state));
             self.let_go(state);
         }
-        // Batches become durable in order, so waiting for the last one suffices.
+        // Batches become durable in order, so it suffices to wait for the last one.
         match last {
             Some(durable) => self.wait(durable).await,
             None => Ok(()),
@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Deletes expired marks, those with the earliest expiry first. Returns their number and the commit to wait for.
+/// Deletes expired marks, beginning with the earliest expiry. Returns their number, and the commit to wait for.
 pub(crate) async fn forget_expired(
     shared: &Arc<Shared>,
     now: UnixMs,
@@ -83,7 +83,7 @@ pub(crate) async fn forget_expired(
     let durable = shared.with(&places, |state, found| {
         for ((place, (index, _)), found) in places.iter().zip(&expired).zip(found) {
             state.delete(index);
-            // The mark may have been replaced by one that expires later.
+            // The entry may belong to a mark that was replaced by one that expires later.
             let is_over = match found.value.as_ref().map(read).transpose()? {
                 Some((expires_at, _)) => expires_at <= now,
                 None => false,

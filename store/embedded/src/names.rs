@@ -1,12 +1,12 @@
-//! Names of the log's files, and the salts of the frames in them.
+//! Names of the files of the log, and the salts of the checksums in them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Name of a segment being prepared, before it has a number.
+/// Name of a segment that is being prepared and has no number yet.
 pub(crate) const NEW: &str = "new";
 const SUFFIX: &str = "log";
-/// Suffix of a segment kept only for its values.
+/// Suffix of a segment that is kept only for the large values in it.
 const VALUES: &str = "values";
 
 /// Returns the path of a segment.
@@ -14,7 +14,7 @@ pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(segment_name(number))
 }
 
-/// Returns the path of a segment kept only for its values.
+/// Returns the path of a segment that is kept only for the large values in it.
 pub(crate) fn values_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:020}.{VALUES}"))
 }
@@ -24,7 +24,7 @@ pub(crate) fn segment_name(number: u64) -> String {
     format!("{number:020}.{SUFFIX}")
 }
 
-/// Returns the salt of the checksums of a segment's frames.
+/// Returns the salt of the checksums in a segment. It differs between stores and between segments.
 pub(crate) fn salt(id: u64, number: u64) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.to_le_bytes());
@@ -32,7 +32,7 @@ pub(crate) fn salt(id: u64, number: u64) -> u64 {
     (id ^ number.rotate_left(32)).wrapping_add(u64::from(hasher.finalize()) << 16)
 }
 
-/// Returns the numbers of the segments in a directory, in order. Removes a segment that was being prepared.
+/// Returns the numbers of the segments in a directory, in order. Removes an unfinished segment that was being prepared.
 pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
     let new = directory.join(NEW);
     if new.exists() {
@@ -41,7 +41,7 @@ pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
     numbered(directory, SUFFIX)
 }
 
-/// Returns the numbers of the segments kept only for their values, in order.
+/// Returns the numbers of the segments that are kept only for their values, in order.
 pub(crate) fn find_values(directory: &Path) -> io::Result<Vec<u64>> {
     numbered(directory, VALUES)
 }

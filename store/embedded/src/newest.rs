@@ -1,4 +1,4 @@
-//! Lookup of the newest values of keys under the lock: in memory, and in redb for keys that are not in memory.
+//! Looks up the newest values of keys under the lock: in memory and, for keys that are not in memory, in redb.
 
 use bytes::Bytes;
 use store::Error;
@@ -8,14 +8,15 @@ use std::sync::MutexGuard;
 use crate::shared::{Shared, State};
 use crate::tree::Snapshot;
 
-/// Values from redb for keys that were not in memory, as of an epoch.
+/// Values read from redb, for keys that were not in memory. `epoch` is the number of layers written to redb at that
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     epoch: Option<u64>,
     values: Vec<Option<Bytes>>,
 }
 
-/// Newest value of a key, and the batch that must be durable before it may be returned.
+/// Newest value of a key, and the batch that must be durable before the value may be returned.
 #[derive(Debug)]
 pub(crate) struct FoundValue {
     pub(crate) value: Option<Bytes>,
@@ -23,8 +24,8 @@ pub(crate) struct FoundValue {
 }
 
 impl Shared {
-    /// Returns the state with the values of all `keys`, if they are in memory or among the current `fetched` ones.
-    /// Otherwise returns a snapshot to fetch them from.
+    /// Returns the state if the newest values of all `keys` are known: in memory, or in `fetched` if that is still
+    /// current. Otherwise returns a snapshot of redb, from which they must be fetched.
     fn plan(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<ReadPlan<'_>, Error> {
         let state = self.open()?;
         let is_current = fetched.epoch == Some(state.epoch);
@@ -45,13 +46,14 @@ impl Shared {
         }
     }
 
-    /// Returns whether all `keys` are in memory.
+    /// Returns whether the newest values of all `keys` are in memory.
     pub(crate) fn has_in_memory(&self, keys: &[Vec<u8>]) -> Result<bool, Error> {
         let state = self.open()?;
         Ok(keys.iter().all(|key| state.slot(key).is_some()))
     }
 
-    /// Calls `then` with the newest values of `keys` under the lock, so that they cannot change in between.
+    /// Calls `then` with the newest values of `keys`. The lock is held during the call, so that the values cannot
+    /// change.
     pub(crate) fn with<T>(
         &self,
         keys: &[Vec<u8>],
@@ -97,7 +99,7 @@ mod tests {
         assert!(matches!(&plan, Ok(ReadPlan::All(_, found)) if found[0].value.as_deref() == Some(b"old")));
         drop(plan);
 
-        // A commit and a checkpoint happen before the reader gets the lock again.
+        // Before the reader gets the lock again, a commit and a checkpoint take place.
         shared.tree.write([(key.as_slice(), Some(b"new".as_slice()))].into_iter(), Some(2)).unwrap();
         shared.lock().epoch += 1;
         let Ok(ReadPlan::Fetch(_, snapshot)) = shared.plan(&keys, &fetched) else {

@@ -1,4 +1,4 @@
-//! Opening a store: locks the directory, opens redb, replays the log over it, and starts the threads.
+//! Opens a store: locks the directory, opens redb, applies the log, and starts the threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::tree::{Tree, Verify};
 use crate::values::ValueFiles;
 use crate::{checkpoint, committer, counts, keys, terms};
 
-/// Parts of an opened store.
+/// Parts of a store that was opened.
 pub(crate) struct Opened {
     pub(crate) shared: Arc<Shared>,
     pub(crate) threads: Vec<JoinHandle<()>>,
@@ -52,7 +52,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         }
         for operation in operations(frame.operations) {
             match operation? {
-                // Whether redb contains the key is unknown here, because a checkpoint may have been interrupted.
+                // It is not known here whether redb contains the key, because a checkpoint may have been interrupted.
                 BatchOperation::Put { key, value, at } => {
                     logged += if may_be_logged(key, value.len()) { value.len() as u64 } else { 0 };
                     state.active.put(key, Bytes::copy_from_slice(value), frame.batch, at, false);
@@ -70,7 +70,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let known = recovered.last_batch;
     if known > 0 && directory.known != Some(known) {
         match record_known_batch(&options.directory, known) {
-            // The earlier value is still valid, only less precise.
+            // The old content of `KNOWN` is still correct. It only names an earlier batch.
             Err(error) if directory.known.is_some() && error.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::warn!(%error, "cannot write KNOWN");
             }
@@ -109,9 +109,9 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), recovery, source })
 }
 
-/// Frees memory while the log is replayed. The first full layer is left to the checkpoint thread, which writes it after
-/// the store is open. A second one forces the older layer to be written here, because only two are held. Returns the
-/// number of layers written.
+/// Frees memory while the log is applied. The first full layer is set aside for the checkpoint thread, which writes it
+/// after the store is open. If another layer becomes full, the layer that was set aside is written here, because at
+/// most two layers are in memory. Returns the number of layers written.
 fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Error> {
     let older = state.frozen.take();
     if let Some(older) = &older {
@@ -121,8 +121,8 @@ fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Er
     Ok(u64::from(older.is_some()))
 }
 
-/// Returns the segments kept for their values, with their sizes, and deletes unneeded ones. Fails if a needed segment
-/// is neither kept nor in the log.
+/// Returns the segments that are kept for the large values in them, with their sizes, and deletes those that are not
+/// needed. Fails if a needed segment is missing and is not part of the log either.
 fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64>, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the segments of values in", log);
     let found = find_values(log).map_err(failed)?;
@@ -192,7 +192,7 @@ fn spawn(
     spawn_background(name, move || run(&watch.0))
 }
 
-/// Starts a thread that commits do not depend on.
+/// Starts a thread on which commits do not depend.
 pub(crate) fn spawn_background(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     std::thread::Builder::new()
         .name(name.to_owned())
@@ -200,7 +200,7 @@ pub(crate) fn spawn_background(name: &str, run: impl FnOnce() + Send + 'static) 
         .map_err(|error| Error::Failed { why: format!("cannot start thread `{name}`: {error}") })
 }
 
-/// Compacts redb's file. The store was closed before, so redb contains everything.
+/// Compacts the file of redb. The store must have been closed, so that redb contains everything.
 pub(crate) fn compact(directory: &Path) -> Result<(), Error> {
     let _directory = Directory::take(directory)?;
     let (tree, _) = Tree::open(&tree_path(directory), Options::new(directory).cache_bytes)?;

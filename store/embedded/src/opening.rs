@@ -1,7 +1,6 @@
-//! Opening files of the log even if the system temporarily lacks descriptors or memory. Owns the waits between attempts
-//! and the log messages about them.
+//! Opens files of the log, with retries if the operating system temporarily lacks file descriptors or memory.
 //!
-//! Only opening is retried, because a failed open has no effect. A failed write or sync is never retried.
+//! Only opening is retried, because a failed attempt has no effect. A failed write or sync is never retried.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,19 +9,20 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// Wait before the second attempt. Ours: connections come and go within milliseconds.
+/// Wait before the second attempt. Chosen: connections are closed within milliseconds, which frees descriptors.
 const WAIT_FIRST: Duration = Duration::from_millis(10);
 
-/// Maximum wait between two attempts; each wait is twice as long as the previous one. Ours: commits are waiting, and
-/// should continue soon after the shortage ends.
+/// Maximum wait between two attempts. Each wait is twice as long as the previous one. Chosen: commits are waiting, and
+/// should continue soon after descriptors are available again.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Returns whether the error means a lack of descriptors or memory, which implies nothing about the disk.
+/// Returns whether the error means that the operating system lacks descriptors or memory. Such an error says nothing
+/// about the disk.
 fn is_shortage(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
-/// Opens files.
+/// Opens files, and counts failed attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     is_short: AtomicBool,
@@ -32,7 +32,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Opens a file, and retries while the system lacks resources and the store is not stopped.
+    /// Opens a file. Retries as long as the operating system lacks descriptors or memory, until the store is stopped.
     pub(crate) fn patiently<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let mut wait = WAIT_FIRST;
         loop {
@@ -49,7 +49,7 @@ impl Opening {
         }
     }
 
-    /// Opens an optional file. Returns `None` if the system lacks resources.
+    /// Opens a file that is not required. Returns `None` if the operating system lacks descriptors or memory.
     pub(crate) fn if_possible<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
         match open() {
             Err(error) if is_shortage(&error) => {
@@ -60,18 +60,18 @@ impl Opening {
         }
     }
 
-    /// Ends all waits permanently.
+    /// Ends all waits, now and in the future.
     pub(crate) fn stop(&self) {
         *self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stopped.notify_all();
     }
 
-    /// Returns how often a file could not be opened because of a lack of descriptors or memory.
+    /// Returns the number of attempts that failed because of a lack of descriptors or memory.
     pub(crate) fn postponed(&self) -> u64 {
         self.postponed.load(Ordering::Relaxed)
     }
 
-    /// Counts a shortage, and logs the first one.
+    /// Counts a failed attempt, and logs it if it is the first one.
     fn note(&self, error: &io::Error) {
         self.postponed.fetch_add(1, Ordering::Relaxed);
         if !self.is_short.swap(true, Ordering::Relaxed) {
@@ -86,7 +86,7 @@ impl Opening {
         done
     }
 
-    /// Waits. Returns whether the store was stopped in the meantime.
+    /// Waits for at most this time. Returns whether the store was stopped.
     fn wait(&self, most: Duration) -> bool {
         let is_stopped = self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.stopped.wait_timeout_while(is_stopped, most, |is_stopped| !*is_stopped);

@@ -1,8 +1,8 @@
-//! redb's tables about the values kept in the log: the location of each value, and how much of each segment is needed.
-//! Owns these three tables, and determines when a segment has no readers any more.
+//! redb's tables for large values that stay in the log: where each value is, and how many bytes of each segment are
+//! still needed. They also determine when no reader needs a segment any more.
 //!
-//! A value kept in the log has a marker entry in the map, and its location under the same key in `places`. Rows are
-//! big-endian 8-byte numbers and a checksum, so that all tables have the same type: every further type of a table adds
+//! For such a value, the map contains a marker, and `places` contains its location under the same key. Rows consist of
+//! 8-byte big-endian numbers and a checksum. Thus all tables have the same type: each further type of table would add
 //! about 60 KB to the program.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,11 +18,11 @@ use crate::values::{LogPlace, ValueFiles};
 type Bytewise = TableDefinition<'static, &'static [u8], &'static [u8]>;
 type BytewiseTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
 
-/// Location of each value kept in the log, by its key.
+/// Table with the location of each value that stays in the log, by the value's key.
 const PLACES: Bytewise = TableDefinition::new("places");
-/// Keys of the values kept in a segment, by segment and offset.
+/// Table with the keys of these values, by the segment and the offset of the value.
 const LOGGED: Bytewise = TableDefinition::new("staying");
-/// Bytes of needed values in each segment, now and at most, by segment.
+/// Table with the bytes of needed values in each segment, now and at most, by segment.
 const SEGMENTS: Bytewise = TableDefinition::new("segments");
 
 fn row<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
@@ -36,14 +36,14 @@ fn numbers<const N: usize>(row: &[u8]) -> Result<[u64; N], StorageError> {
     Ok(words.ok_or_else(damaged)?.map(u64::from_be_bytes))
 }
 
-/// Encodes a row with its checksum.
+/// Encodes numbers as a row, with a checksum.
 fn sealed<const N: usize>(key: &[u8], numbers: [u64; N]) -> Vec<u8> {
     let mut sealed = Vec::new();
     sums::seal(&mut sealed, key, &row(numbers));
     sealed
 }
 
-/// Decodes a row with a checksum.
+/// Decodes a row, and checks its checksum.
 fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageError> {
     match sums::unseal(key, row) {
         Some(SummedValue::Value(row)) => numbers(row),
@@ -55,8 +55,8 @@ fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageE
     }
 }
 
-/// Adds checksums to rows of earlier versions: to those with the locations of these keys. Returns for each key whether
-/// it has a location.
+/// Adds checksums to those rows of earlier versions that contain the locations of these keys. For each key, returns
+/// whether it has a location.
 pub(crate) fn seal_places<'a>(
     txn: &WriteTransaction,
     keys: impl Iterator<Item = &'a [u8]>,
@@ -73,7 +73,7 @@ pub(crate) fn seal_places<'a>(
     Ok(have_places)
 }
 
-/// Adds checksums to all rows about segments.
+/// Adds checksums to all rows of the table of segments.
 pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
     let mut segments = txn.open_table(SEGMENTS)?;
     let mut rows = Vec::new();
@@ -87,16 +87,17 @@ pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Bytes of needed values in segments, now and at most.
+/// Bytes of needed values in each segment: now, and at most so far.
 pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 
-/// Needed segments as of the last transaction.
+/// Segments that are needed according to the last transaction.
 #[derive(Debug, Default)]
 pub(crate) struct NeededSegments {
     needed: Needs,
-    /// Segments that are no longer needed, each with a token held by its possible readers; oldest first.
+    /// Segments that are no longer needed, oldest first. Each group has a token, which is also held by all readers that
+    /// may still read these segments.
     unneeded: VecDeque<(Arc<()>, Vec<u64>)>,
-    /// Token for readers that start now.
+    /// Token that readers take when they start now.
     reading: Arc<()>,
 }
 
@@ -116,8 +117,8 @@ impl NeededSegments {
         Ok(Self { needed, ..Self::default() })
     }
 
-    /// Returns a token that must be taken before a snapshot and held while it is read. It keeps the snapshot's values
-    /// in the log.
+    /// Returns a token. A reader must take it before it takes a snapshot, and hold it while it reads. As long as it is
+    /// held, the values of the snapshot stay in the log.
     pub(crate) fn reading(&self) -> Arc<()> {
         Arc::clone(&self.reading)
     }
@@ -130,12 +131,12 @@ impl NeededSegments {
         self.needed.keys().copied()
     }
 
-    /// Returns whether a segment may have readers.
+    /// Returns whether readers may need a segment.
     pub(crate) fn has(&self, segment: u64) -> bool {
         self.needed.contains_key(&segment) || self.unneeded.iter().any(|(_, segments)| segments.contains(&segment))
     }
 
-    /// Applies the changes of a durable transaction.
+    /// Applies the changes of a transaction that is durable.
     pub(crate) fn apply(&mut self, changed: Needs) {
         let mut unneeded = Vec::new();
         for (segment, (now, most)) in changed {
@@ -150,11 +151,11 @@ impl NeededSegments {
         }
     }
 
-    /// Removes and returns the segments without any readers.
+    /// Returns the unneeded segments that have no readers, and removes them from the list.
     pub(crate) fn take_unread(&mut self) -> Vec<u64> {
         let mut unread = Vec::new();
         while let Some((_, segments)) = self.unneeded.pop_front_if(|(reading, _)| Arc::strong_count(reading) == 1) {
-            // A segment may be needed again because of a later value.
+            // A later value may have made a segment needed again.
             unread.extend(segments.into_iter().filter(|segment| !self.needed.contains_key(segment)));
         }
         unread
@@ -167,12 +168,12 @@ impl NeededSegments {
     }
 }
 
-/// Changes of locations in one transaction.
+/// Changes of locations that one transaction makes.
 pub(crate) struct PlaceChanges<'a> {
     places: BytewiseTable<'a>,
     logged: BytewiseTable<'a>,
     segments: BytewiseTable<'a>,
-    /// Whether any location can exist.
+    /// False if no value has a location, so that there is nothing to remove.
     has_any: bool,
     changed: Needs,
 }
@@ -196,7 +197,7 @@ impl<'a> PlaceChanges<'a> {
         })
     }
 
-    /// Removes the location of a key's value, if it has one.
+    /// Removes the location of the value of a key, if there is one.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(), StorageError> {
         if !self.has_any {
             return Ok(());
@@ -206,7 +207,7 @@ impl<'a> PlaceChanges<'a> {
         };
         let place = match place {
             Ok(place) => place,
-            // Nothing reads the value any more. Its segment is kept longer than necessary.
+            // No reader needs the value any more. Only its segment is kept longer than necessary.
             Err(error) => {
                 tracing::error!(of = keys::describe(key), %error, "the location of a removed value is damaged");
                 return Ok(());
@@ -219,7 +220,7 @@ impl<'a> PlaceChanges<'a> {
         Ok(())
     }
 
-    /// Sets the location of a key's value.
+    /// Sets the location of the value of a key.
     pub(crate) fn put(&mut self, key: &[u8], place: LogPlace) -> Result<(), StorageError> {
         self.has_any = true;
         self.places.insert(key, sealed(key, place.numbers()).as_slice())?;
@@ -230,7 +231,7 @@ impl<'a> PlaceChanges<'a> {
         Ok(())
     }
 
-    /// Writes the needed bytes of the changed segments.
+    /// Writes the number of needed bytes of all changed segments.
     pub(crate) fn end(mut self) -> Result<Needs, StorageError> {
         for (segment, (now, most)) in &self.changed {
             let key = row([*segment]);
@@ -244,7 +245,7 @@ impl<'a> PlaceChanges<'a> {
     }
 }
 
-/// Returns keys and locations of values kept in a segment, up to this many bytes, but at least one if there is any.
+/// Returns the keys and locations of values in a kept segment, up to this many bytes of values, but at least one.
 pub(crate) fn logged_values_in(
     txn: &ReadTransaction,
     segment: u64,
@@ -266,14 +267,14 @@ pub(crate) fn logged_values_in(
     Ok(found)
 }
 
-/// Returns whether any value is kept in a segment, according to the values themselves.
+/// Returns whether a segment contains any value that stays in the log. The values are read, not the row of the segment.
 pub(crate) fn has_logged_value(txn: &ReadTransaction, segment: u64) -> Result<bool, redb::Error> {
     let logged = txn.open_table(LOGGED)?;
     let mut found = logged.range(row([segment]).as_slice()..row([segment + 1]).as_slice())?;
     Ok(found.next().transpose()?.is_some())
 }
 
-/// Values kept in the log, as of one moment.
+/// Locations of the values in the log, in a snapshot of redb.
 #[derive(Clone)]
 pub(crate) struct StoredLoggedValues {
     places: Arc<redb::ReadOnlyTable<&'static [u8], &'static [u8]>>,
@@ -286,7 +287,7 @@ impl StoredLoggedValues {
         Ok(Self { places: Arc::new(txn.open_table(PLACES)?), files: Arc::clone(files), _reading: reading })
     }
 
-    /// Returns the location of a value whose map entry marks it as kept in the log.
+    /// Returns the location of a value. The map contains a marker for its key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<LogPlace>, StorageError> {
         let place = self.places.get(key)?.map(|place| unsealed(key, place.value())).transpose()?;
         Ok(place.map(LogPlace::of_numbers))

@@ -1,5 +1,5 @@
-//! File permissions of the data directory: only the owner has access. Owns how files and directories are created there,
-//! and removes permissions of other users. The audit log uses it as well.
+//! File permissions of the data directory: only the owner has access. Files and directories are created with these
+//! permissions, and permissions of other users are removed. The audit log uses this module as well.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -10,20 +10,20 @@ use store::Error;
 
 use crate::disk::storage_error;
 
-/// Permissions of a directory: the owner may list, create and enter.
+/// Permissions of a directory: the owner may list it, create files, and enter it.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Permissions of a file: the owner may read and write.
 const FILE_MODE: u32 = 0o600;
 /// Permission bits of all users except the owner.
 const GROUP_AND_OTHERS: u32 = 0o077;
-/// Entry that some file systems have in their mount point.
+/// Directory that some file systems have at their mount point.
 const MOUNT_POINT: &str = "lost+found";
 
-/// Opens a file. If this creates the file, only its owner has access, regardless of the umask.
+/// Opens a file. If the file is created, only its owner has access, regardless of the umask.
 ///
 /// # Errors
 ///
-/// Those of opening any file, and if its permissions cannot be changed.
+/// As for opening any file, and if the permissions cannot be changed.
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.mode(FILE_MODE).open(path)?;
     let mode = file.metadata()?.permissions().mode();
@@ -33,11 +33,11 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates an empty file, open for writing, to which only its owner has access.
+/// Creates an empty file to which only its owner has access, and opens it for writing.
 ///
 /// # Errors
 ///
-/// Those of [`open`].
+/// As for [`open`].
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
@@ -45,17 +45,17 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Result of trying to take a lock file.
 #[derive(Debug)]
 pub enum LockAttempt {
-    /// This process holds the lock until the file is closed. The file contains its process id.
+    /// This process holds the lock until the file is closed. The file now contains the id of this process.
     Ours(File),
-    /// Another process holds the lock. Contains the file's content: the process id.
+    /// Another process holds the lock. Contains the content of the file, which is the id of that process.
     By(String),
 }
 
-/// Takes a lock file, creating it if necessary.
+/// Takes a lock file, and creates it if necessary.
 ///
 /// # Errors
 ///
-/// Those of [`open`], and if the file cannot be locked or written.
+/// As for [`open`], and if the file cannot be locked or written.
 pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     let mut file = open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
     match file.try_lock() {
@@ -72,14 +72,14 @@ pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     Ok(LockAttempt::Ours(file))
 }
 
-/// Creates a directory if there is none, and otherwise removes the permissions of other users from it. `is_ours`
-/// returns whether the content of the directory allows this; it is called only if other users have permissions.
+/// Creates a directory. If it exists, removes permissions of other users, provided that `is_ours` returns `true` for
+/// its content. `is_ours` is called only if other users have permissions.
 ///
 /// Returns whether other users had permissions.
 ///
 /// # Errors
 ///
-/// [`Error::Failed`] if the directory cannot be created or changed, or if it contains other data than Baton's.
+/// [`Error::Failed`] if the directory cannot be created or changed, or contains data that is not Baton's.
 pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Result<bool, Error> {
     let failed = |error: io::Error| storage_error(&error, "create the directory", path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {

@@ -1,15 +1,15 @@
-//! Key ranges of queries, and the limit of rows examined. Does not read anything.
+//! Key ranges for queries, and the maximum number of rows that a page examines.
 
 use store::ListQuery;
 use store::listing::Position;
 
 use crate::keys;
 
-/// Maximum number of rows that one page examines, regardless of how many match. A page that has not found enough rows
-/// by then is short, and the next one continues.
+/// Maximum number of rows that one page examines, however many of them match. If the page has not found enough rows by
+/// then, it is short, and the next page continues there.
 pub(crate) const ROWS_READ_MAX: usize = 4096;
 
-/// Returns the tables with the rows that a query may want.
+/// Returns the tables that may contain rows for a query.
 pub(crate) fn tables(query: &ListQuery) -> &'static [u8] {
     match (query.order.is_by_close(), query.open) {
         (true, Some(true)) => &[],
@@ -20,14 +20,14 @@ pub(crate) fn tables(query: &ListQuery) -> &'static [u8] {
     }
 }
 
-/// Returns the key range of the rows of a table within the query's instants and after the previous page.
+/// Returns the key range of the rows in a table that are within the query's time range and after the previous page.
 pub(crate) fn rows_between(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
     let after = after.map(|after| keys::row(table, &query.domain, after));
     bounds(&keys::rows_of(table, &query.domain), query, after)
 }
 
-/// Returns the key range under a prefix within the query's instants, which follow the prefix, and after the last key of
-/// the previous page.
+/// Returns the key range of the keys with a prefix that are within the query's time range and after `after`, the last
+/// key of the previous page. In the keys, the time follows the prefix.
 pub(crate) fn bounds(prefix: &[u8], query: &ListQuery, after: Option<Vec<u8>>) -> (Vec<u8>, Vec<u8>) {
     let at = |instant: u64| {
         let mut key = prefix.to_vec();

@@ -1,7 +1,9 @@
-//! Reads: single keys, and ranges merged from the layers and redb. Never returns data that is not durable.
+//! Reads of single keys, and of key ranges. The data in memory and in redb is merged, and data that is not durable is
+//! never returned.
 //!
-//! Single keys are read on the caller's thread: the upper levels are in redb's cache, so a read takes microseconds,
-//! less than switching threads. Ranges may touch many pages and are read on a blocking thread.
+//! A single key is read on the caller's thread: the upper levels of redb's tree are cached, so it takes microseconds,
+//! which is less than switching to another thread. A range may need many pages, so it is read on a thread that may
+//! block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +19,10 @@ use crate::record::decode_head;
 use crate::shared::{Frozen, Shared};
 use crate::tree::{Pairs, Snapshot};
 
-/// Number of slots of the active layer copied or looked up under the lock at a time.
+/// Maximum number of entries of the active layer that are copied or looked up under the lock at a time.
 pub(crate) const COPY: usize = 512;
 
-/// Part of a range, and whether it ends the range.
+/// Pairs of a part of a range, and whether the range ends with them.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub(crate) pairs: Vec<(Bytes, Bytes)>,
@@ -31,7 +33,7 @@ pub(crate) struct Scanned {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
     pub(crate) pairs: usize,
-    /// Size of all values together after which the read stops.
+    /// Total size of values after which the read stops.
     pub(crate) bytes: usize,
     pub(crate) is_reverse: bool,
 }
@@ -52,13 +54,13 @@ impl Shared {
         Ok(None)
     }
 
-    /// Returns the durable values of some keys, all as of the same moment.
+    /// Returns the durable values of some keys, all from the same moment.
     pub(crate) async fn values(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>, Error> {
         let found = self.with(keys, |_, found| found)?;
         self.durable_values(found).await
     }
 
-    /// Like [`values`](Self::values), for keys of large values.
+    /// Works like [`values`](Self::values), for keys whose values may be large.
     pub(crate) async fn large_values(self: &Arc<Self>, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Bytes>>, Error> {
         if self.has_in_memory(&keys)? {
             return self.values(&keys).await;
@@ -75,12 +77,13 @@ impl Shared {
         Ok(found.into_iter().map(|found| found.value).collect())
     }
 
-    /// Returns the pairs with `from <= key < to`, up to the limits.
+    /// Returns the pairs with `from <= key < to`, up to the limits of `want`.
     pub(crate) async fn scan(self: &Arc<Self>, from: Vec<u8>, to: Vec<u8>, want: Want) -> Result<Scanned, Error> {
         self.scan_with(from, to, want, Snapshot::range).await
     }
 
-    /// Like [`scan`](Self::scan), but without values. They are not read, so they cannot be too large or damaged.
+    /// Works like [`scan`](Self::scan), but returns empty values. The values are not read, so that it does not matter
+    /// if they are large or damaged.
     pub(crate) async fn scan_keys(
         self: &Arc<Self>,
         from: Vec<u8>,
@@ -126,8 +129,8 @@ impl Shared {
         Ok(scanned)
     }
 
-    /// Returns all layers of a range as of the same moment. Copies only a limited part of the active layer under the
-    /// lock, and narrows the range accordingly.
+    /// Returns the entries of both layers and redb in a range, from the same moment. At most [`COPY`] entries of the
+    /// active layer are copied under the lock, and if there are more, the range is shortened accordingly.
     fn layers(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Layers, Error> {
         let state = self.open()?;
         let range = state.active.range(from, to);
@@ -154,7 +157,7 @@ struct Layers {
     snapshot: Snapshot,
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Start of the rest of the range, or `None` if these layers cover it completely.
+    /// Position from which the range must be read further. `None` if these layers cover the whole range.
     next: Option<Vec<u8>>,
     is_reverse: bool,
 }
@@ -165,7 +168,7 @@ struct Merged {
     next: Option<Vec<u8>>,
 }
 
-/// Function that reads a range of redb.
+/// Function that reads a range of keys from redb.
 type ReadRange = fn(&Snapshot, &[u8], &[u8], bool) -> Result<Pairs, Error>;
 
 type Slots<'a> = Box<dyn Iterator<Item = Result<(Bytes, (Option<Bytes>, u64)), Error>> + 'a>;
@@ -202,7 +205,7 @@ impl Layers {
                 }
             }
             let Some(first) = first else { return Ok(merged) };
-            // The uppermost layer with the key wins; the values of the others are skipped.
+            // If several sources contain a key, the value of the newest one is used.
             let mut winner = None;
             for source in &mut sources {
                 if let Some(Ok((_, slot))) = source.next_if(|item| item.as_ref().is_ok_and(|(key, _)| *key == first)) {
@@ -226,7 +229,7 @@ fn copy((key, slot): (&[u8], &LayerValue)) -> (Bytes, (Option<Bytes>, u64)) {
     (Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch))
 }
 
-/// Returns the chunks of a range of part keys until their sum reaches `max_bytes`, but at least one.
+/// Returns the chunks in a range of keys until their total size reaches `max_bytes`, but at least one.
 pub(crate) async fn chunks(
     shared: &Arc<Shared>,
     from: Vec<u8>,
@@ -239,7 +242,7 @@ pub(crate) async fn chunks(
     pairs.into_iter().map(|(key, value)| Ok((keys::read_part_number(&key)?, value))).collect()
 }
 
-/// Returns the earliest due heads after `after`.
+/// Returns the due heads that follow `after`, earliest first.
 pub(crate) async fn due(
     shared: &Arc<Shared>,
     until: UnixMs,
@@ -256,7 +259,7 @@ pub(crate) async fn due(
     let mut from = vec![keys::DUE];
     if let Some(after) = after {
         from = keys::due(after.at, &after.key);
-        // The next possible key.
+        // The smallest key after the entry.
         from.push(0);
     }
     if from >= to {

@@ -1,4 +1,4 @@
-//! Encodings of heads and rows: a form byte, then CBOR. Owns no keys.
+//! Encodings of heads and rows: a byte for the form, then CBOR.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ pub(crate) fn encode_head(head: &Head) -> Bytes {
     encode(&record, head.body.len() + 192)
 }
 
-/// Decodes a head. Its body shares the memory of `bytes`.
+/// Decodes a head. The body is not copied; it shares the memory of `bytes`.
 pub(crate) fn decode_head(bytes: &Bytes) -> Result<Head, Error> {
     let record: HeadRecord<'_> = decode(bytes, "head")?;
     Ok(Head {
@@ -128,7 +128,7 @@ pub(crate) fn decode_row(bytes: &[u8]) -> Result<Row, Error> {
 mod tests {
     use super::*;
 
-    /// A row as read and written by versions without reasons.
+    /// The encoding of rows by versions that did not store reasons.
     #[derive(Debug, PartialEq, Encode, Decode)]
     struct EarlierRow<'a> {
         #[b(0)]

@@ -1,6 +1,6 @@
-//! Reading the log back from the checkpoint's position to its end, in order and without gaps. Owns the distinction
-//! between a torn end, which was never acknowledged and is cut off, and damage, in which case the store refuses to
-//! open.
+//! Reads the log when a store is opened: from the position of the last checkpoint to the end, in order and without
+//! gaps. If the last batch was not written completely, it was never acknowledged and is cut off. If anything else is
+//! unreadable, acknowledged data is damaged, and the store is not opened.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
@@ -15,29 +15,30 @@ use crate::logged_values::LoggedValues;
 use crate::names::find_segments;
 use crate::segment::SegmentReader;
 
-/// Result of recovery.
+/// Result of reading the log.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// Last batch of the log.
+    /// Number of the last batch of the log.
     pub(crate) last_batch: u64,
-    /// Number of batches after the checkpoint's position, which were passed to `replay`.
+    /// Number of batches after the position of the checkpoint. They were passed to `replay`.
     pub(crate) batches_replayed: u64,
-    /// Bytes read from the log.
+    /// Number of bytes that were read from the log.
     pub(crate) bytes_read: u64,
-    /// Bytes after the last batch that were cut off.
+    /// Number of bytes after the last batch that were cut off.
     pub(crate) bytes_cut: u64,
-    /// Segments that hold frames.
+    /// Segments that contain frames. Each frame is one batch.
     pub(crate) segments: Vec<Live>,
-    /// Values in them that may be kept in the log.
+    /// Large values in these segments that may stay in the log.
     pub(crate) values: LoggedValues,
-    /// A number that no segment has used.
+    /// Number that no segment has used.
     pub(crate) next_number: u64,
 }
 
-/// Passes every batch after `position` to `replay`, oldest first. `replay` returns how many bytes of the batch may be
-/// kept in the log. If the log ends before batch `known`, this fails without changing anything.
+/// Passes every batch after `position` to `replay`, oldest first. `replay` returns how many bytes of the batch are
+/// values that may stay in the log. If the log ends before the batch `known`, this fails and changes nothing.
 ///
-/// Segments without frames are removed: they were prepared but not used, or their first batch was torn.
+/// Segments without frames are removed: they were prepared but not used, or their first batch was not written
+/// completely.
 pub(crate) fn recover(
     directory: &Path,
     id: u64,
@@ -93,7 +94,7 @@ fn missing(directory: &Path, batch: u64, found: &str) -> Error {
 struct FoundSegment {
     segment: SegmentReader,
     number: u64,
-    /// End of the segment's frames, and the checksum of everything before it.
+    /// End of the frames in the segment, and the checksum of everything before it.
     end: u64,
     read: crc32fast::Hasher,
 }
@@ -106,7 +107,7 @@ impl FoundSegment {
         }
     }
 
-    /// Replays the segment's frames. Returns whether it has any.
+    /// Passes the batches of the segment to the store. Returns whether there are any.
     fn replay(
         &mut self,
         directory: &Path,
@@ -115,7 +116,7 @@ impl FoundSegment {
         replay: &mut impl FnMut(&Frame<'_>) -> Result<u64, Error>,
     ) -> Result<bool, Error> {
         let (first, salt) = (self.segment.exactly(0, SEGMENT_HEADER)?, self.segment.salt);
-        // The header is written together with the first frame, so a segment without a header has no frames.
+        // The header is written together with the first frame. A segment without a header therefore has no frames.
         let header = match SegmentHeader::decode(&first) {
             Ok(header) => header,
             Err(why) => {
@@ -142,7 +143,7 @@ impl FoundSegment {
                     recovered.values.note(frame.batch, (self.number, offset), frame.size as u64, logged);
                 }
                 recovered.last_batch = frame.batch;
-                // The padding of a frame may be beyond the piece, or beyond the end of the file.
+                // The padding of a frame may be beyond the bytes that were read, or beyond the end of the file.
                 rest = rest.get(frame.size..).unwrap_or_default();
             }
             let frames = piece.len() - rest.len();
@@ -175,8 +176,8 @@ impl FoundSegment {
         self.end += bytes.len() as u64;
     }
 
-    /// Cuts the last segment at the end of its frames, and rewrites it before its content is used. Its last frames may
-    /// be only in the page cache, and after a failed sync the kernel regards them as written.
+    /// Ends the last segment after its frames, and rewrites it before its content is used: its last frames may be only
+    /// in the page cache, and after a failed sync, the kernel treats them as written although they are not.
     fn cut(self) -> Result<u64, Error> {
         let Self { segment, end, read, .. } = self;
         let used_bytes = segment.used_bytes(end)?;

@@ -1,4 +1,4 @@
-//! Reading a segment of the log piece by piece. `frame.rs` interprets its bytes.
+//! Reads a segment of the log in pieces. `frame.rs` interprets the bytes.
 
 use std::fs::File;
 use std::io;
@@ -11,10 +11,10 @@ use crate::disk::storage_error;
 use crate::frame::{FRAME_HEADER, PROBE, frame_at, frame_size, may_begin};
 use crate::names::{salt, segment_path};
 
-/// Number of bytes read at a time, unless a frame is larger.
+/// Number of bytes that are read at a time. For a larger frame, more are read.
 const READ_BYTES: usize = 256 << 10;
 
-/// A segment of the log.
+/// A segment of the log, opened for reading.
 pub(crate) struct SegmentReader {
     file: File,
     pub(crate) path: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens segment `number` of the log of store `id`.
+    /// Opens the segment `number` of the store `id` in the directory `log`.
     pub(crate) fn open(log: &Path, id: u64, number: u64) -> Result<Self, Error> {
         let path = segment_path(log, number);
         let file = File::open(&path).map_err(|error| storage_error(&error, "read", &path))?;
@@ -34,7 +34,7 @@ impl SegmentReader {
         Ok(self.file.metadata().map_err(|error| storage_error(&error, "read", &self.path))?.len())
     }
 
-    /// Reads this many bytes, or fewer at the end of the file.
+    /// Reads this many bytes. Returns fewer at the end of the file.
     pub(crate) fn exactly(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; length];
         let mut read = 0;
@@ -50,21 +50,21 @@ impl SegmentReader {
         Ok(bytes)
     }
 
-    /// Reads a piece at `offset`, extended to the size of the frame that begins there.
+    /// Reads bytes at `offset`: at least the whole frame that begins there.
     pub(crate) fn piece(&self, offset: u64) -> Result<Vec<u8>, Error> {
         let head = self.exactly(offset, FRAME_HEADER)?;
         self.exactly(offset, frame_size(&head).unwrap_or_default().max(READ_BYTES))
     }
 
-    /// Searches after an unreadable frame for a readable one, and returns the offset of a frame of batch `from` or
-    /// later. There is one exactly if the unreadable frame is damaged rather than a torn end, because a batch is
-    /// written only after the previous one is durable.
+    /// Searches for a readable frame of batch `from` or later after an unreadable frame, and returns its offset. If
+    /// there is one, the unreadable frame is damaged: a batch is written only after the previous one is durable. If
+    /// there is none, the unreadable frame is a last batch that was not written completely.
     pub(crate) fn frame_behind(&self, mut offset: u64, from: u64) -> Result<Option<u64>, Error> {
-        // The padding of the last frame may be missing. A frame that would extend beyond the end is invalid and is not
-        // read.
+        // The padding of the last frame may be missing. A frame that would extend beyond the padded end is invalid, and
+        // is not read.
         let end = self.bytes()?.next_multiple_of(8);
         while offset < end {
-            // Pieces overlap, so that the beginning of each frame is entirely in one of them.
+            // The pieces overlap, so that the beginning of each frame is completely in one of them.
             let piece = self.exactly(offset, READ_BYTES + PROBE)?;
             let places = may_begin(&piece, from).map(|(place, size)| (offset + place as u64, size));
             for (place, size) in places.filter(|(place, size)| place + *size as u64 <= end) {
@@ -77,7 +77,7 @@ impl SegmentReader {
         Ok(None)
     }
 
-    /// Reads the bytes from `from` to `end` piece by piece, each with its offset. Stops at the end of the file.
+    /// Reads the bytes from `from` to `end` in pieces. Returns each with its offset. Stops at the end of the file.
     pub(crate) fn pieces(&self, from: u64, end: u64) -> impl Iterator<Item = Result<(u64, Vec<u8>), Error>> {
         (from..end).step_by(READ_BYTES).map(move |offset| {
             let length = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_BYTES);
@@ -85,7 +85,7 @@ impl SegmentReader {
         })
     }
 
-    /// Returns the number of bytes from `offset` up to the last non-zero one.
+    /// Returns the number of bytes from `offset` to the last byte that is not zero.
     pub(crate) fn used_bytes(&self, offset: u64) -> Result<u64, Error> {
         let mut used = 0;
         for piece in self.pieces(offset, self.bytes()?) {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::frame::Builder;
 
-    /// Creates a segment of one and a half pieces that is empty except for `bytes` at `offset`.
+    /// Creates a segment of one and a half pieces. It contains `bytes` at `offset`, and zeros elsewhere.
     fn segment_with(bytes: &[u8], offset: usize) -> (tempfile::TempDir, SegmentReader) {
         let directory = tempfile::tempdir().unwrap();
         let mut whole = vec![0; READ_BYTES / 2 * 3];
@@ -120,13 +120,13 @@ mod tests {
             let (_directory, segment) = segment_with(&frame, offset);
             let found = |from| segment.frame_behind(0, from).unwrap();
             assert_eq!((found(41), found(42), found(43)), (Some(offset as u64), Some(offset as u64), None));
-            // The padding may be cut off, but nothing else.
+            // If the file ends within the padding, the frame is found. If it ends earlier, it is not.
             for (cut, is_found) in [(7, true), (8, false)] {
                 let file = std::fs::File::options().write(true).open(&segment.path).unwrap();
                 file.set_len((offset + frame.len() - cut) as u64).unwrap();
                 assert_eq!(segment.frame_behind(0, 42).unwrap().is_some(), is_found, "at {offset} without {cut}");
             }
-            // Looks like a frame, but has the checksum of another segment.
+            // These bytes look like a frame, but the checksum is that of another segment.
             let (_directory, segment) = segment_with(builder.seal(salt(7, 2), 42), offset);
             assert_eq!(segment.frame_behind(0, 42).unwrap(), None, "at {offset}");
         }

@@ -1,6 +1,6 @@
-//! State shared by the callers and the two threads: the layers, the open batch, and the waiting commits. Owns the lock
-//! and the rules of visibility and back-pressure. The files belong to the threads, and the end of the log to the
-//! current writer.
+//! State that callers share with the committer and checkpoint threads: the layers in memory, the open batch, and the
+//! commits that wait. This module decides when data becomes visible, and when commits must wait for space. The threads
+//! own the files, and the thread that is writing owns the end of the log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,18 +19,18 @@ use crate::options::Options;
 use crate::spare::SpareSpace;
 use crate::tree::Tree;
 
-/// Size of the open batch above which commits wait for the next one.
+/// Size of the open batch above which further commits wait for the next batch.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// State shared by callers and threads.
+/// State that callers and threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Signals that there is a batch to write, or that the store stops.
+    /// Signals the committer thread: there is a batch to write, or the store stops.
     pub(crate) batch_ready: Condvar,
-    /// Signals that there is a frozen layer to write or a spare segment to prepare, or that the store stops.
+    /// Signals the checkpoint thread: there is a frozen layer to write or a segment to prepare, or the store stops.
     pub(crate) checkpoint_ready: Condvar,
-    /// Interrupts the pauses of the checkpoint.
+    /// Ends a pause of the checkpoint thread early.
     pub(crate) pace: Condvar,
     /// Signals that there may be space for a commit again.
     space: Notify,
@@ -41,9 +41,9 @@ pub(crate) struct Shared {
     pub(crate) half_bytes: usize,
     pub(crate) log_bytes: u64,
     pub(crate) commits: AtomicU64,
-    /// Number of rows that lists have examined.
+    /// Number of rows that were examined for lists.
     pub(crate) rows_read: AtomicU64,
-    /// Set once the store is shipped with a lease.
+    /// Lease of the store. Set if the store is copied to an archive with a lease.
     pub(crate) lease: OnceLock<Arc<Lease>>,
 }
 
@@ -58,47 +58,49 @@ pub(crate) enum Phase {
     Stopping,
 }
 
-/// A layer that accepts no more writes, on its way to redb.
+/// A layer that is being written to redb and accepts no more changes.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) layer: Layer,
-    /// Every batch up to this one is in this layer or in redb.
+    /// Last batch such that it and all earlier batches are in this layer or in redb.
     pub(crate) position: u64,
-    /// Batch up to which the log must be durable before any of this layer may be written to redb.
+    /// Batch up to which the log must be durable before anything of this layer may be written to redb.
     pub(crate) durable_needed: u64,
 }
 
-/// Numbers of rows by their keys, without zeros.
+/// Stored numbers of rows by their keys, without zeros.
 pub(crate) type Counts = BTreeMap<Vec<u8>, u64>;
 
-/// State under the lock.
+/// The part of the shared state that is under the lock.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) active: Layer,
     pub(crate) frozen: Option<Arc<Frozen>>,
-    /// Number of layers written to redb. Values read from redb are current as long as it does not change.
+    /// Number of layers that were written to redb. A value that was read from redb stays current as long as this number
+    /// does not change.
     pub(crate) epoch: u64,
     pub(crate) builder: Builder,
-    /// Number of the batch in `builder`, and how many commits it contains.
+    /// Number of the batch in `builder`. The next field is the number of its commits.
     pub(crate) open_batch: u64,
     pub(crate) open_commits: u64,
     pub(crate) durable_batch: u64,
-    /// Bytes logged since the last freeze.
+    /// Bytes written to the log since the active layer was last frozen.
     pub(crate) logged: u64,
     pub(crate) needs_spare: bool,
     pub(crate) phase: Phase,
     pub(crate) failure: Option<Arc<str>>,
     waiters: Vec<(u64, oneshot::Sender<()>)>,
-    /// Runs whose parts are still being deleted.
+    /// Deletion records of runs whose parts are still being deleted.
     pub(crate) doomed: std::collections::BTreeSet<Vec<u8>>,
-    /// Numbers of rows as of the newest commit.
+    /// Numbers of rows after the newest commit.
     pub(crate) counts: Counts,
     pub(crate) most_bytes: usize,
-    /// Set by the committer thread before it waits, to save the system call that wakes it.
+    /// Set by the committer thread before it waits. While it is not set, the system call that wakes the thread can be
+    /// omitted.
     pub(crate) is_committer_idle: bool,
-    /// End of the log, while no write is in progress.
+    /// End of the log. `None` while a thread is writing.
     pub(crate) log_end: Option<LogEnd>,
-    /// A write is in progress, and its thread has the end of the log.
+    /// True while a thread is writing and owns the end of the log.
     pub(crate) is_writing: bool,
 }
 
@@ -126,7 +128,7 @@ impl State {
         }
     }
 
-    /// Returns the newest slot of a key in memory, or `None` if the key is not in memory.
+    /// Returns the newest entry of a key in memory. Returns `None` if the key is not in memory.
     pub(crate) fn slot(&self, key: &[u8]) -> Option<&LayerValue> {
         self.active.get(key).or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
     }
@@ -148,13 +150,14 @@ impl State {
         self.active.bytes + self.frozen.as_ref().map_or(0, |frozen| frozen.layer.bytes)
     }
 
-    /// Hands the active layer to the checkpoint. Must not be called while there is a frozen one.
+    /// Freezes the active layer, so that the checkpoint thread writes it to redb. Must not be called while there is a
+    /// frozen layer.
     pub(crate) fn freeze(&mut self) {
         let (open, is_open) = (self.open_batch, !self.builder.is_empty());
         self.freeze_at(open - 1, if is_open { open } else { open - 1 });
     }
 
-    /// Freezes a layer of data replayed up to a batch while the store is being opened. The log contains all of it.
+    /// Freezes a layer while the store is being opened. The layer contains the batches of the log up to `position`.
     pub(crate) fn freeze_replayed(&mut self, position: u64) {
         self.freeze_at(position, 0);
     }
@@ -165,13 +168,14 @@ impl State {
         self.logged = 0;
     }
 
-    /// Returns the newest slots of a range in memory, unordered.
+    /// Returns the newest entries of a key range in memory, unordered.
     pub(crate) fn unwritten(&self, from: &[u8], to: &[u8]) -> impl Iterator<Item = (&[u8], &LayerValue)> {
         let frozen = self.frozen.iter().flat_map(move |frozen| frozen.layer.range(from, to));
         frozen.filter(|(key, _)| self.active.get(key).is_none()).chain(self.active.range(from, to))
     }
 
-    /// Records that everything up to `batch` is durable. Returns the commits to acknowledge after the lock is released.
+    /// Records that all batches up to `batch` are durable. Returns the commits that must be acknowledged after the lock
+    /// is released.
     pub(crate) fn became_durable(&mut self, batch: u64) -> Acknowledged {
         self.durable_batch = batch;
         let all = std::mem::take(&mut self.waiters).into_iter();
@@ -209,7 +213,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state if the store can still serve calls.
+    /// Locks and returns the state. Fails if the store cannot serve calls any more.
     pub(crate) fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.lock();
         if let Some(error) = state.failed() {
@@ -222,28 +226,28 @@ impl Shared {
         }
     }
 
-    /// Waits until there is space in memory for a commit. The disk must have space now.
+    /// Waits until there is space in memory for a commit. There must also be space on the disk.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`], and those of [`open`](Self::open).
+    /// [`Error::Full`] if the disk is full. Otherwise as for [`open`](Self::open).
     pub(crate) async fn ensure_space(&self) -> Result<(), Error> {
         self.spare.must_have()?;
         self.wait_for_space().await
     }
 
-    /// Like [`ensure_space`](Self::ensure_space), but for deletions, which may use the reserved disk space.
+    /// Works like [`ensure_space`](Self::ensure_space), but for deletions, which may use the reserved disk space.
     ///
     /// # Errors
     ///
-    /// Those of [`ensure_space`](Self::ensure_space).
+    /// As for [`ensure_space`](Self::ensure_space).
     pub(crate) async fn ensure_space_for_deletion(&self) -> Result<(), Error> {
         self.spare.must_have_for_deleting()?;
         self.wait_for_space().await
     }
 
-    /// Waits until there is space in memory for a commit. Several commits may pass at once, so the limit can be
-    /// exceeded by their sizes.
+    /// Waits until there is space in memory for a commit. Several commits may continue at the same time, so the limit
+    /// can be exceeded by their sizes.
     async fn wait_for_space(&self) -> Result<(), Error> {
         loop {
             let notified = self.space.notified();
@@ -264,13 +268,13 @@ impl Shared {
         }
     }
 
-    /// Returns whether the active layer must be written to redb because of its size or the size of its log.
+    /// Returns whether the active layer must be written to redb, because of its size or the size of the log for it.
     fn is_full(&self, state: &State) -> bool {
         state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
     }
 
-    /// Called under the lock after a commit was added to the open batch. Returns a handle to wait for its durability.
-    /// The caller then releases the lock with [`let_go`](Self::let_go).
+    /// Must be called under the lock after a commit was added to the open batch. Returns a handle to wait until the
+    /// commit is durable. The caller must then release the lock with [`let_go`](Self::let_go).
     pub(crate) fn committed(state: &mut State) -> Durable {
         state.most_bytes = state.most_bytes.max(state.bytes());
         state.open_commits += 1;
@@ -278,7 +282,7 @@ impl Shared {
         Self::durable(state, batch)
     }
 
-    /// Returns a handle to wait for the durability of a batch.
+    /// Returns a handle to wait until a batch is durable.
     pub(crate) fn durable(state: &mut State, batch: u64) -> Durable {
         if batch <= state.durable_batch {
             return Durable(None);
@@ -288,8 +292,8 @@ impl Shared {
         Durable(Some(receiver))
     }
 
-    /// Waits until the batch is durable and may be acknowledged. After the lease has expired it may not, regardless of
-    /// when it was written.
+    /// Waits until a commit is durable and may be acknowledged. After the lease has expired, it may not be
+    /// acknowledged, even if it was written before.
     pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
         if let Some(receiver) = durable.0 {
             receiver.await.map_err(|_| {
@@ -307,19 +311,19 @@ impl Shared {
         self.wait(durable).await
     }
 
-    /// Signals that there may be space again.
+    /// Wakes commits that wait for space in memory.
     pub(crate) fn notify_space(&self) {
         self.space.notify_waiters();
     }
 
-    /// Stops the store permanently. Commits that are not durable will not be acknowledged.
+    /// Stops the store permanently. Commits that are not durable are never acknowledged.
     pub(crate) fn fail(&self, why: &str) {
         self.fail_silently(why);
         let why = self.lock().failure.clone();
         self.failure.send_if_modified(|failure| std::mem::replace(failure, why).is_none());
     }
 
-    /// Like [`fail`](Self::fail), but does not yet notify those who wait for a failure.
+    /// Works like [`fail`](Self::fail), but does not yet wake the callers of [`failure`](Self::failure).
     pub(crate) fn fail_silently(&self, why: &str) {
         let mut state = self.lock();
         if state.failure.is_none() {
@@ -336,7 +340,7 @@ impl Shared {
         self.space.notify_waiters();
     }
 
-    /// Advances the phase; `Stopping` is final.
+    /// Changes the phase. `Stopping` is final.
     pub(crate) fn set_phase(&self, phase: Phase) {
         let mut state = self.lock();
         if state.phase != Phase::Stopping {
@@ -353,18 +357,18 @@ impl Shared {
         self.space.notify_waiters();
     }
 
-    /// Waits for a failure of the store, and returns its first cause.
+    /// Waits until the store fails. Returns the first cause.
     pub(crate) async fn failure(&self) -> Error {
         let mut failure = self.failure.subscribe();
         let why = failure.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
         match why {
             Some(why) => Error::Failed { why: why.to_string() },
-            // The sender is part of `self`, so it is never dropped here.
+            // The sender is a field of `self`, so the channel is never closed here.
             None => std::future::pending().await,
         }
     }
 
-    /// Fails if a commit is too large for a frame.
+    /// Returns an error if a commit is too large for a frame.
     pub(crate) fn check_frame(size: usize) -> Result<(), Error> {
         let max = FRAME_MAX / 4;
         if size > max { Err(Error::TooLarge { max, found: size }) } else { Ok(()) }
@@ -375,27 +379,27 @@ impl Shared {
     }
 }
 
-/// Commits to acknowledge.
+/// Commits that must be acknowledged.
 #[must_use]
 pub(crate) struct Acknowledged(Vec<(u64, oneshot::Sender<()>)>);
 
 impl Acknowledged {
     pub(crate) fn acknowledge(self) {
         for (_, sender) in self.0 {
-            // A caller that no longer waits is ignored.
+            // The caller may no longer wait. That is no error.
             let _ = sender.send(());
         }
     }
 }
 
-/// Handle to wait for the durability of a commit. Dropping it has no effect.
+/// Handle to wait until a commit is durable. If it is dropped, the commit continues.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Durable(Option<oneshot::Receiver<()>>);
 
 #[cfg(test)]
 impl Shared {
-    /// Creates the state for an empty directory.
+    /// Creates the state of a store in an empty directory, without threads.
     pub(crate) fn without_threads(options: &crate::Options) -> Self {
         let (tree, _) = Tree::open(&options.directory.join("tree.redb"), 1 << 20).unwrap();
         let found = crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() };

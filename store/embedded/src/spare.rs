@@ -1,5 +1,5 @@
-//! Reserved disk space. When the disk is full and no other writes are accepted, it is used to write accepted data to
-//! redb and to delete runs. Owns the file `SPARE` and the rules for a full disk.
+//! Reserved disk space. It is used when the disk is full and other writes are refused: to write accepted data to redb,
+//! and to delete runs. The file `SPARE` occupies the space.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,25 +16,26 @@ use crate::private;
 /// File that occupies the reserved space.
 const SPARE: &str = "SPARE";
 
-/// Minimum free space for deletions. Ours: a few times what a deletion writes to the log and to redb.
+/// Minimum free space for deletions. Chosen: a few times the amount that a deletion writes to the log and to redb.
 const DELETING_MIN: u64 = 4 << 20;
 
-/// Reserved disk space of one directory.
+/// Reserved disk space for one data directory.
 #[derive(Debug)]
 pub(crate) struct SpareSpace {
     free: FreeSpace,
     faults: Arc<Faults>,
     path: PathBuf,
     bytes: u64,
-    /// Whether `SPARE` exists.
+    /// True if `SPARE` exists.
     is_held: AtomicBool,
-    /// Set if the file system cannot allocate space for an unwritten file.
+    /// True if the file system cannot allocate space for a file without writing it.
     is_refused: AtomicBool,
     was_full: AtomicBool,
 }
 
 impl SpareSpace {
-    /// Checks whether the space is reserved. Reserves it if there is enough, and releases it if the disk is full.
+    /// Checks whether the space is reserved. If it is not, reserves it, provided that the disk has enough space. If the
+    /// disk is full, releases it.
     pub(crate) fn open(options: &Options) -> Self {
         let space = Self {
             free: FreeSpace::of(&options.directory, Arc::clone(&options.faults)),
@@ -47,7 +48,8 @@ impl SpareSpace {
         };
         match space.path.metadata().map(|file| file.len()) {
             Ok(found) if found == space.bytes => space.is_held.store(true, Ordering::SeqCst),
-            // It has the size of a start with other options. It would occupy space that is not accounted for.
+            // An earlier start with other options created a file of another size, whose space would not be accounted
+            // for.
             Ok(_) => space.remove(),
             Err(_) => {}
         }
@@ -58,7 +60,7 @@ impl SpareSpace {
         space
     }
 
-    /// Returns how many bytes this process may still write, or `None` if the system does not report it.
+    /// Returns how many bytes this process may still write. Returns `None` if the operating system does not report it.
     pub(crate) fn free(&self) -> Option<u64> {
         if let Some(free) = self.faults.disk_free() {
             return Some(free);
@@ -67,7 +69,7 @@ impl SpareSpace {
         self.free.bytes().map(|bytes| bytes + held)
     }
 
-    /// Returns the minimum of free bytes for anything except deletions.
+    /// Returns the number of bytes that must be free for anything except deletions.
     pub(crate) fn least(&self) -> u64 {
         2 * self.bytes
     }
@@ -77,11 +79,11 @@ impl SpareSpace {
         self.must_have().is_err()
     }
 
-    /// Fails unless there is space for new data.
+    /// Checks that the disk has space for new data.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`].
+    /// [`Error::Full`] if it has not.
     pub(crate) fn must_have(&self) -> Result<(), Error> {
         let least = self.least();
         let full = self.free().filter(|free| *free < least);
@@ -99,11 +101,11 @@ impl SpareSpace {
         full.map_or(Ok(()), |free| Err(Error::Full { free, least }))
     }
 
-    /// Fails unless there is space for deletions, which can happen if other processes use up the reserved space.
+    /// Checks that the disk has space for deletions. This can fail if other processes use up the reserved space.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`].
+    /// [`Error::Full`] if the disk has no space.
     pub(crate) fn must_have_for_deleting(&self) -> Result<(), Error> {
         match self.free() {
             Some(free) if free < DELETING_MIN => Err(Error::Full { free, least: DELETING_MIN }),
@@ -111,12 +113,12 @@ impl SpareSpace {
         }
     }
 
-    /// Returns whether redb can write this many bytes. It writes new pages before it frees the old ones.
+    /// Returns whether redb has space to write this many bytes. It writes new pages before it frees old ones.
     pub(crate) fn has_for_redb(&self, bytes: usize) -> bool {
         self.free().is_none_or(|free| free >= 2 * bytes as u64 + DELETING_MIN)
     }
 
-    /// Releases the reserved space before a write if the disk is full.
+    /// Releases the reserved space if the disk is full. Must be called before a write that may use it.
     pub(crate) fn let_go_if_full(&self) {
         if self.is_held.load(Ordering::SeqCst) && self.is_full() && self.is_held.swap(false, Ordering::SeqCst) {
             tracing::warn!("the disk space reserved for deletions is now used");
@@ -131,7 +133,7 @@ impl SpareSpace {
         self.free.ask_again();
     }
 
-    /// Returns whether the space is not reserved but there is enough of it.
+    /// Returns whether the space is not reserved, although the disk has enough space for that.
     pub(crate) fn may_be_taken(&self) -> bool {
         let is_wanted = !self.is_held.load(Ordering::SeqCst) && !self.is_refused.load(Ordering::SeqCst);
         is_wanted && self.free.bytes().is_some_and(|free| free >= self.least())
@@ -146,7 +148,7 @@ impl SpareSpace {
             Err(error) => {
                 tracing::warn!(%error, "cannot reserve disk space for deletions");
                 self.is_refused.store(true, Ordering::SeqCst);
-                // A partial reservation is useless.
+                // The space could be reserved only in part, which is useless.
                 drop(std::fs::remove_file(&self.path));
             }
         }
@@ -154,8 +156,8 @@ impl SpareSpace {
     }
 }
 
-/// Returns the space needed to write accepted data to redb and to delete: a segment of the log, twice the data in
-/// memory (redb writes new pages before it frees the old ones), and a margin.
+/// Returns the space that must be reserved. It is enough to write all accepted data to redb and to delete runs: a
+/// segment of the log, twice the data in memory (redb writes new pages before it frees old ones), and a margin.
 fn spare_bytes(options: &Options) -> u64 {
     options.segment_bytes + 2 * options.memory_bytes as u64 + DELETING_MIN
 }

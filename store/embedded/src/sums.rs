@@ -1,25 +1,26 @@
-//! Checksums of everything in redb, so that changed bytes are never read as data.
+//! Checksums of all values in redb, so that changed bytes are never read as data.
 //!
-//! redb verifies the checksums of its pages only when it repairs or checks a file. Therefore each value includes a
-//! CRC-32 of its key and itself. A value that was changed, or that is found under another key, is rejected. Owns the
-//! encoding; owns no table.
+//! redb verifies the checksums of its pages only when a file is repaired or checked. Therefore each value in redb is
+//! followed by a CRC-32 of its key and itself. A value that was changed, or that is found under another key, is
+//! rejected.
 
 use store::Error;
 
 use crate::keys;
 
-/// Length of a checksum, which follows the value.
+/// Length of a checksum in bytes. The checksum follows the value.
 const SUM: usize = 4;
 
 /// A value as stored in redb.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SummedValue<'a> {
     Value(&'a [u8]),
-    /// The value is kept in the log; `places` contains its location.
+    /// The value stays in the log. The table `places` contains its location.
     InLog,
 }
 
-/// Computes a checksum. It includes the length of the key, so that moving a byte from the value to the key is detected.
+/// Computes a checksum. The length of the key is included, so that it is detected if a byte is moved from the value to
+/// the key.
 fn sum(key: &[u8], value: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&u64::try_from(key.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -28,21 +29,21 @@ fn sum(key: &[u8], value: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Writes a value and its checksum into `to`, replacing its content.
+/// Writes a value and its checksum into `to`. The old content of `to` is removed.
 pub(crate) fn seal(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     to.clear();
     to.extend_from_slice(value);
     to.extend_from_slice(&sum(key, value).to_le_bytes());
 }
 
-/// Writes the marker entry of a value kept in the log into `to`, replacing its content. Its checksum is the complement
-/// of that of an empty value, so that the two cannot be confused.
+/// Writes the marker of a value that stays in the log into `to`. The old content of `to` is removed. The checksum is
+/// the complement of that of an empty value, so that a marker differs from an empty value.
 pub(crate) fn seal_logged(to: &mut Vec<u8>, key: &[u8]) {
     to.clear();
     to.extend_from_slice(&(!sum(key, &[])).to_le_bytes());
 }
 
-/// Returns the value sealed under a key, or `None` if it was changed.
+/// Checks the checksum of a stored value and returns the value. Returns `None` if it was changed.
 pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<SummedValue<'a>> {
     let (value, found) = stored.split_last_chunk::<SUM>()?;
     let (found, expected) = (u32::from_le_bytes(*found), sum(key, value));
@@ -57,12 +58,13 @@ pub(crate) fn of_number(name: &str, number: u64) -> u64 {
     u64::from(sum(name.as_bytes(), &number.to_le_bytes()))
 }
 
-/// Returns whether an entry can be the marker of a value kept in the log: only if it is as long as a checksum.
+/// Returns whether a stored value can be the marker of a value that stays in the log. Only an entry with the length of
+/// a checksum can.
 pub(crate) fn may_mean_logged(stored: &[u8]) -> bool {
     stored.len() == SUM
 }
 
-/// Returns the error for a changed value.
+/// Returns the error for a value that was changed.
 pub(crate) fn changed(key: &[u8]) -> Error {
     named(
         key,
@@ -72,7 +74,7 @@ pub(crate) fn changed(key: &[u8]) -> Error {
     )
 }
 
-/// Adds a description of the key's data to the error, if the error reports corruption.
+/// If the error reports corruption, adds a description of the data under the key.
 pub(crate) fn named(key: &[u8], error: Error) -> Error {
     match error {
         Error::Corrupt { what } => Error::Corrupt { what: format!("{}: {what}", keys::describe(key)) },

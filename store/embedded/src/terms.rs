@@ -1,9 +1,9 @@
-//! Terms: a workflow type and tags, by which rows can be found. Each row with a position by start has an entry under
-//! each of its terms, in list order, with open and closed rows in separate tables. Owns the numbers of terms, and the
-//! lists by a term.
+//! Terms: the workflow type and the tags of a row, by which rows are found. For each term of a row there is an entry
+//! with the position of the row in lists by start. Entries of open and closed rows are in separate tables. A term is
+//! stored as a number.
 //!
-//! An entry contains only the position of a row. It therefore moves when a run closes, and does not change otherwise.
-//! If two terms have the same number, rows that do not match are examined, which is harmless.
+//! An entry contains only a position. When the run closes, the entry therefore moves to the other table; otherwise it
+//! never changes. If two terms have the same number, rows that do not match are examined and skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::record::decode_row;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
 
-/// Number of rows for which one transaction creates entries when they are introduced.
+/// Number of rows per transaction when entries are created for a store that has none.
 const MADE_AT_ONCE: usize = 10_000;
 
-/// Returns the number of a term: the 64-bit FNV-1a hash of its kind and its text. It is stored, so it must never
-/// change.
+/// Returns the number of a term: the 64-bit FNV-1a hash of its kind and its text. The function must never change,
+/// because these numbers are stored.
 ///
 /// Source: <http://www.isthe.com/chongo/tech/comp/fnv/>
 fn number(kind: u8, text: &str) -> u64 {
@@ -41,20 +41,20 @@ fn terms(row: &Row) -> BTreeSet<u64> {
     std::iter::once(number(TYPE, &row.workflow_type)).chain(tags).collect()
 }
 
-/// Returns the keys of a row's entries.
+/// Returns the keys of all entries of a row.
 pub(crate) fn term_keys(domain: &str, position: &Position, row: &Row) -> Vec<Vec<u8>> {
     let table = if row.closed_at.is_none() { keys::OPEN_TERM } else { keys::CLOSED_TERM };
     terms(row).into_iter().map(|term| keys::term(table, domain, term, position)).collect()
 }
 
-/// Returns the term for finding the rows of a query, or `None` if it has none. A tag is preferred, because it usually
-/// has fewer rows than a type.
+/// Returns the term by which the rows of a query can be found. Returns `None` if the query names neither a tag nor a
+/// type. A tag is preferred, because it usually has fewer rows than a type.
 pub(crate) fn term_of(query: &ListQuery) -> Option<u64> {
     let tag = query.tag.as_deref().map(|tag| number(TAG, tag));
     tag.or_else(|| query.workflow_type.as_deref().map(|name| number(TYPE, name)))
 }
 
-/// Returns whether a query has conditions in addition to its term.
+/// Returns whether a query has other conditions besides this term.
 fn asks_for_more(query: &ListQuery) -> bool {
     let rest = match &query.tag {
         Some(_) => ListQuery { tag: None, ..query.clone() },
@@ -63,7 +63,7 @@ fn asks_for_more(query: &ListQuery) -> bool {
     rest.is_filtered()
 }
 
-/// Returns the tables with the entries that a query may want, each with the table of its rows.
+/// Returns the tables that may contain entries for a query, each with the table that contains their rows.
 fn entry_tables(query: &ListQuery) -> &'static [(u8, u8)] {
     const OPEN: (u8, u8) = (keys::OPEN_TERM, keys::OPEN_ROW);
     const CLOSED: (u8, u8) = (keys::CLOSED_TERM, keys::CLOSED_ROW);
@@ -75,8 +75,8 @@ fn entry_tables(query: &ListQuery) -> &'static [(u8, u8)] {
     }
 }
 
-/// Returns the key range of a term's entries in a table. For a list by close it covers all of them, because entries are
-/// ordered by start.
+/// Returns the key range of the entries of a term in a table. Entries are sorted by start, so for a list by close, the
+/// range contains all of them.
 fn range(table: u8, term: u64, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
     let prefix = keys::terms_of(table, &query.domain, term);
     if query.order.is_by_close() {
@@ -86,7 +86,7 @@ fn range(table: u8, term: u64, query: &ListQuery, after: Option<&Position>) -> (
     bounds(&prefix, query, after.map(|after| keys::term(table, &query.domain, term, after)))
 }
 
-/// Returns the rows of some entries, as far as they still exist: a run may have closed in between.
+/// Returns the rows to which some entries belong. A row is omitted if its run has closed in the meantime.
 async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanned) -> Result<Vec<Listed>, Error> {
     let places = entries.pairs.iter().map(|(key, _)| keys::read_term(key)).collect::<Result<Vec<_>, _>>()?;
     let mut listed = Vec::with_capacity(places.len());
@@ -103,7 +103,7 @@ async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanne
     Ok(listed)
 }
 
-/// Collects a page by a term. Returns whether it could: in order of close it works only for terms with few rows.
+/// Reads a page of a list by a term. Returns `false` if it cannot: a list by close works only if the term has few rows.
 pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBuilder<'_>) -> Result<bool, Error> {
     let query = gathered.query();
     let is_by_close = query.order.is_by_close();
@@ -125,7 +125,7 @@ pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBui
     Ok(true)
 }
 
-/// Examines the rows of a term, up to the limit.
+/// Counts the rows of a term, up to the limit of rows examined.
 pub(crate) async fn count(shared: &Arc<Shared>, term: u64, counting: &mut CountBuilder<'_>) -> Result<(), Error> {
     let query = counting.query();
     for (table, rows) in entry_tables(query) {
@@ -145,15 +145,16 @@ pub(crate) async fn count(shared: &Arc<Shared>, term: u64, counting: &mut CountB
     Ok(())
 }
 
-/// Creates the entries in a store written by a version without them, before the store is shared. They are written to
-/// redb directly. An interrupted start begins again.
+/// Creates the entries for a store that was written by a version without terms. Must be called before the store is
+/// shared. Entries are written directly to redb. If this is interrupted, the next start does it again from the
+/// beginning.
 pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
     let mut made = Vec::new();
     for rows in [keys::OPEN_ROW, keys::CLOSED_ROW] {
         let (from, to) = ([rows], [rows + 1]);
         for pair in tree.snapshot()?.range(&from, &to, false)? {
             let (key, value) = pair?;
-            // The log contains a newer value.
+            // If the key is in memory, the log contains a newer value, and its entries are already known.
             if state.slot(&key).is_none() {
                 made.extend(entries(&key, &value)?);
             }
@@ -171,7 +172,7 @@ pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
     tree.record_has_terms()
 }
 
-/// Returns the keys of a stored row's entries.
+/// Returns the keys of all entries of a stored row.
 fn entries(key: &[u8], value: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let ((workflow_id, run), row) = (keys::read_row(key)?, decode_row(value)?);
     let position = Position::new(row.started_at, row.started_at, workflow_id, run);

@@ -1,6 +1,6 @@
-//! redb as one sorted map of bytes, together with the log position that it reflects. Its large values may be kept in
-//! the log. Owns transactions and their settings; does not interpret keys. Every value has a checksum (`sums.rs`).
-//! redb's own page checksums are verified when a small file is opened, or on request.
+//! redb as one sorted map of bytes, together with the log position up to which it contains everything. Large values may
+//! stay in the log instead. This module begins and commits transactions, and does not interpret keys. Every value has a
+//! checksum (`sums.rs`). The checksums of redb's own pages are verified when a small file is opened, or on request.
 
 mod opening;
 mod snapshot;
@@ -27,24 +27,24 @@ use crate::values::{LogPlace, ValueFiles};
 pub(crate) use opening::Verify;
 pub(crate) use snapshot::{Pairs, Snapshot};
 
-/// The map behind the log.
+/// The map in redb that contains the data dropped from the log.
 #[derive(Debug)]
 pub(crate) struct Tree {
     database: RwLock<Option<Database>>,
     has_terms: AtomicBool,
     files: Arc<ValueFiles>,
-    /// Whether any value may be kept in the log, or was since this was opened.
+    /// False if no value stays in the log, and none did since the file was opened.
     has_places: AtomicBool,
     needed: Mutex<NeededSegments>,
     writes: AtomicU64,
     bytes_written: AtomicU64,
 }
 
-/// Change of a key.
+/// Change of a key's value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PairChange<'a> {
     Put(&'a [u8]),
-    /// The value is kept in the log at this location.
+    /// The value stays in the log at this location.
     Stay(LogPlace),
     Remove,
 }
@@ -55,7 +55,7 @@ impl<'a> From<Option<&'a [u8]>> for PairChange<'a> {
     }
 }
 
-/// The whole map as of one moment, and the log position that it certainly includes.
+/// Snapshot of the whole map, and the log position up to which it certainly contains everything.
 pub(crate) struct WholeSnapshot {
     pub(crate) map: Snapshot,
     pub(crate) position: u64,
@@ -63,12 +63,12 @@ pub(crate) struct WholeSnapshot {
 }
 
 impl Tree {
-    /// Opens or creates the file of a map whose values are all in redb. Also returns the log position that it reflects.
+    /// Opens or creates the file of a map that keeps all values in redb. Returns the map and its log position.
     pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
         Self::open_with(path, cache_bytes, ValueFiles::default(), Verify::IfSmall)
     }
 
-    /// Opens or creates the file of a map that may keep values in the log.
+    /// Opens or creates the file of a map whose large values may stay in the log.
     pub(crate) fn open_with(
         path: &Path,
         cache_bytes: usize,
@@ -122,12 +122,12 @@ impl Tree {
         Ok((tree, position))
     }
 
-    /// Returns whether rows have entries under their terms.
+    /// Returns whether all rows have entries under their terms (their workflow type and tags).
     pub(crate) fn has_terms(&self) -> bool {
         self.has_terms.load(Ordering::Relaxed)
     }
 
-    /// Records that rows have entries under their terms from now on.
+    /// Records that all rows have entries under their terms from now on.
     pub(crate) fn record_has_terms(&self) -> Result<(), Error> {
         let txn = self.with(begin_write)?;
         {
@@ -145,19 +145,19 @@ impl Tree {
         call(database.as_ref().ok_or_else(|| Error::Failed { why: "it was closed".to_owned() })?)
     }
 
-    /// Returns the segments of the log with needed values.
+    /// Returns the segments of the log that contain needed values.
     pub(crate) fn needed(&self) -> MutexGuard<'_, NeededSegments> {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a snapshot of the map, and a transaction that reads the other tables as of the same moment.
+    /// Returns a snapshot of the map, and a transaction that reads the other tables from the same moment.
     fn read(&self) -> Result<(Snapshot, redb::ReadTransaction), Error> {
         guarded(|| {
             self.with(|database| {
                 let reading = self.needed().reading();
                 let txn = database.begin_read().map_err(failed)?;
                 let map = txn.open_table(MAP).map_err(failed)?;
-                // It is set before the first location becomes visible.
+                // `has_places` is set before the first location becomes visible, so no location can be missed.
                 let has_places = self.has_places.load(Ordering::SeqCst);
                 let logged = has_places
                     .then(|| StoredLoggedValues::of(&txn, &self.files, reading))
@@ -173,7 +173,7 @@ impl Tree {
         Ok(self.read()?.0)
     }
 
-    /// Returns a snapshot of the map with its position.
+    /// Returns a snapshot of the map, with its log position.
     pub(crate) fn whole(&self) -> Result<WholeSnapshot, Error> {
         let (map, txn) = self.read()?;
         let meta = txn.open_table(META).map_err(failed)?;
@@ -182,7 +182,7 @@ impl Tree {
         Ok(WholeSnapshot { map, position, pairs })
     }
 
-    /// Returns values kept in a segment, up to this many bytes, but at least one if there is any.
+    /// Returns values that stay in this segment, up to this many bytes, but at least one.
     pub(crate) fn logged_values_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
         let (_, txn) = self.read()?;
         let places = guarded(|| places::logged_values_in(&txn, segment, most_bytes).map_err(failed))?;
@@ -193,19 +193,19 @@ impl Tree {
         places.into_iter().map(read).collect()
     }
 
-    /// Returns whether any value is kept in a segment, according to the values themselves rather than the segment's
-    /// row.
+    /// Returns whether any value stays in this segment. The values themselves are read, not the row of the segment.
     pub(crate) fn has_logged_value(&self, segment: u64) -> Result<bool, Error> {
         let (_, txn) = self.read()?;
         guarded(|| places::has_logged_value(&txn, segment).map_err(failed))
     }
 
-    /// Closes a segment that has no readers any more.
+    /// Closes the file of a segment that has no readers any more.
     pub(crate) fn close_segment(&self, segment: u64) {
         self.files.close(segment);
     }
 
-    /// Returns the batch up to which a copy is complete, or `None` if it does not have its base yet.
+    /// Returns the last batch of a copy, all of whose data is in the map. Returns `None` if the base is not complete
+    /// yet.
     pub(crate) fn copied(&self) -> Result<Option<u64>, Error> {
         self.with(|database| {
             let txn = database.begin_read().map_err(failed)?;
@@ -214,7 +214,8 @@ impl Tree {
         })
     }
 
-    /// Writes some pairs of a copy and, if given, the batch up to which it is then complete, in one transaction.
+    /// Writes some pairs of a copy in one transaction. If `copied` is given, also records that the copy is complete up
+    /// to that batch.
     pub(crate) fn write_copy<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
@@ -223,8 +224,8 @@ impl Tree {
         self.write_with(pairs.map(|(key, value)| (key, value.into())), copied.map(|copied| (COPIED, copied)))
     }
 
-    /// Writes some pairs (`None` removes a key) and, if given, the position that the map then reflects, in one
-    /// transaction.
+    /// Writes some pairs in one transaction; `None` removes a key. If a position is given, also records that the map
+    /// contains everything up to that log position.
     pub(crate) fn write<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
@@ -233,7 +234,7 @@ impl Tree {
         self.change(pairs.map(|(key, value)| (key, value.into())), position)
     }
 
-    /// Like [`write`](Self::write), for pairs whose values may be kept in the log.
+    /// Works like [`write`](Self::write), for pairs whose values may stay in the log.
     pub(crate) fn change<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], PairChange<'a>)>,
@@ -305,17 +306,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the number of transactions written.
+    /// Returns the number of transactions that were written.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes of pairs written, without redb's overhead.
+    /// Returns the number of bytes of pairs that were written, without the overhead of redb.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Compacts the file and returns the free space to the disk. The map must not be used at the same time.
+    /// Compacts the file, and returns the freed space to the disk. The map must not be used at the same time.
     pub(crate) fn compact(&self) -> Result<bool, Error> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let Some(database) = database.as_mut() else {
@@ -361,7 +362,7 @@ mod tests {
         assert!(Tree::open(&path, 1 << 20).unwrap().0.needed().is_empty());
     }
 
-    /// A version without terms, which may use the store temporarily, writes such a position.
+    /// A version without terms may use the store in between. It writes such a position.
     #[test]
     fn a_position_written_without_terms_has_none() {
         let directory = tempfile::TempDir::new().unwrap();

@@ -1,5 +1,5 @@
-//! Values kept in the log: their locations, and how they are read. Which values these are is recorded in redb
-//! (`places.rs`); the segments belong to the log (`log.rs`).
+//! Large values that stay in the log: their locations, and reading them. redb records which values these are
+//! (`places.rs`), and the log owns the segments (`log.rs`).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,10 +16,10 @@ use crate::faults::Faults;
 use crate::names::{segment_path, values_path};
 use crate::opening::Opening;
 
-/// Maximum number of segments held open. Ours: values that are read together are in few segments.
+/// Maximum number of segment files that are held open. Chosen: values that are read together are in few segments.
 const OPEN: usize = 8;
 
-/// Location of a value.
+/// Location of a value in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) segment: u64,
@@ -30,12 +30,12 @@ pub(crate) struct LogPlace {
 
 impl LogPlace {
     pub(crate) fn of((segment, offset): (u64, u64), value: &[u8]) -> Self {
-        // The size of a value is limited by the size of a frame.
+        // The size of a frame bounds the size of a value, so the length fits.
         let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
         Self { segment, offset, length, crc: crc32fast::hash(value) }
     }
 
-    /// Returns the location as stored in redb.
+    /// Returns the location in the form in which redb stores it.
     pub(crate) fn numbers(self) -> [u64; 3] {
         [self.segment, self.offset, u64::from(self.length) << 32 | u64::from(self.crc)]
     }
@@ -46,7 +46,7 @@ impl LogPlace {
     }
 }
 
-/// Reads values from the log.
+/// Reads values that stay in the log.
 #[derive(Debug, Default)]
 pub(crate) struct ValueFiles {
     log: PathBuf,
@@ -60,7 +60,7 @@ impl ValueFiles {
         Self { log, opening, faults, open: Mutex::default() }
     }
 
-    /// Reads a value. Blocks on the disk.
+    /// Reads a value. The call blocks on the disk.
     pub(crate) fn read(&self, place: LogPlace) -> Result<Bytes, Error> {
         let LogPlace { segment, offset, length, crc } = place;
         let failed = |error: io::Error| match error.kind() {
@@ -94,7 +94,7 @@ impl ValueFiles {
         }
         let file = self.opening.patiently(|| {
             self.faults.before_open()?;
-            // The segment has this name while it is part of the log. No later segment gets it.
+            // While the segment is part of the log, it has this name. No later segment gets the same name.
             match File::open(segment_path(&self.log, segment)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(values_path(&self.log, segment)),
                 opened => opened,
@@ -107,7 +107,7 @@ impl ValueFiles {
         Ok(file)
     }
 
-    /// Closes a segment that has no readers any more.
+    /// Closes the file of a segment that has no readers any more.
     pub(crate) fn close(&self, segment: u64) {
         self.open().retain(|(open, _)| *open != segment);
     }

@@ -1,4 +1,4 @@
-//! Writes to one workflow id: the compare-and-swap, and its effects on the indexes.
+//! Writes of one workflow id: compares and swaps the head, and updates the indexes.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Shared {
         Self::check_frame(size)
     }
 
-    /// Returns the result of a commit once it is durable.
+    /// Waits until a commit is durable, and returns its result.
     async fn settled(&self, outcome: WriteOutcome) -> Result<Cas, Error> {
         match outcome {
             WriteOutcome::Won(durable) => {
@@ -142,7 +142,7 @@ fn expiry(key: &HeadKey, head: &Head) -> Option<Vec<u8>> {
     head.expires_at.map(|at| keys::expiry(at, key, head.run))
 }
 
-/// Keeps a replaced head until `expires_at`. Its row does not change.
+/// Writes a kept copy of a replaced head, which is kept until `expires_at`. Its row does not change.
 fn keep(state: &mut State, key: &HeadKey, old: Option<&Head>, expires_at: Option<UnixMs>) {
     let Some(old) = old else { return };
     let kept = Head { expires_at, ..old.clone() };
@@ -162,8 +162,8 @@ fn move_expiry(state: &mut State, old: Option<Vec<u8>>, new: Option<Vec<u8>>) {
     }
 }
 
-/// Updates the due index, rows, terms and expiry from the previous head of the same run to the new one. Writes only
-/// what changes.
+/// Updates the due index, rows, terms and expiry after a head has changed. `same_run` is the previous head if it
+/// belongs to the same run. Only entries that change are written.
 fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Option<&Head>, head: &Head) {
     if old_due != head.due {
         if let Some(at) = old_due {
@@ -199,7 +199,7 @@ fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Op
     }
 }
 
-/// Returns the keys of a row: by start, and by close once it is closed.
+/// Returns the keys of the rows of a run: by start and, for a closed run, by close.
 pub(crate) fn row_keys(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     let by_start = if row.closed_at.is_none() { keys::OPEN_ROW } else { keys::CLOSED_ROW };
     let places = [(by_start, Order::NewestStart), (keys::ENDED_ROW, Order::NewestClose)];
@@ -210,13 +210,13 @@ pub(crate) fn row_keys(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     places.into_iter().filter_map(place).collect()
 }
 
-/// Returns the keys of a row's entries under its terms.
+/// Returns the keys of all entries of a row under its terms.
 fn terms_of(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     let position = Position::new(row.started_at, row.started_at, Arc::clone(&key.workflow_id), run);
     term_keys(&key.domain, &position, row)
 }
 
-/// Removes a head or kept head and its index entries.
+/// Removes a head or a kept head and its entries in the indexes.
 pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Head) {
     state.delete(place);
     if let Some(at) = head.due.filter(|_| place.first() == Some(&keys::HEAD)) {

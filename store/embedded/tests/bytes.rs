@@ -117,7 +117,8 @@ fn find(bytes: &[u8], text: &str) -> Vec<usize> {
     starts.filter(|(_, window)| *window == text.as_bytes()).map(|(at, _)| at).collect()
 }
 
-/// Number of bytes that are changed, chosen by a seed. Ours: each requires opening the store, which syncs.
+/// Number of bytes that are changed. A seed chooses their positions. Chosen: the store is opened for each of them,
+/// which takes a sync.
 const SAMPLE: u64 = 120;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,8 +6,8 @@ use super::lists::{query, rows};
 use super::{Arc, Expect, LATER, RUN, Store, at, head, key, row, start, win};
 use crate::{Head, HeadKey, ListQuery, Row};
 
-/// Checks the counts by status through every change of a row: status, flag, close, replacement by another run, and
-/// deletion.
+/// Checks the counts by status after every kind of change of a row: another status, flag or close, replacement by
+/// another run, and deletion.
 pub async fn counts_match_lists(store: Arc<dyn Store>) {
     let named = |status: &str, flagged| Row { status: Arc::from(status), flagged, ..row(100, None) };
     let other = HeadKey { domain: Arc::from("order"), workflow_id: Arc::from("a") };
@@ -57,7 +57,7 @@ pub async fn counts_match_lists(store: Arc<dyn Store>) {
     assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 1);
 }
 
-/// Checks counts with all kinds of conditions.
+/// Compares counts with lists, for queries with all kinds of conditions.
 pub(super) async fn check_counts(store: &dyn Store) {
     for query in [
         query(),
@@ -88,14 +88,15 @@ pub(super) async fn check_counts(store: &dyn Store) {
     }
 }
 
-/// The result reports if there are more rows. Rows that do not match count as examined, too.
+/// Checks that a count that stops at its limit says so. The limit counts all examined rows, including rows that do not
+/// match.
 pub async fn counting_respects_its_limit(store: Arc<dyn Store>) {
     for index in 0..30_u8 {
         win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &head([index; 16], 1)).await;
     }
     let of_nothing = ListQuery { workflow_name: Some("nobody's".to_owned()), ..query() };
     for at_most in [0, 1, 29, 30, 31] {
-        // An engine may know that a tag has no rows.
+        // An engine may know without examining rows that no row has this tag.
         let count = store.count(&ListQuery { tag: Some("nobody's".to_owned()), ..query() }, at_most).await.unwrap();
         assert!(count.total() == 0 && (!count.is_cut || at_most < 30), "{count:?} of none, for {at_most}");
         let of_all = ListQuery { tag: Some("vip".to_owned()), workflow_type: Some("order".to_owned()), ..query() };
@@ -103,7 +104,7 @@ pub async fn counting_respects_its_limit(store: Arc<dyn Store>) {
         assert_eq!((count.total(), count.is_cut), (at_most.min(30), at_most < 30), "{count:?} of 30, for {at_most}");
         let count = store.count(&of_nothing, at_most).await.unwrap();
         assert_eq!((count.total(), count.is_cut), (0, at_most < 30), "{count:?} of 30, for {at_most}");
-        // An engine may know the number of all rows.
+        // An engine may know the number of all rows without examining them.
         let count = store.count(&query(), at_most).await.unwrap();
         let seen = if count.is_cut { at_most.min(29) } else { 30 };
         assert_eq!(count.total(), seen, "{count:?} of 30, for {at_most}");
@@ -111,7 +112,7 @@ pub async fn counting_respects_its_limit(store: Arc<dyn Store>) {
         let count = store.count(&of_one, at_most).await.unwrap();
         assert_eq!((count.total(), count.is_cut), (at_most.min(1), at_most < 1), "{count:?} of one, for {at_most}");
     }
-    // Closed rows are not examined if only open ones are wanted, and vice versa.
+    // If the query wants only open rows, closed rows are not examined, and vice versa.
     for index in 0..10_u8 {
         let key = key(&format!("w{index:02}"));
         let newest = store.load(&key).await.unwrap().unwrap();

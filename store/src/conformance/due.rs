@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Arc, Expect, RUN, Store, at, head, key, start, win};
 use crate::Head;
 
-/// Later entries, and entries beyond the limit, are not returned.
+/// Checks that due heads are returned in order, without heads that are due later and without heads beyond the limit.
 pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
     for (id, due) in [("c", Some(30)), ("a", Some(10)), ("never", None), ("b", Some(20)), ("b2", Some(20))] {
         win(&*store, &key(id), Expect::Absent, &Head { due, ..head(RUN, 1) }).await;
@@ -22,7 +22,8 @@ pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
     assert_eq!(due(u64::MAX, 0).await, []);
 }
 
-/// Page by page, even if the last entry of a page has moved, and with any number of entries at one instant.
+/// Checks that pages of due heads miss nothing, even if the head of the last entry has another due time now, and if
+/// many heads are due at one instant.
 pub async fn due_pages_continue_after_an_entry(store: Arc<dyn Store>) {
     let mut newest = Vec::new();
     for (id, due) in [("a", 10), ("b", 20), ("c", 20), ("d", 20), ("e", 30), ("late", 41)] {
@@ -55,7 +56,8 @@ pub async fn due_pages_continue_after_an_entry(store: Arc<dyn Store>) {
     assert_eq!(behind_the_end, []);
 }
 
-/// A due head is never missing, regardless of earlier changes. Once changes end, it is listed only at its instant.
+/// Checks that a due head is always listed, regardless of earlier changes. When changes have ended, it is listed only
+/// at its current instant.
 pub async fn due_follows_the_head(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     for due in [Some(50), Some(40), None, Some(50), Some(60), None, Some(60)] {
@@ -69,7 +71,8 @@ pub async fn due_follows_the_head(store: Arc<dyn Store>) {
     }
 }
 
-/// Nodes rely on this to divide the shards among them.
+/// Checks that a due head is listed in the shard that the store computes from its key. Nodes rely on this to divide the
+/// shards among them.
 pub async fn a_due_head_is_in_the_shard_of_its_key(store: Arc<dyn Store>) {
     for id in ["a", "b", "c", "d#e", "f g"] {
         win(&*store, &key(id), Expect::Absent, &Head { due: Some(10), ..head(RUN, 1) }).await;
@@ -82,7 +85,8 @@ pub async fn a_due_head_is_in_the_shard_of_its_key(store: Arc<dyn Store>) {
     }
 }
 
-/// An error would be wrong, because the number of shards can change with the configuration.
+/// Checks that a shard that does not exist is empty. It must not be an error, because the configured number of shards
+/// can change.
 pub async fn a_due_shard_out_of_range_is_empty(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
     let shards = store.limits().due_shards;

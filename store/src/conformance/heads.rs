@@ -3,7 +3,7 @@
 use super::{Arc, Bytes, Cas, Error, Expect, LATER, PartKey, RUN, Store, at, head, key, row, start, win, win_with};
 use crate::{Head, HeadKey, ListQuery, Row};
 
-/// An empty store returns no data and no errors.
+/// Checks that an empty store returns no data and no errors.
 pub async fn an_empty_store_has_no_data(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), None);
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
@@ -13,7 +13,7 @@ pub async fn an_empty_store_has_no_data(store: Arc<dyn Store>) {
     assert_eq!(store.expire(u64::MAX, 10).await.unwrap(), 0);
 }
 
-/// All fields of a committed head are loaded.
+/// Checks that a committed head is loaded with all its fields.
 pub async fn load_returns_a_won_head(store: Arc<dyn Store>) {
     let full = Head { due: Some(5), expires_at: Some(9), row: Some(row(3, Some(4))), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &full).await;
@@ -25,14 +25,14 @@ pub async fn load_returns_a_won_head(store: Arc<dyn Store>) {
     assert!(store.stats().commits >= 2);
 }
 
-/// A commit that expects no head is lost if there is one.
+/// Checks that a commit that expects no head is lost if there is one.
 pub async fn absent_holds_only_without_a_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let answer = store.commit(&key("a"), Expect::Absent, &head(LATER, 1), &[]).await.unwrap();
     assert_eq!(answer, Cas::Lost(Some(first)));
 }
 
-/// A commit that expects another run or another version is lost.
+/// Checks that a commit is lost if the head belongs to another run or has another version than expected.
 pub async fn exactly_holds_only_for_that_run_and_version(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let wrong = [(RUN, 0), (RUN, 2), (LATER, 1)];
@@ -44,7 +44,7 @@ pub async fn exactly_holds_only_for_that_run_and_version(store: Arc<dyn Store>) 
     assert_eq!(answer, Cas::Lost(None));
 }
 
-/// A lost commit does not change the head or the indexes.
+/// Checks that a lost commit changes neither the head nor the indexes, and returns the current head.
 pub async fn a_lost_commit_changes_nothing_and_returns_the_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let other = Head { due: Some(1), expires_at: Some(1), row: Some(row(9, Some(9))), ..head(LATER, 5) };
@@ -66,7 +66,7 @@ async fn replace(store: &dyn Store, key: &HeadKey) -> (Head, Head) {
     (first, second)
 }
 
-/// A replaced head can be read by its run id, with its parts and its row, and is no longer due.
+/// Checks that a replaced head can be read by its run id, together with its parts and its row, and is no longer due.
 pub async fn a_replaced_head_is_kept_for_its_run(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(second.clone()));
@@ -81,13 +81,13 @@ pub async fn a_replaced_head_is_kept_for_its_run(store: Arc<dyn Store>) {
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [second.due.unwrap()]);
 }
 
-/// The commit that replaces a head determines its expiry.
+/// Checks that the expiry of a replaced head is the one given in the commit that replaces it.
 pub async fn the_replacing_commit_sets_the_kept_heads_expiry(store: Arc<dyn Store>) {
     let run = |run: u8| head([run; 16], u64::from(run));
     let key = key("a");
     let mut newest = Head { expires_at: None, row: Some(row(100, Some(150))), ..run(1) };
     win(&*store, &key, Expect::Absent, &newest).await;
-    // Later than the committed expiry, earlier, and where there was none.
+    // The commit sets a later expiry, an earlier one, and one for a head that had none.
     for (next, expires_at, kept_until) in [(2, Some(40_000), 20_000), (3, Some(30_000), 60_000), (4, None, 10_000)] {
         let next = Head { expires_at, row: Some(row(200, Some(250))), ..run(next) };
         let kept = Head { expires_at: Some(kept_until), ..newest };
@@ -102,7 +102,7 @@ pub async fn the_replacing_commit_sets_the_kept_heads_expiry(store: Arc<dyn Stor
     }
 }
 
-/// Only the newest head can be replaced, and a lost commit keeps nothing.
+/// Checks that only the newest head can be replaced, and that a lost commit keeps no head.
 pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let second = head(RUN, 2);
@@ -114,7 +114,8 @@ pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     assert_eq!(answer, Cas::Lost(None));
 }
 
-/// An earlier run gets its parts, row and expiry, and the head of its key keeps its state and due instant.
+/// Checks that the head of an earlier run can be added, with its parts, row and expiry. The current head of the key
+/// keeps its state and its due time.
 pub async fn an_earlier_run_is_put_next_to_the_newest(store: Arc<dyn Store>) {
     let (_, newest) = replace(&*store, &key("a")).await;
     let before = Head { due: Some(1), row: Some(row(50, Some(60))), expires_at: Some(900), ..head([9; 16], 1) };
@@ -132,7 +133,7 @@ pub async fn an_earlier_run_is_put_next_to_the_newest(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
     let due = store.due(0, u64::MAX, None, 10).await.unwrap();
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [newest.due.unwrap()]);
-    // The newest run continues, and the earlier run is deleted at its own expiry.
+    // The newest run continues. The earlier run is deleted when its own expiry has passed.
     let next = Head { version: 3, ..newest.clone() };
     win(&*store, &key("a"), at(&newest), &next).await;
     while store.expire(899, 10).await.unwrap() > 0 {}
@@ -144,7 +145,8 @@ pub async fn an_earlier_run_is_put_next_to_the_newest(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
 }
 
-/// The workflow id remains free, and the run can be deleted by its run id.
+/// Checks that the head of an earlier run can be added for a workflow id without a current head. The workflow id stays
+/// free, and the run can be deleted by its run id.
 pub async fn an_earlier_run_is_put_without_a_head(store: Arc<dyn Store>) {
     let before = Head { due: None, row: Some(row(50, Some(60))), expires_at: Some(900), ..head(RUN, 1) };
     assert_eq!(store.put_kept(&key("a"), &before, &[]).await.unwrap(), Cas::Won);
@@ -157,7 +159,8 @@ pub async fn an_earlier_run_is_put_without_a_head(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
 }
 
-/// Regardless of whether the run is the newest or a kept one. Nothing is changed.
+/// Checks that the head of an earlier run is not added if the run exists, as the current run or as a kept one. Nothing
+/// is changed.
 pub async fn an_existing_run_is_not_put_again(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
     for there in [first, second] {
@@ -170,7 +173,7 @@ pub async fn an_existing_run_is_not_put_again(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
 }
 
-/// Domains and workflow ids may contain any characters.
+/// Checks that the data of different keys are separate. Domains and workflow ids may contain any characters.
 pub async fn keys_are_separate(store: Arc<dyn Store>) {
     let names = [("a", "bc"), ("ab", "c"), ("a", "b"), ("a", "b\0c"), ("a\0b", "c"), ("", ""), ("ü", "/#%\u{10FFFF}")];
     let keys = names.map(|(domain, id)| HeadKey { domain: Arc::from(domain), workflow_id: Arc::from(id) });
@@ -184,7 +187,8 @@ pub async fn keys_are_separate(store: Arc<dyn Store>) {
     assert_eq!(store.due(0, u64::MAX, None, 100).await.unwrap().len(), keys.len());
 }
 
-/// Every store accepts everything that the rules allow a run to grow to: incompressible bytes, under long names.
+/// Checks that the store accepts the largest run that the rules allow, with names of the maximum length and with
+/// incompressible bytes.
 pub async fn heads_and_parts_can_hold_the_largest_run(store: Arc<dyn Store>) {
     let limits = store.limits();
     assert!(limits.head_hard >= crate::HEAD_HARD_MIN && limits.part_max >= crate::PART_MAX_MIN, "{limits:?}");
@@ -210,7 +214,7 @@ pub async fn heads_and_parts_can_hold_the_largest_run(store: Arc<dyn Store>) {
     assert_eq!(store.parts(&long, RUN, &[part.0]).await.unwrap(), [Some(part.1)]);
 }
 
-/// The limit itself is allowed; one byte more writes nothing.
+/// Checks that a body of the maximum size is accepted. With one byte more, nothing is written.
 pub async fn a_body_above_the_limit_is_refused(store: Arc<dyn Store>) {
     let max = store.limits().head_hard;
     let largest = Head { body: Bytes::from(vec![7; max]), ..head(RUN, 1) };
@@ -222,7 +226,8 @@ pub async fn a_body_above_the_limit_is_refused(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(largest));
 }
 
-/// Head, parts and row are gone, and deleting again has no effect. The due index may lag.
+/// Checks that the head, parts and row of a deleted run are gone, and that deleting it again has no effect. Only the
+/// due index may lag.
 pub async fn a_deleted_run_is_gone_and_deletion_is_idempotent(store: Arc<dyn Store>) {
     let parts = [(PartKey::Chunk { last: 3 }, Bytes::from("c")), (PartKey::Pack { op: 1 }, Bytes::from("p"))];
     win_with(&*store, &key("a"), Expect::Absent, &head(RUN, 1), &parts).await;
@@ -237,7 +242,7 @@ pub async fn a_deleted_run_is_gone_and_deletion_is_idempotent(store: Arc<dyn Sto
     }
 }
 
-/// A kept run can be deleted separately.
+/// Checks that deleting a kept run does not affect the newest run.
 pub async fn deleting_an_earlier_run_keeps_the_newest(store: Arc<dyn Store>) {
     let (_, second) = replace(&*store, &key("a")).await;
     store.drop_run(&key("a"), RUN).await.unwrap();
@@ -247,7 +252,8 @@ pub async fn deleting_an_earlier_run_keeps_the_newest(store: Arc<dyn Store>) {
     assert_eq!(store.chunks(&key("a"), LATER, 0, 100).await.unwrap(), [(3, Bytes::from("two"))]);
 }
 
-/// Even by the same run, which finds nothing of its earlier data.
+/// Checks that a workflow id can be used again after a deletion, even by the same run, which then finds none of its
+/// earlier data.
 pub async fn a_deleted_key_can_be_used_again(store: Arc<dyn Store>) {
     let parts = [(PartKey::Chunk { last: 3 }, Bytes::from("c"))];
     win_with(&*store, &key("a"), Expect::Absent, &head(RUN, 1), &parts).await;
@@ -257,7 +263,8 @@ pub async fn a_deleted_key_can_be_used_again(store: Arc<dyn Store>) {
     assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), []);
 }
 
-/// This applies to newest and kept heads. Expired data can be read until it is deleted.
+/// Checks that newest and kept heads are not deleted before their expiry, and that expired data can be read until it is
+/// deleted.
 pub async fn runs_never_expire_early(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
     let closed = Head { expires_at: Some(800), ..head(LATER, 3) };
@@ -274,7 +281,7 @@ pub async fn runs_never_expire_early(store: Arc<dyn Store>) {
     assert_eq!(store.expire(u64::MAX, 10).await.unwrap(), 0);
 }
 
-/// The rest is deleted by the next call.
+/// Checks that expiry deletes at most the given number of runs. The next call deletes the others.
 pub async fn expiry_respects_its_limit(store: Arc<dyn Store>) {
     for index in 0..5_u8 {
         let expiring = Head { expires_at: Some(10), ..head([index; 16], 1) };
@@ -286,7 +293,7 @@ pub async fn expiry_respects_its_limit(store: Arc<dyn Store>) {
     assert_eq!(store.expire(10, 3).await.unwrap(), 0);
 }
 
-/// The new expiry may be later, or absent.
+/// Checks that the newest expiry of a head counts, which may be later than the previous one, or absent.
 pub async fn a_changed_expiry_of_a_head_counts(store: Arc<dyn Store>) {
     let first = Head { expires_at: Some(10), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &first).await;
@@ -299,7 +306,7 @@ pub async fn a_changed_expiry_of_a_head_counts(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(third));
 }
 
-/// This applies to every call after `close`.
+/// Checks that every call fails after `close`.
 pub async fn a_closed_store_fails_every_call(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.close().await.unwrap();

@@ -9,7 +9,7 @@ pub(super) fn query() -> ListQuery {
     ListQuery { domain: Arc::from("orders"), limit: 100, ..ListQuery::default() }
 }
 
-/// Returns all pages of a list.
+/// Reads all pages of a list, and returns their rows.
 pub(super) async fn rows(store: &dyn Store, query: &ListQuery) -> Vec<Listed> {
     let mut rows = Vec::new();
     let mut page = None;
@@ -28,7 +28,7 @@ async fn ids(store: &dyn Store, query: &ListQuery) -> Vec<String> {
     rows(store, query).await.iter().map(|listed| listed.workflow_id.to_string()).collect()
 }
 
-/// Rows that do not match are included, but no more than exist.
+/// Checks that a page reports the number of rows examined: including rows that do not match, but not more than exist.
 pub async fn a_page_reports_how_many_rows_it_examined(store: Arc<dyn Store>) {
     for index in 0..10_u8 {
         win(&*store, &key(&format!("w{index}")), Expect::Absent, &head([index; 16], 1)).await;
@@ -38,7 +38,7 @@ pub async fn a_page_reports_how_many_rows_it_examined(store: Arc<dyn Store>) {
         (ListQuery { workflow_name: Some("nobody's".to_owned()), ..query() }, 10, 10),
         (ListQuery { workflow_id: Some("w3".to_owned()), ..query() }, 1, 1),
         (ListQuery { limit: 3, ..query() }, 3, 10),
-        // An engine with an index by tag examines no other rows.
+        // An engine with an index by tag examines only rows with this tag.
         (ListQuery { tag: Some("nobody's".to_owned()), ..query() }, 0, 10),
     ] {
         let looked_at = store.list(&query, None).await.unwrap().looked_at;
@@ -46,7 +46,7 @@ pub async fn a_page_reports_how_many_rows_it_examined(store: Arc<dyn Store>) {
     }
 }
 
-/// Rows with the same start have an arbitrary but stable order.
+/// Checks that lists begin with the newest start. Rows with the same start have an arbitrary but stable order.
 pub async fn lists_return_the_newest_start_first(store: Arc<dyn Store>) {
     for (id, started_at, closed_at) in
         [("b", 20, None), ("a", 10, None), ("d", 40, Some(41)), ("c", 30, None), ("c2", 30, Some(31))]
@@ -59,7 +59,7 @@ pub async fn lists_return_the_newest_start_first(store: Arc<dyn Store>) {
     assert_eq!(listed.first().unwrap().row, row(40, Some(41)));
 }
 
-/// One by one and combined.
+/// Checks all conditions of a list, one by one and combined.
 pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     let other = Row { workflow_type: Arc::from("refund/2/b"), tags: vec!["us".to_owned()], ..row(30, None) };
     let why = RowReason::of(Some("declined".to_owned()), Some("card 7".to_owned()));
@@ -113,8 +113,8 @@ pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     assert_eq!(ids(&*store, &ListQuery { started_before: Some(0), ..query() }).await, Vec::<String>::new());
 }
 
-/// Creates runs that were open between a moment and years, that closed in another order than they started, some at the
-/// same instant. Returns their ids with start and close.
+/// Creates runs that were open for a moment, for years, and for times in between. They closed in another order than
+/// they started, some at the same instant. Returns their ids with start and close.
 async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
     let durations = [0, 1, 70, 9_999, 10_000, 10_001, 60_000, 5_000_000, 40_000_000_000];
     let mut lives = Vec::new();
@@ -130,8 +130,8 @@ async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
     lives
 }
 
-/// By start and by close, newest first and oldest first. Lists by close contain only closed runs. Each order is the
-/// reverse of another one.
+/// Checks the lists by start and by close, newest first and oldest first. Lists by close contain only closed runs. Each
+/// order is the reverse of another one.
 pub async fn lists_support_every_order(store: Arc<dyn Store>) {
     let lives = lives(&*store).await;
     for order in Order::ALL {
@@ -157,7 +157,7 @@ pub async fn lists_support_every_order(store: Arc<dyn Store>) {
     }
 }
 
-/// In every order and page by page.
+/// Checks all conditions of a list in every order and page by page.
 pub async fn every_condition_of_a_list_holds_in_every_order(store: Arc<dyn Store>) {
     lives(&*store).await;
     let (tag, workflow_type) = (Some("third 1".to_owned()), Some("order".to_owned()));
@@ -196,7 +196,8 @@ pub async fn every_condition_of_a_list_holds_in_every_order(store: Arc<dyn Store
     }
 }
 
-/// Few and many matches, of one run and of several, with other conditions, in every order and with any page size.
+/// Checks the condition by a prefix of the workflow id: with few and many matches, with one or several runs of a
+/// workflow id, with other conditions, in every order and with any page size.
 pub async fn a_prefix_finds_the_workflow_ids_that_start_with_it(store: Arc<dyn Store>) {
     let ids_there = ["order", "order-1", "order-10", "order-2", "Order-3", "ord\0er", "ordé", "a", "z"];
     for (number, id) in (1_u8..).zip(ids_there) {
@@ -241,16 +242,18 @@ pub async fn a_prefix_finds_the_workflow_ids_that_start_with_it(store: Arc<dyn S
     assert_eq!(ids(&*store, &both).await, Vec::<String>::new());
 }
 
-/// With any page size, and with many runs that start or close at the same instant.
+/// Checks that every row is on exactly one page, with any page size, and with many runs that start or close at the same
+/// instant.
 pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     lives(&*store).await;
     for order in Order::ALL {
         let opens = [None, Some(true), Some(false)];
-        // Lists by close contain no open runs.
+        // Lists by close contain no open runs, so that case is omitted.
         for open in opens.into_iter().take(if order.is_by_close() { 1 } else { 3 }) {
             let all = ids(&*store, &ListQuery { order, open, ..query() }).await;
             assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
-            // The smallest page size is tested only once, because each page is a request over the network.
+            // The smallest page size is tested only once per order: on a remote store, each page is a request over the
+            // network.
             let smallest = if open.is_none() { Some(usize::from(order.is_oldest_first())) } else { None };
             for limit in smallest.into_iter().chain([3, 29, 30, 31]) {
                 let paged = ids(&*store, &ListQuery { order, open, limit, ..query() }).await;
@@ -260,8 +263,8 @@ pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     }
 }
 
-/// In every order, while runs start, close and are deleted between pages: a run that qualifies from before the first
-/// page to after the last is on one of them, and no run is on two.
+/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches from
+/// before the first page until after the last page is on one of them. No run is on two pages.
 pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store>) {
     for (number, order) in Order::ALL.into_iter().enumerate() {
         let domain: Arc<str> = format!("orders {number}").into();
@@ -283,7 +286,7 @@ pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store
             let found = store.list(&query, page.as_ref()).await.unwrap();
             seen.extend(found.rows.iter().map(|listed| (listed.workflow_id.to_string(), listed.run)));
             changed += 1;
-            // One run closes, one starts, and one is deleted.
+            // Between two pages, one run closes, one starts, and one is deleted.
             let closes = changed * 3;
             if closes <= 24 {
                 let (started_at, _) = life(u64::from(closes));
@@ -307,22 +310,22 @@ pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store
         }
         assert!(changed > 4, "{changed} pages");
         let ids: BTreeSet<_> = seen.iter().map(|(id, _)| id.clone()).collect();
-        // Every third run is open.
+        // Every third run is open, so lists by close do not contain it.
         let listed = (1..=24_u8).filter(|number| !order.is_by_close() || !number.is_multiple_of(3));
         for id in listed.map(|number| format!("w{number:02}")).filter(|id| !is_changed.contains(id)) {
             assert!(ids.contains(&id), "{id} is on no page, {order:?}");
         }
-        // A run that closes keeps its position in the order of starts, and gets its only position in the order of
-        // closes.
+        // The runs that change are on at most one page: when a run closes, its position by start stays the same, and it
+        // gets its only position by close.
         assert_eq!(ids.len(), seen.len(), "{order:?}: {seen:?}");
     }
 }
 
-/// The newest run and the earlier ones.
+/// Checks that the list of a workflow id contains its newest run and its earlier runs, each on one page.
 pub async fn pages_by_workflow_id_contain_every_run_once(store: Arc<dyn Store>) {
     let mut newest: Option<Head> = None;
     for index in 1..=7_u8 {
-        // The later a run starts, the earlier it closes.
+        // Runs that start later close earlier.
         let closed_at = (index < 7).then_some(1_000 - u64::from(index));
         let next = Head { row: Some(row(u64::from(index), closed_at)), ..head([index; 16], u64::from(index)) };
         let expect = newest.as_ref().map_or(Expect::Absent, Expect::Replacing);
@@ -343,7 +346,7 @@ pub async fn pages_by_workflow_id_contain_every_run_once(store: Arc<dyn Store>) 
     }
 }
 
-/// The deletion of a workflow id relies on this.
+/// Checks that the list of a workflow id is never outdated. The deletion of a workflow id relies on this.
 pub async fn lists_by_workflow_id_do_not_lag(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     for index in 1..=20_u8 {
@@ -355,7 +358,7 @@ pub async fn lists_by_workflow_id_do_not_lag(store: Arc<dyn Store>) {
     }
 }
 
-/// Tokens come from clients and can contain anything.
+/// Checks that an invalid page token is refused. Tokens come from clients and can contain anything.
 pub async fn a_foreign_page_token_is_refused(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
     for token in [vec![], vec![1, 2, 3], vec![0xFF; 40]] {
@@ -364,7 +367,7 @@ pub async fn a_foreign_page_token_is_refused(store: Arc<dyn Store>) {
     }
 }
 
-/// Its position does not exist in this order.
+/// Checks that a page token is refused in a list with another order, in which its position has no meaning.
 pub async fn a_page_token_of_another_order_is_refused(store: Arc<dyn Store>) {
     lives(&*store).await;
     for order in Order::ALL {
@@ -376,7 +379,7 @@ pub async fn a_page_token_of_another_order_is_refused(store: Arc<dyn Store>) {
     }
 }
 
-/// The status, the tags and the start change, and the row is removed.
+/// Checks that lists show changes of a row: of its status, tags and start, and its removal.
 pub async fn a_row_follows_its_head(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     let tagged = Row { tags: vec!["new".to_owned()], ..row(100, None) };

@@ -17,7 +17,8 @@ fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Before there is a head, next to one, and in the order of the request.
+/// Checks that marks can be read before there is a head and when there is one, and that they are returned in the order
+/// of the request.
 pub async fn marks_are_readable_with_and_without_a_head(store: Arc<dyn Store>) {
     store.put_marks(&key("a"), &[mark(0, "zero", 1_000), mark(u64::MAX, "", 1_000)]).await.unwrap();
     assert_eq!(texts(&*store, "a", &[u64::MAX, 1, 0]).await, [text(""), None, text("zero")]);
@@ -32,7 +33,7 @@ pub async fn marks_are_readable_with_and_without_a_head(store: Arc<dyn Store>) {
     assert_eq!(texts(&*store, "a", &[]).await, []);
 }
 
-/// A mark that is put again may belong to another request.
+/// Checks that a mark replaces an existing mark of the same name, which may belong to another request.
 pub async fn the_newest_mark_of_a_name_wins(store: Arc<dyn Store>) {
     for said in ["one", "two", "", "four"] {
         store.put_marks(&key("a"), &[mark(7, said, 1_000)]).await.unwrap();
@@ -40,7 +41,7 @@ pub async fn the_newest_mark_of_a_name_wins(store: Arc<dyn Store>) {
     }
 }
 
-/// Even if one id is a prefix of the other.
+/// Checks that workflow ids have separate marks, even if one id is a prefix of another.
 pub async fn marks_of_workflow_ids_are_separate(store: Arc<dyn Store>) {
     for id in ["a", "ab", "b"] {
         store.put_marks(&key(id), &[mark(7, id, 1_000)]).await.unwrap();
@@ -51,7 +52,7 @@ pub async fn marks_of_workflow_ids_are_separate(store: Arc<dyn Store>) {
     assert_eq!(texts(&*store, "abc", &[7]).await, [None]);
 }
 
-/// Marks stay when a run is deleted or replaced.
+/// Checks that marks stay when a run of their workflow id is deleted or replaced.
 pub async fn marks_outlive_the_runs_of_their_workflow_id(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.put_marks(&key("a"), &[mark(7, "seven", 1_000)]).await.unwrap();
@@ -61,7 +62,7 @@ pub async fn marks_outlive_the_runs_of_their_workflow_id(store: Arc<dyn Store>) 
     assert_eq!(texts(&*store, "a", &[7]).await, [text("seven")]);
 }
 
-/// Marks of workflow ids with and without runs.
+/// Checks that marks are not deleted before their expiry, for workflow ids with and without runs.
 pub async fn marks_never_expire_early(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
     for id in ["a", "b"] {
@@ -78,7 +79,7 @@ pub async fn marks_never_expire_early(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(head(RUN, 1)));
 }
 
-/// The new expiry may be later or earlier.
+/// Checks that a mark that replaces another has its own expiry, which may be later or earlier.
 pub async fn a_replaced_mark_has_its_new_expiry(store: Arc<dyn Store>) {
     store.put_marks(&key("a"), &[mark(1, "old", 100), mark(2, "old", 900)]).await.unwrap();
     store.put_marks(&key("a"), &[mark(1, "new", 900), mark(2, "new", 100)]).await.unwrap();
@@ -88,7 +89,7 @@ pub async fn a_replaced_mark_has_its_new_expiry(store: Arc<dyn Store>) {
     assert_eq!(texts(&*store, "a", &[1, 2]).await, [None, None]);
 }
 
-/// The limit itself is allowed; with one byte more, none of the call's marks is written.
+/// Checks that a mark of the maximum size is accepted. With one byte more, no mark of the call is written.
 pub async fn a_mark_above_the_limit_is_refused(store: Arc<dyn Store>) {
     let largest = "x".repeat(MARK_BYTES_MAX);
     store.put_marks(&key("a"), &[mark(1, &largest, 1_000)]).await.unwrap();

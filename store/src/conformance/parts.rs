@@ -10,7 +10,8 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// All kinds of parts, in the order of the request, with `None` for missing ones.
+/// Checks that all kinds of parts are written with their head. They are returned in the order of the request, with
+/// `None` for missing ones.
 pub async fn parts_are_written_with_their_head(store: Arc<dyn Store>) {
     let pack = PartKey::Pack { op: u64::MAX };
     let beat = PartKey::Heartbeat { scheduled: 7 };
@@ -21,7 +22,7 @@ pub async fn parts_are_written_with_their_head(store: Arc<dyn Store>) {
     assert_eq!(found, [Some(bytes("b")), None, Some(bytes("p")), Some(bytes("c")), None]);
 }
 
-/// By a commit or separately.
+/// Checks that a part that is written twice, by a commit or separately, exists once.
 pub async fn a_part_put_twice_exists_once(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.put_part(&key("a"), RUN, chunk(5), bytes("same")).await.unwrap();
@@ -30,7 +31,7 @@ pub async fn a_part_put_twice_exists_once(store: Arc<dyn Store>) {
     assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), [(5, bytes("same"))]);
 }
 
-/// A heartbeat is the only part that is overwritten.
+/// Checks that a heartbeat overwrites the previous one. No other kind of part is overwritten.
 pub async fn the_newest_heartbeat_wins(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
     let beat = PartKey::Heartbeat { scheduled: 5 };
@@ -40,7 +41,7 @@ pub async fn the_newest_heartbeat_wins(store: Arc<dyn Store>) {
     }
 }
 
-/// The limit itself is allowed; one byte more writes nothing, not even the head.
+/// Checks that a part of the maximum size is accepted. With one byte more, nothing is written, not even the head.
 pub async fn a_part_above_the_limit_is_refused(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let max = store.limits().part_max;
@@ -57,7 +58,8 @@ pub async fn a_part_above_the_limit_is_refused(store: Arc<dyn Store>) {
     assert_eq!(store.parts(&key("a"), RUN, &[chunk(2)]).await.unwrap(), [None]);
 }
 
-/// Same key and number but another run; same run but another key.
+/// Checks that parts are separate if they have the same number but belong to another run of the same key, or to a run
+/// with the same id under another key.
 pub async fn parts_of_runs_are_separate(store: Arc<dyn Store>) {
     for (id, run, text) in [("a", RUN, "a"), ("ab", RUN, "ab"), ("b", LATER, "b")] {
         win_with(&*store, &key(id), Expect::Absent, &head(run, 1), &[(chunk(1), bytes(text))]).await;
@@ -82,7 +84,8 @@ fn lasts(chunks: &[(u64, Bytes)]) -> Vec<u64> {
     chunks.iter().map(|(last, _)| *last).collect()
 }
 
-/// From the chunk that contains the event, in order, up to the requested size, but at least one.
+/// Checks that chunks are read in order, from the chunk that contains the event, up to the requested size, but at least
+/// one.
 pub async fn chunks_are_read_forward_from_an_event(store: Arc<dyn Store>) {
     ten_chunks(&*store).await;
     let read = async |from, max| lasts(&store.chunks(&key("a"), RUN, from, max).await.unwrap());
@@ -94,7 +97,7 @@ pub async fn chunks_are_read_forward_from_an_event(store: Arc<dyn Store>) {
     assert_eq!(read(1001, 100).await, Vec::<u64>::new());
 }
 
-/// Only chunks that end before the event, newest first.
+/// Checks that chunks that end before the event are read backward, newest first.
 pub async fn chunks_are_read_back_from_an_event(store: Arc<dyn Store>) {
     ten_chunks(&*store).await;
     let read = async |before, max| lasts(&store.chunks_back(&key("a"), RUN, before, max).await.unwrap());

@@ -7,7 +7,7 @@ use crate::fault::{Chances, FaultStore};
 
 const TASKS: u8 = 16;
 
-/// With any number of concurrent commits.
+/// Checks that of many concurrent commits on the same version exactly one is won.
 pub async fn one_of_many_commits_on_a_version_wins(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -25,7 +25,8 @@ pub async fn one_of_many_commits_on_a_version_wins(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), winner);
 }
 
-/// Each task reads, adds one, and retries until it has won. No addition is lost, and none counts twice.
+/// Checks concurrent increments of a counter. Each task reads the counter, adds one, and retries until its commit is
+/// won. No addition is lost, and none counts twice.
 pub async fn concurrent_increments_are_all_counted(store: Arc<dyn Store>) {
     const EACH: u64 = 10;
     start(&*store, &key("a")).await;
@@ -52,7 +53,7 @@ pub async fn concurrent_increments_are_all_counted(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap().unwrap().version, expected);
 }
 
-/// A workflow id is taken only once.
+/// Checks that of many concurrent first commits of a workflow id exactly one is won.
 pub async fn one_of_many_first_commits_wins(store: Arc<dyn Store>) {
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
@@ -63,7 +64,7 @@ pub async fn one_of_many_first_commits_wins(store: Arc<dyn Store>) {
     assert_eq!(won, 1);
 }
 
-/// A reader sees growing versions, and never an older one than a writer has already received.
+/// Checks that a reader sees only growing versions, and never an older version than a writer has already received.
 pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     let is_done = Arc::new(AtomicBool::new(false));
@@ -89,8 +90,8 @@ pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     reader.await.unwrap();
 }
 
-/// A caller that marks each body can determine after an error whether it was written: never after `NotApplied`,
-/// possibly after `Unknown`.
+/// Checks that a caller can find out after an error whether its commit was written, by a different body in each commit.
+/// After `NotApplied` it was not written, after `Unknown` it may have been.
 pub async fn loading_resolves_an_unknown_outcome(store: Arc<dyn Store>) {
     let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::frequent());
     let mut newest = start(&*store, &key("a")).await;
@@ -101,7 +102,7 @@ pub async fn loading_resolves_an_unknown_outcome(store: Arc<dyn Store>) {
             let found = store.load(&key("a")).await.unwrap().unwrap();
             match answer {
                 Ok(Cas::Won) => assert_eq!(found, next),
-                // A commit that was executed twice loses against itself.
+                // The commit was executed twice, and the second execution lost against the first.
                 Ok(Cas::Lost(lost)) => assert_eq!(lost, Some(found.clone())),
                 Err(Error::NotApplied { .. }) => assert_eq!(found, newest),
                 Err(Error::Unknown { .. }) => assert!(found == newest || found == next),

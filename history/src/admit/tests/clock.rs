@@ -23,7 +23,7 @@ fn touched(given: Scene) -> Scene {
     given
 }
 
-/// Returns the seconds until the first matching change.
+/// Returns the seconds until the first upcoming change of a wanted kind.
 fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Option<u64> {
     let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     let at = future.iter().find(|coming| wanted(&coming.what))?.at;
@@ -56,7 +56,8 @@ fn deadlines_follow_the_corrected_clock_after_it_was_ahead() {
     type Armed = fn(Scene) -> Scene;
     let turn = |given: Scene| given.take();
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
-    // Each case: the kind, a run armed with the correct clock, and the seconds until it is due.
+    // Each case: the kind of deadline, a run that set the deadline by the correct clock, and the seconds until it is
+    // due.
     let with = |timeouts| move |given: Scene| turn(given).decide([schedule_with("a", timeouts)]);
     let timers: Armed = |given| given.decide([timer("t", 9)]);
     let given = timers(touched(scene()));
@@ -117,7 +118,7 @@ fn deadlines_set_by_a_slow_clock_count_from_its_time() {
     assert_eq!(timer.expires_at, given.now.plus(seconds(3)));
     let fired = given.after(3);
     check(&fired, &fired.fire(), "TimerExpired(t) DeciderScheduled");
-    // The clock is correct again, so deadlines armed while it was behind are due at once.
+    // The clock is correct again. The timer that was set while the clock was behind is therefore due at once.
     let right = fired.after(3_597);
     check(&right, &right.fire(), "TimerExpired(t) DeciderScheduled");
 }
@@ -132,7 +133,7 @@ fn a_request_is_known_for_a_day_of_the_corrected_clock() {
 
 #[test]
 fn timers_stopped_while_ahead_keep_their_remaining_time() {
-    // Armed and stopped by a clock two days ahead: all 9 s remain.
+    // The timer was set, and then stopped, by a clock that was two days ahead. All of its 9 s remain.
     let given = scene().after(TWO_DAYS).decide([timer("t", 9)]).then(&stop()).put_back(TWO_DAYS);
     let given = given.then(&signal("right")).after(100).then(&resume());
     check(&given.clone().after(8), &given.fire(), "");

@@ -13,10 +13,10 @@ fn an_external_event_schedules_one_turn() {
     let idle = scene().decide([]);
     check(&idle, &signal("go"), "Signal(go) DeciderScheduled");
     check(&idle, &request_cancel(), "WorkflowCancelRequested DeciderScheduled");
-    // A turn is already waiting.
+    // A turn is already waiting, so no other turn is scheduled.
     check(&new, &signal("go"), "Signal(go)");
     check(&new, &request_cancel(), "WorkflowCancelRequested");
-    // A turn is held: one more waits behind it, and no third.
+    // While a decider holds a turn, the first signal schedules the next turn. A second signal schedules none.
     check(&busy, &signal("go"), "Signal(go) DeciderScheduled");
     check(&busy.clone().then(&signal("go")), &signal("stop"), "Signal(stop)");
     assert!(!idle.run.cancel_requested);
@@ -58,7 +58,7 @@ fn a_repeated_key_gets_the_original_response() {
     let key = Some(RequestKey(5));
     let given = given.then(&Command::RequestCancel { reason: None, identity: None, key });
     check(&given, &Command::RequestCancel { reason: None, identity: None, key }, "repeats 4");
-    // Also if the run has closed or changed since.
+    // The original outcome is also returned if the run has changed or closed since.
     let terminate = Command::Terminate {
         reason: None,
         details: None,
@@ -93,7 +93,8 @@ fn a_repetition_names_the_run_that_recorded_the_request() {
     for (run_id, expected) in [(None, Some(first)), (Some(old), Some(first)), (Some(new), None)] {
         assert_eq!(next.repeated(&again, run_id), expected);
     }
-    // The run now has its own record, which is the newest with this key.
+    // The new run now has a separate record of the request. It is the newest record with this key, so it is the one
+    // returned.
     assert_eq!(next.admit_unrepeated(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
     let own = KnownRequest { run_id: new, event_id: 3 };
     assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));

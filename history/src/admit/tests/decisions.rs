@@ -42,7 +42,7 @@ fn a_decision_that_fails_is_recorded_and_schedules_a_turn() {
     ] {
         check(&busy, &busy.complete([decision]), &format!("DeciderCompleted {then} DeciderScheduled"));
     }
-    // One turn for all of them, after the last.
+    // The failed decisions together schedule one turn, after the last decision.
     check(
         &busy,
         &busy.complete([cancel("b"), marker("m"), cancel_timer("u")]),

@@ -54,7 +54,7 @@ fn names_of_a_start_have_their_limits() {
             (text(1), "ok".to_owned()),
             (text(max), "ok".to_owned()),
             (text(longer), format!("too-large `{field}` has {longer} characters, at most {max} are allowed")),
-            // The limit is in characters, but fewer fit if each takes four bytes.
+            // The limit counts characters. A text of `max` characters with three bytes each is still allowed.
             ("漢".repeat(max), "ok".to_owned()),
             ("漢".repeat(longer), format!("too-large `{field}` has {longer} characters")),
             ("🚚".repeat(max), format!("too-large `{field}` has {four} bytes, at most {thrice} are allowed")),
@@ -189,7 +189,7 @@ fn the_fields_of_requests_have_their_limits() {
     check(&open, &end("r", &too_much, "i"), TOO_LARGE);
     check(&open, &end("r", &None, &too_long), TOO_LARGE);
 
-    // The identity of a poller has the same limit.
+    // The identity that a poller sends has the same limit.
     let poll =
         |identity: &str| Command::StartTurn { scheduled_event_id: 2, identity: Some(identity.to_owned()), poll: None };
     check(&open, &poll(&name), "DeciderStarted");
@@ -360,7 +360,7 @@ fn the_fields_of_decisions_have_their_limits() {
         (stop(&most), Ok("WorkflowCanceled")),
         (stop(&too_much), Err("details")),
     ] {
-        // A valid decision before it makes no difference: nothing of the answer is recorded.
+        // The answer is refused as a whole: a valid decision before the invalid one is not recorded either.
         let command = complete(busy.turn(), vec![marker("fine"), decision]);
         match (busy.clone().admit(&command), field) {
             (Ok((_, events)), Ok(expected)) => assert_eq!(events[2].kind.name(), expected),

@@ -18,7 +18,7 @@ fn may(permissions: Permissions) -> Arc<Permissions> {
     Arc::new(permissions)
 }
 
-/// Returns an activity of this type, on a given list or the default one.
+/// Returns a decision to schedule an activity of this type, on this list or without a list.
 fn activity(kind: &str, list: Option<&str>) -> Decision {
     let (activity_id, activity_type) = ("a".to_owned(), kind.to_owned());
     let task_list = list.map(str::to_owned);
@@ -36,7 +36,7 @@ fn go_on(kind: Option<&str>, list: Option<&str>) -> Decision {
     Decision::from(ContinueAsNew { workflow_type, task_list, ..ContinueAsNew::default() })
 }
 
-/// The type of the run is `order`, and its list is `orders`.
+/// Returns a run of type `order` on the list `orders`, whose turn a decider holds.
 fn busy() -> Scene {
     scene().take()
 }
@@ -77,7 +77,8 @@ fn permitted_decisions_take_effect_alongside_forbidden_ones() {
     let when = busy.complete([marker("m"), timer("t", 1), marker("n")]);
     let then = "DeciderCompleted Marker(m) TimerScheduleFailed(t, OperationNotPermitted) Marker(n) DeciderScheduled";
     check_within(&busy, Some(&marks), &when, then);
-    // A permitted close fails, because the decider has not seen the refused decision.
+    // The credential permits closing the run, but the close fails because the decider has not seen that its first
+    // decision was refused.
     let closes = may(Permissions { decisions: Some(names(&["SucceedWorkflow"])), ..Permissions::default() });
     let then = "DeciderCompleted TimerScheduleFailed(t, OperationNotPermitted) WorkflowCloseFailed(SucceedWorkflow) \
          DeciderScheduled";
@@ -104,7 +105,7 @@ fn activities_need_a_permitted_list_and_type() {
     for (may, decision, then) in [
         (&lists, activity("charge", Some("mail")), scheduled),
         (&lists, activity("charge", Some("PCI")), failed),
-        // The run's own list, and that of the type.
+        // Without a list in the decision, the activity goes to the run's list, for which there is no permission.
         (&lists, activity("charge", None), failed),
         (&types, activity("charge", Some("PCI")), scheduled),
         (&types, activity("charge/7", None), scheduled),
@@ -134,7 +135,7 @@ fn children_and_successors_need_a_permitted_list_and_type() {
         (&lists, child_of("invoice", None), failed),
         (&types, child_of("invoice/3", None), "DeciderCompleted ChildScheduled(c)"),
         (&types, child_of("order", None), failed),
-        // The list and type of the run itself are not the decider's choice.
+        // Continuing with the run's own list and type needs no permission.
         (&lists, go_on(None, None), has_successor),
         (&lists, go_on(None, Some("orders")), has_successor),
         (&lists, go_on(None, Some("mail")), has_successor),

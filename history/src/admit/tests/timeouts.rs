@@ -1,4 +1,4 @@
-//! Several deadlines at once.
+//! Several deadlines that fire at once.
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{Scene, check, scene, schedule, schedule_with, signal, timer};
@@ -17,7 +17,7 @@ fn timers_expire_in_order_with_one_turn_for_all() {
     check(&given, &given.fire(), "TimerExpired(now) DeciderScheduled");
     let late = given.clone().after(20);
     check(&late, &late.fire(), "TimerExpired(now) TimerExpired(a) TimerExpired(b) DeciderScheduled");
-    // No further turn is scheduled while one is waiting.
+    // A turn is already waiting, so the expired timers schedule no other turn.
     let given = given.then(&signal("go")).after(10);
     check(&given, &given.fire(), "TimerExpired(now) TimerExpired(a)");
 }

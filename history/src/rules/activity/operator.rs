@@ -82,7 +82,7 @@ impl Transition {
     }
 }
 
-/// Returns the event for a change of options.
+/// Returns the event that records a change of options.
 fn changed(
     change: &OptionsChange,
     scheduled_event_id: EventId,
@@ -105,7 +105,8 @@ fn changed(
     })))
 }
 
-/// Checks that an activity can be retried manually: it must be paused, delayed, or held without a recorded start.
+/// Checks that an activity can be retried manually. It must be paused, or waiting for its next attempt, or held in an
+/// attempt that has recorded no event.
 fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Fault> {
     let needs_retry = activity.paused.is_some()
         || activity.held_since().is_some()

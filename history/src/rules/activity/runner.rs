@@ -1,8 +1,8 @@
-//! The runner's side of activities: taking them, reporting results, and retries.
+//! Commands of runners: taking activities and reporting results. Also retries.
 //!
-//! Without a retry policy, every step is an event. With one, attempts are only kept in the state, and
-//! ActivityStarted is recorded together with the event that closes the activity: three events, however many
-//! attempts it took (ADR 6).
+//! Without a retry policy, every step is recorded as an event. With a policy, attempts are kept only in the state.
+//! ActivityStarted is then recorded together with the event that closes the activity. The history therefore has three
+//! events, however many attempts were made (ADR 6).
 
 use std::sync::Arc;
 
@@ -131,7 +131,8 @@ impl Transition {
     ) -> Result<(), Fault> {
         validate::payload("details", details)?;
         let asked = held(&self.run, task)?.cancel_event_id;
-        // SWF allows a runner to cancel an activity without a request.
+        // In SWF, a runner may cancel an activity that was not asked to stop. The event id 0 stands for the missing
+        // request.
         let asked = asked.or(self.run.started.is_swf().then_some(0));
         let cancel_event_id = asked.ok_or(Fault::CancelNotRequested)?;
         let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
@@ -142,11 +143,11 @@ impl Transition {
         Ok(())
     }
 
-    /// Handles an activity that never reached its runner: reports it to the decider, or hands it out again if there
-    /// is a retry policy.
+    /// Handles an activity that could not be delivered to its runner. With a retry policy, another runner can take it.
+    /// Without one, the activity times out.
     pub(crate) fn return_activity(&mut self, task: TaskId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         let activity = held(&self.run, task)?;
-        // In the meantime it may have been sent to another poll.
+        // The activity may have been sent to another poll in the meantime.
         if self.links.sent.poll_of(task.scheduled_event_id) != poll {
             return Err(Fault::ActivityClosed);
         }
@@ -171,8 +172,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Applies a timeout. Start-to-close and heartbeat timeouts end an attempt and possibly the activity;
-    /// schedule-to-close ends the activity.
+    /// Applies a timeout. Start-to-close and heartbeat timeouts end the attempt, and the activity if no other attempt
+    /// follows. Schedule-to-close ends the activity.
     pub(crate) fn activity_times_out(
         &mut self,
         scheduled_event_id: EventId,
@@ -187,7 +188,7 @@ impl Transition {
             ActivityTimeout::ScheduleToClose => false,
         };
         if ends_try {
-            // Another deadline of the same time may have ended the attempt.
+            // Another deadline at the same time may already have ended the attempt.
             if task.is_none() {
                 return;
             }
@@ -203,7 +204,8 @@ impl Transition {
                 return;
             }
         }
-        // For a held attempt, ActivityStarted contains the previous failure.
+        // If a runner holds the activity, its ActivityStarted event contains the previous failure. Otherwise the
+        // timeout event contains it.
         let waiting = if task.is_some() { None } else { activity_of(&self.run, scheduled_event_id) };
         let last_failure = waiting.and_then(PendingActivity::last_failure).cloned();
         let started_event_id = task.map(|_| self.record_start(scheduled_event_id, None, &mut None, now));
@@ -220,8 +222,8 @@ impl Transition {
         self.push(now, EventKind::ActivityTimedOut(timed_out));
     }
 
-    /// Schedules the next attempt, or pauses the activity if its attempts are exhausted and its policy asks for
-    /// that. `named` is the delay requested by the runner. Returns `false` if the activity must close.
+    /// Schedules the next attempt. If the attempts are exhausted and the retry policy asks for it, pauses the activity
+    /// instead. `named` is the delay that the runner asked for. Returns `false` if the activity must close.
     fn retry_or_pause(
         &mut self,
         scheduled_event_id: EventId,
@@ -233,15 +235,15 @@ impl Transition {
         let Some(activity) = activity_of(&self.run, scheduled_event_id) else { return false };
         let Some(policy) = &activity.retry else { return false };
         let failures = activity.attempt();
-        // An activity that was asked to stop is not retried.
+        // An activity that was asked to stop, or that failed with a non-retryable reason, is not retried.
         let may = activity.cancel_event_id.is_none() && reason.is_none_or(|reason| policy.retries(reason));
         if !may {
             return false;
         }
         let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
         let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
-        // An attempt that could only begin after the schedule-to-close timeout is skipped, so that the failure is
-        // reported now.
+        // An attempt that could begin only after the schedule-to-close timeout is skipped, so that the decider gets the
+        // failure now.
         let ends_at =
             activity.timeouts.schedule_to_close.and_then(|limit| self.run.clock.reach(activity.scheduled_at, limit));
         let is_exhausted = !policy.allows_after(failures) || ends_at.is_some_and(|ends_at| next_at >= ends_at);
@@ -257,7 +259,8 @@ impl Transition {
         }
         self.change_attempts(scheduled_event_id, |attempts| attempts.fail(failure.clone(), now));
         if !was_paused {
-            // If the clock was put back, the history must not contain times later than the event.
+            // If the clock was put back, the failure may have a later time than this event. The history must not
+            // contain such a time.
             let last_failure = Some(LastFailure { at: failure.at.min(now), ..failure });
             let (cause, identity, reason) = (ActivityPausedCause::AttemptsExhausted, None, None);
             let paused =
@@ -267,9 +270,9 @@ impl Transition {
         true
     }
 
-    /// Returns the id of the activity's ActivityStarted event, and records it if necessary. With a retry policy,
-    /// the last attempt is recorded only now that the activity closes. An activity that no runner holds gets a
-    /// start when an operator closes it.
+    /// Returns the id of the activity's ActivityStarted event. Records that event if it is missing, in two cases: an
+    /// activity with a retry policy records its last attempt only when it closes, and an operator may close an activity
+    /// that no runner holds.
     pub(crate) fn record_start(
         &mut self,
         scheduled_event_id: EventId,
@@ -283,7 +286,7 @@ impl Transition {
         }
         let held = activity.attempts.as_ref().and_then(|attempts| attempts.held.as_ref());
         let has_policy = activity.retry.is_some();
-        // Attempts record no events, so a clock that was put back is noticed only here.
+        // Attempts record no events. If the clock was put back during an attempt, this is noticed only here.
         let started_at = held.map_or(now, |held| held.at).min(now);
         let scheduled_at = activity.scheduled_at;
         let earlier = |failure: &LastFailure| {
@@ -299,7 +302,7 @@ impl Transition {
             last_failure: activity.last_failure().map(earlier),
             kept: held.and_then(|held| held.kept),
         };
-        // The credential of the runner that took it, not of the caller that closes it.
+        // The event names the credential of the runner that took the activity, not that of the caller that closes it.
         let by = held.map_or_else(|| self.author.by.clone(), |held| held.by.clone());
         self.push_by(now, EventKind::ActivityStarted(started), key.take(), by)
     }

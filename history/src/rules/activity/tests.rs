@@ -17,12 +17,12 @@ const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
     heartbeat: None,
 };
 
-/// A scene with the activity waiting and a turn held.
+/// Returns a run whose activity waits for a runner and whose turn is held.
 fn waits() -> Scene {
     scene().decide([schedule_with("a", TIMEOUTS)]).then(&signal("go")).take()
 }
 
-/// A scene with the activity held and a turn held.
+/// Returns a run whose activity and turn are held.
 fn is_held() -> Scene {
     waits().takes("a")
 }
@@ -132,7 +132,7 @@ fn a_result_is_accepted_once_and_schedules_a_turn() {
         check(&answered, &Command::CancelActivity { task: stale, details: None }, "fault activity-closed");
         check(&answered, &Command::ReturnActivity { task: stale, poll: None }, "fault activity-closed");
     }
-    // An open activity with the start of another one.
+    // A task that combines one activity with the start of another is refused.
     let other = TaskId { started_event_id: 99, ..given.task("b") };
     check(&given, &succeed(other), "fault activity-closed");
     check(&given, &fail(other), "fault activity-closed");
@@ -188,12 +188,12 @@ fn an_activity_without_a_heartbeat_in_time_times_out() {
     check(&given, &given.fire(), "");
     let given = given.takes("a");
     fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
-    // Each heartbeat postpones the deadline, and its details are recorded in the timeout.
+    // Each heartbeat postpones the deadline. The timeout event records the details of the last heartbeat.
     let given = given.after(9).heartbeat("a", "7");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
     let given = given.after(9).heartbeat("a", "8");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 8) DeciderScheduled");
-    // Without it, the timeout applies; a heartbeat of another activity does not count.
+    // A heartbeat of another activity does not count, so the timeout expires earlier.
     let mut given = given;
     given.heartbeats[0].scheduled_event_id += 1;
     check(&given, &given.fire(), "ActivityTimedOut(Heartbeat) DeciderScheduled");
@@ -255,7 +255,7 @@ fn canceling_a_waiting_activity_closes_it_at_once() {
         &busy.complete([cancel("a"), schedule("a")]),
         "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled ActivityScheduled(a) DeciderScheduled",
     );
-    // The decider caused this event, so it is not unseen news.
+    // The decider expects its own cancellation, so it may close the run in the same answer.
     check(
         &busy,
         &busy.complete([cancel("a"), success()]),
@@ -275,7 +275,7 @@ fn canceling_a_held_activity_only_requests_it() {
     let given = given.decide([cancel("a")]);
     let cancel_event_id = given.run.activity("a").unwrap().1.cancel_event_id;
     assert_eq!(cancel_event_id, Some(given.events.last().unwrap().id));
-    // A second request is recorded as well.
+    // A second request to stop is recorded as well.
     let given = given.then(&signal("stop!")).take();
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
 }

@@ -61,7 +61,7 @@ fn table_of_a_scheduled_child() {
     ] {
         check(&given, &start(result), &format!("ChildScheduleFailed(c, {cause}) DeciderScheduled"));
     }
-    // The report of the close can arrive before that of the start.
+    // The report of the child's close can arrive before the report of its start.
     check(&given, &child_closes(5, succeeded()), "ChildStarted(c) ChildSuccess DeciderScheduled");
 }
 
@@ -153,7 +153,7 @@ fn an_open_run_with_the_childs_id_decides_the_start() {
     let run_id = outbound.run_id.unwrap();
     let child = || Transition::start(start, run_id, wanted.now).unwrap();
     assert_eq!(child().apply_effect(&outbound, wanted.now), EffectResult::Done { run_id });
-    // A separate run that follows the child with the same workflow id.
+    // A later, unrelated run with the child's workflow id.
     let later = Uuid::from_u128(5);
     let mut follower = Transition::start(start, later, wanted.now).unwrap();
     assert_eq!(follower.apply_effect(&outbound, wanted.now), EffectResult::Done { run_id: later });
@@ -227,7 +227,7 @@ fn only_the_parent_ends_a_child_and_only_once() {
     let names = |transition: &Transition| transition.events().iter().map(|it| it.kind.name()).collect::<Vec<_>>();
     for (policy, expected) in [
         (ChildPolicy::Terminate, vec!["WorkflowTerminated"]),
-        // A turn is already waiting.
+        // A turn is already waiting, so the cancel request schedules none.
         (ChildPolicy::RequestCancel, vec!["WorkflowCancelRequested"]),
     ] {
         let mut transition = Transition::of(child.run.clone());
@@ -297,7 +297,7 @@ fn a_closed_child_is_not_started_or_ended_again() {
         by: None,
         trace: None,
     };
-    // The start of the child was never reported.
+    // The parent closes before the start of its child was reported.
     let closed = scene().decide([child("c"), child("d"), success()]);
     let parent = closed.run.started.run_id;
     let followed =

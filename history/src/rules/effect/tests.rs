@@ -153,7 +153,8 @@ fn a_successor_does_not_accept_an_effect_again() {
     };
     let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
     let run_id = taken.run.started.run_id;
-    // A new run of the workflow id inherits the accepted effects, even for an effect addressed to its predecessor.
+    // A new run of the workflow id takes over the accepted effects. It recognizes a repeated effect, even if the effect
+    // names its predecessor.
     for outbound in [outbound.clone(), OutboundEffect { run_id: Some(Uuid::from_u128(77)), ..outbound.clone() }] {
         let mut next = fresh();
         assert_eq!(next.apply_effect(&outbound, taken.now), EffectResult::Done { run_id });
@@ -168,7 +169,7 @@ fn a_successor_does_not_accept_an_effect_again() {
     assert_eq!(closed.apply_effect(&other, Timestamp::from_millis(0)), EffectResult::Closed);
 }
 
-/// Returns a successor with the pending effects of a closed run in its outbox.
+/// Returns a new run of the workflow id that has taken over the pending effects of this closed run.
 fn followed(by: &Scene) -> Scene {
     let run_id = by.run.started.run_id;
     Scene { links: by.links.clone().handed_over(run_id), ..Scene::of_run(&plain(), Uuid::from_u128(50)) }
@@ -181,7 +182,8 @@ fn a_successor_settles_inherited_effects_without_an_event() {
     let effect = next.links.outbox.ready().next().unwrap();
     assert_eq!((effect.of, effect.event_id), (Some(closed.run.started.run_id), 5));
     assert!(next.links.outbox.round() > closed.links.outbox.round(), "a delivery for the closed run is late");
-    // Event 5 of the successor itself is unrelated.
+    // The outcome names the new run as the owner of the effect, but a predecessor owns it. The effect therefore stays
+    // pending.
     let own = Command::SettleEffect {
         owner: next.run.started.run_id,
         event_id: 5,

@@ -91,7 +91,7 @@ fn a_pause_without_a_stop_suspends_only_waits_for_workers() {
     check(&later, &later.fire(), "ActivityTimedOut(ScheduleToClose)");
     let resumed = later.then(&resume()).after(9);
     check(&resumed, &resumed.fire(), "ActivityTimedOut(ScheduleToClose)");
-    // The turn and the activity have waited for a worker since the resume.
+    // The waits of the turn and of the activity count from the resume.
     let resumed = given.clone().after(45).then(&given.fire()).then(&resume());
     check(&resumed.clone().after(4), &resumed.fire(), "");
     let expected = "ActivityTimedOut(ScheduleToClose)";
@@ -104,8 +104,8 @@ fn a_pause_without_a_stop_suspends_only_waits_for_workers() {
     check(&waits.clone().after(1), &waits.fire(), "ActivityScheduledTimeout DeciderScheduled");
 }
 
-/// Checks that if the clock is stopped for a thousand seconds after `before` seconds, `what` is due exactly `left`
-/// seconds after the stop.
+/// Stops the clock `before` seconds from now, for a thousand seconds. Checks that `what` then happens exactly `left`
+/// seconds after the clock runs again.
 #[track_caller]
 fn shifts(given: &Scene, before: u64, left: u64, what: &str) {
     let given = given.clone().after(before).then(&stop());
@@ -135,7 +135,7 @@ fn deadlines_continue_after_a_stop_of_the_clock() {
     let limits = ActivityTimeouts { heartbeat: Some(seconds(50)), ..none };
     let heartbeats = one(limits).after(20).heartbeat("a", "7");
     shifts(&heartbeats, 30, 20, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
-    // Two stops, and deadlines set during a stop.
+    // The clock is stopped twice, and a deadline is set during a stop.
     let twice = Scene::of(&start).decide([timer("t", 60)]).then(&stop()).after(500).then(&resume());
     shifts(&twice, 30, 30, "TimerExpired(t) DeciderScheduled");
     let given = Scene::of(&start).take().then(&stop()).after(500);
@@ -166,7 +166,7 @@ fn the_successor_of_a_paused_run_is_paused() {
     assert_eq!(summary(&events), "WorkflowStarted DeciderScheduled WorkflowPaused");
     let next = Scene { run: *run, links, events, ..closed }.after(1_000).then(&resume());
     assert_eq!(next.run.condition(), RunCondition::Open);
-    // It ran for ten seconds before the pause.
+    // The clock had run for ten seconds before the pause, so ninety of the hundred seconds remain.
     let soon = next.after(89);
     check(&soon, &soon.fire(), "");
     check(&soon.clone().after(1), &soon.fire(), "WorkflowTimedOut");
@@ -176,7 +176,7 @@ fn the_successor_of_a_paused_run_is_paused() {
 fn a_held_attempt_keeps_the_state_a_fold_of_its_history() {
     let again =
         scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
-    // Each step compares the state with the history.
+    // Each step compares the state with the fold of the history.
     let resumed = again.then(&pause()).then(&resume());
     resumed.succeeds("a");
 }

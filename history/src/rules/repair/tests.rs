@@ -1,4 +1,4 @@
-//! Runs that were changed while the clock was two days ahead for a moment.
+//! Repair of runs that were changed while the clock was two days ahead.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Runs `then` while the clock is two days ahead, and corrects the clock a minute later.
+/// Runs `then` while the clock is two days ahead. A minute later, the clock is corrected.
 fn ahead(given: Scene, then: impl FnOnce(Scene) -> Scene) -> Scene {
     then(given.after(TWO_DAYS)).after(60).put_back(TWO_DAYS)
 }
@@ -35,7 +35,7 @@ fn command(given: &Scene) -> Command {
     }
 }
 
-/// Repairs once, twice, and a second later, and checks that only the first repair changes anything.
+/// Repairs the run twice, and again a second later. Checks that only the first repair changes anything.
 fn repaired(given: Scene) -> Scene {
     let repair = command(&given);
     let now = given.now;
@@ -52,14 +52,14 @@ fn repaired(given: Scene) -> Scene {
     given
 }
 
-/// Returns the late deadlines with the seconds until they are due before and after the repair.
+/// Returns each late deadline, with the number of seconds until it is due before and after the repair.
 fn late(given: &Scene) -> Vec<(UpcomingKind, u64, u64)> {
     let late = given.run.late_deadlines(&given.heartbeats, &given.links.outbox, given.now);
     let wait = |at: crate::Timestamp| at.since(given.now).as_millis() / 1_000;
     late.into_iter().map(|late| (late.what, wait(late.at), wait(late.repaired_at))).collect()
 }
 
-/// Returns the seconds until each matching change is due.
+/// Returns the seconds until each upcoming change of a wanted kind.
 fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Vec<u64> {
     let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now).into_iter();
     future
@@ -68,7 +68,8 @@ fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Vec<u64> {
         .collect()
 }
 
-/// Checks that one matching deadline is two days late, and is due this many seconds after the repair.
+/// Checks that exactly one deadline of a wanted kind is two days late, and that it is due `after` seconds after the
+/// repair.
 #[track_caller]
 fn comes_back(given: Scene, after: u64, wanted: impl Fn(&UpcomingKind) -> bool) -> Scene {
     let found: Vec<_> = late(&given).into_iter().filter(|(what, ..)| wanted(what)).collect();
@@ -107,7 +108,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     let held = ahead(scene(), |given| with(both)(given).takes("a"));
     comes_back(held.clone(), 8, deadline(|kind| matches!(kind, Kind::ActivityStartToClose { .. })));
     comes_back(held, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
-    // The wrong clock recorded a heartbeat of the runner, which then crashed.
+    // A heartbeat is recorded while the clock is ahead. Then the runner crashes.
     let heartbeats = ActivityTimeouts { heartbeat: Some(seconds(3)), ..NONE };
     let beaten = ahead(with(heartbeats)(scene()).takes("a"), |given| given.heartbeat("a", "1"));
     let given = comes_back(beaten, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
@@ -124,7 +125,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     for (after, given) in [
         (7, ahead(scene(), failed(None))),
         (4, ahead(scene(), failed(Some(4)))),
-        // Scheduled by the correct clock, so no event shows that the wrong one was used.
+        // The activity was scheduled by the correct clock, so no event shows that the clock was ahead later.
         (
             7,
             ahead(scene().decide([schedule_with_retry("a", retry.clone(), NONE)]).takes("a"), |given| {
@@ -176,7 +177,7 @@ fn a_run_started_ahead_counts_from_the_repair() {
     assert_eq!(due_in(&given, deadline(|kind| *kind == DeadlineKind::Execution)), [3_100]);
     check(&given.clone().after(99), &given.start_turn(), "fault turn-not-waiting");
     given.clone().after(100).take();
-    // A cancel request releases the first turn, and the timeouts count from then.
+    // The cancel request makes the first turn available. The timeouts count from the request.
     let released = given.after(20).then(&request_cancel());
     assert_eq!(due_in(&released, deadline(|kind| *kind == DeadlineKind::Run)), [600]);
     assert_eq!(due_in(&released, deadline(|kind| *kind == DeadlineKind::Execution)), [3_000]);
@@ -199,7 +200,7 @@ fn a_retry_begun_ahead_restarts_its_backoff_at_the_repair() {
 
 #[test]
 fn effects_pending_since_ahead_are_delivered_soon() {
-    // Several rounds, until the next one is an hour away.
+    // Several rounds of deliveries begin, until the next round is an hour away.
     let given = ahead(scene(), |given| {
         (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::RetryEffects))
     });
@@ -268,7 +269,7 @@ fn deadlines_set_by_a_correct_clock_are_unchanged() {
     let before = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     assert_eq!(late(&given), []);
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
-    // Only the late one of several is repaired.
+    // Of two timers, only the late one is repaired.
     let mut given = ahead(given, |given| given.then(&signal("s")).decide([timer("late", 5)]));
     given.now = given.now.minus(seconds(60));
     let given = repaired(given);
@@ -277,7 +278,7 @@ fn deadlines_set_by_a_correct_clock_are_unchanged() {
     let what = UpcomingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
     after.retain(|coming| coming.what != what);
     assert_eq!(after, before);
-    // A clock that is ahead by less than a minute counts as correct.
+    // A clock that is ahead by less than a minute is treated as correct.
     let given = scene().after(50).decide([timer("t", 9)]).put_back(50);
     assert_eq!(late_count(&given), 0);
 }

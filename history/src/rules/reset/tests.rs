@@ -29,7 +29,7 @@ fn ann() -> OperatorAction {
     OperatorAction { identity: Some("ann".to_owned()), reason: Some("it was wrong".to_owned()) }
 }
 
-/// Returns the run that continues from an event, and the original run.
+/// Resets a run. Returns the new run that continues from the event, and the original run.
 fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene, Scene) {
     let branch = read(given, event_id, signals).unwrap();
     let run_id = given.run.started.run_id;
@@ -52,7 +52,7 @@ fn reset(given: &Scene, event_id: EventId) -> Scene {
     reset_with(given, event_id, LaterSignals::Reapply).0
 }
 
-/// Returns every event from which another run can continue.
+/// Returns every event from which a new run can continue.
 fn points(given: &Scene) -> Vec<EventId> {
     (1..=given.run.last_event_id).filter(|id| read(given, *id, LaterSignals::Drop).is_ok()).collect()
 }
@@ -78,7 +78,7 @@ fn reset_points_have_no_held_turn_and_end_a_commit() {
     refused(1, None, Some(2));
     refused(7, Some(6), Some(9));
     refused(11, Some(10), None);
-    // Not while a turn is held, and not from a closing event.
+    // A new run cannot continue from an event at which a turn is held, nor from a closing event.
     let held = given.take();
     assert_eq!(points(&held), [2, 6, 9, 10]);
     assert_eq!(points(&held.then(&terminate())), [2, 6, 9, 10]);
@@ -111,7 +111,7 @@ fn old_and_new_run_of_a_reset_refer_to_each_other() {
     assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("it was wrong")));
     let (dropped, _) = reset_with(&given, 5, LaterSignals::Drop);
     assert_eq!(summary(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
-    // The request for the reset is known, and so are all requests to the old run, whether reapplied or not.
+    // The new run knows the request for the reset, and all requests to the old run, whether they were reapplied or not.
     for new in [&new, &dropped] {
         let own = Some(KnownRequest { run_id: new_run_id, event_id: 6 });
         let (first, before) = (KnownRequest { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
@@ -122,12 +122,12 @@ fn old_and_new_run_of_a_reset_refer_to_each_other() {
         assert_eq!(transition.admit(&keyed_signal("s", 3), given.now), Ok(CommandOutcome::Repeated(first)));
         assert_eq!(transition.run().request(RequestKey(7)), own);
     }
-    // A closed run cannot record the reset in its history.
+    // The run is closed, so its history cannot record the reset.
     let (new, old) = reset_with(&given.then(&terminate()), 5, LaterSignals::Reapply);
     assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
     assert_eq!((old.run.has_successor(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
     assert!(new.run.is_open());
-    // A second reset, of the branch.
+    // The new run is reset as well.
     let (third, _) = reset_with(&new.decide([]), 7, LaterSignals::Drop);
     assert_eq!(summary(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
 }
@@ -138,7 +138,7 @@ fn deadlines_keep_their_remaining_time_after_a_reset() {
     let given = scene().after(10).decide([timer("t", 60), schedule_with("a", timeouts)]).after(30);
     let given = given.then(&signal("s")).after(1_000);
     let then = given.now;
-    // Event 8 was recorded thirty seconds after the timer was set, so thirty seconds remain.
+    // The timer was set for 60 s. Event 8 was recorded 30 s later, so 30 s remain in the new run.
     let new = reset(&given, 8);
     assert_eq!(new.run.timers["t"].expires_at, then.plus(seconds(30)));
     check(&new.clone().after(29), &new.fire(), "");
@@ -209,7 +209,7 @@ fn open_children_and_requests_prevent_a_reset() {
     };
     let given = scene().decide([child("child-1")]);
     refused(&given, 5, "child `child-1`");
-    // An earlier event is possible.
+    // A reset to an event before the child was requested is possible.
     assert_eq!(reset(&given, 2).run.children.len(), 0);
     refused(&scene().decide([signal_external("other")]), 5, "`other`");
 }
@@ -250,13 +250,14 @@ fn a_reset_reapplies_unanswered_cancel_requests() {
         assert_eq!(told_from(&given, 5, LaterSignals::Reapply), again);
         assert!(reset(&given, 5).run.cancel_requested);
         assert_eq!(told_from(&given, 5, LaterSignals::Drop), "WorkflowReset DeciderScheduled");
-        // A request before the event is part of the history.
+        // The cancel request was recorded before the chosen event, so it is part of the copied history.
         assert!(reset_with(&given, 7, LaterSignals::Drop).0.run.cancel_requested);
     }
     let canceled = asked.decide([crate::scene::cancellation()]);
     assert_eq!(told_from(&canceled, 5, LaterSignals::Reapply), "WorkflowReset DeciderScheduled Signal(s)");
     assert!(!reset(&canceled, 5).run.cancel_requested);
-    // In the new run it releases the first turn, which is delayed there.
+    // The old run received the cancel request after its first turn. In the new run, the first turn is delayed, and the
+    // request makes it available.
     let later = crate::Start { start_after: Some(seconds(100)), ..crate::scene::plain() };
     let given = Scene::of(&later).after(100).decide([]).then(&request_cancel());
     let given = Scene { now: given.now, ..given };

@@ -20,14 +20,15 @@ fn again(scheduled_event_id: u64, lost: PollId, poll: PollId) -> Command {
     Command::Redeliver { scheduled_event_id, lost, poll: Some(poll) }
 }
 
-/// A scene with a turn sent to the first poll.
+/// Returns a run whose turn was sent to the first poll.
 fn turn() -> Scene {
     let given = scene();
     let take = take_turn(&given, FIRST);
     given.then(&take)
 }
 
-/// A scene with an activity `a` with retries and an activity `b`, both sent to the first poll, and no turn.
+/// Returns a run with activity `a`, which has a retry policy, and activity `b`, both sent to the first poll. No turn is
+/// held.
 fn activities() -> Scene {
     let given = scene().decide([schedule_with_retry("a", RetryPolicy::default(), NONE), schedule("b")]);
     let (a, b) = (take(&given, "a", FIRST), take(&given, "b", FIRST));
@@ -113,7 +114,7 @@ fn the_poll_of_a_task_is_forgotten_when_it_ends() {
     let given = activities();
     let (a, b) = (given.scheduled("a"), given.scheduled("b"));
     assert_eq!(sent(&given.clone().succeeds("b")), [(a, FIRST)]);
-    // The next attempt is a new delivery.
+    // The next attempt of the activity will be sent to a poll anew, so the old poll is forgotten.
     let fails = given.fail("a");
     assert_eq!(sent(&given.clone().then(&fails)), [(b, FIRST)]);
     let back = Command::ReturnActivity { task: given.task("a"), poll: Some(FIRST) };

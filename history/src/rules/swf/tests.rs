@@ -36,7 +36,7 @@ fn call(id: &str) -> Decision {
     .into()
 }
 
-/// Formats the events after the newest DeciderCompleted, with their causes.
+/// Lists the events after the newest DeciderCompleted, with their causes.
 fn since_the_turn(scene: &Scene) -> String {
     let at = scene.events.iter().rposition(|event| event.kind.name() == "DeciderCompleted").unwrap();
     summary(&scene.events[at + 1..])
@@ -60,7 +60,7 @@ fn a_lambda_task_without_a_role_is_never_called() {
     let run = Scene::of(&start(SwfRun::default())).with_functions().decide([call("l")]);
     assert_eq!(since_the_turn(&run), "ActivityScheduled(lambda:l) ActivityScheduledTimeout DeciderScheduled");
     assert!(run.run.activities.is_empty());
-    // In other runs, the list has no special meaning.
+    // In a run that is not an SWF run, this task list has no special meaning.
     let native = scene().decide([call("l")]);
     assert_eq!(since_the_turn(&native), "ActivityScheduled(lambda:l)");
 }
@@ -92,7 +92,7 @@ fn move_to(scene: Scene, list: &str, schedule_to_start: Option<u64>) -> Scene {
     scene.then(&command)
 }
 
-/// Returns the task list of the turn that a signal schedules.
+/// Returns the task list of the next turn, which a signal schedules.
 fn list_of_next(scene: &Scene) -> String {
     let asked = scene.clone().then(&signal("s"));
     let task = asked.run.turn_task.clone().unwrap();
@@ -117,11 +117,11 @@ fn a_temporary_move_ends_when_a_turn_times_out() {
     let task = due.run.turn_task.clone().unwrap();
     assert_eq!((due.run.list_of_turn(&task), task.schedule_to_start), ("orders", None));
     assert_eq!(due.run.turn_lists, None);
-    // A turn that is held and not answered has the same effect.
+    // The temporary move also ends if a held turn times out.
     let held = for_now.take().after(10_000);
     let due = held.clone().then(&held.fire());
     assert_eq!(due.run.next_turn_list(), "orders");
-    // A permanent move, followed by a temporary one.
+    // After a permanent move, the turns are moved temporarily. When that ends, the permanent list applies.
     let good = move_to(scene(), "others", None).then(&signal("s"));
     let both = move_to(good, "debug", Some(5)).then(&signal("s"));
     assert_eq!(both.run.next_turn_list(), "debug");
@@ -171,20 +171,21 @@ fn the_limits_of_swf_are_25_000_events_and_a_year() {
 
 #[test]
 fn exceeding_the_event_limit_terminates_the_run() {
-    // WorkflowStarted, DeciderScheduled, and two signals.
+    // The run has WorkflowStarted, DeciderScheduled, and two signals.
     let full = Scene::of(&limited(4, Duration::from_days(1))).then(&signal("a")).then(&signal("b"));
     assert_eq!((full.run.last_event_id, full.run.is_open()), (4, true), "at the limit");
     check(&full, &signal("c"), "Signal(c) WorkflowTerminated");
     let ended = full.clone().then(&signal("c"));
     let EventKind::WorkflowTerminated(it) = &ended.events.last().unwrap().kind else { panic!("not terminated") };
     assert_eq!(it.cause, Some(TerminatedCause::EventLimit));
-    // A whole batch is recorded before the check, and a closing decision in it closes the run.
+    // All events of an answer are recorded before the check. A closing decision in the answer therefore still closes
+    // the run.
     let busy = Scene::of(&limited(4, Duration::from_days(1))).take();
     let many = busy.complete([marker("a"), marker("b"), marker("c")]);
     check(&busy, &many, "DeciderCompleted Marker(a) Marker(b) Marker(c) WorkflowTerminated");
     let close = busy.complete([marker("a"), success()]);
     check(&busy, &close, "DeciderCompleted Marker(a) WorkflowSuccess");
-    // Without limits, the run is not terminated.
+    // A run without limits is not terminated.
     let free = Scene::of(&start(SwfRun::default())).take();
     check(
         &free,
@@ -208,7 +209,7 @@ fn child() -> Decision {
     StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()
 }
 
-/// Returns a run with these limits, with its type and its child's type registered.
+/// Returns a run with this maximum number of events. Its type and its child's type are registered.
 fn typed(events: u64) -> Scene {
     let scene = Scene::of(&limited(events, Duration::from_days(1)));
     scene.with_workflow("C", known(order())).with_workflow("order", known(order()))
@@ -260,12 +261,12 @@ fn a_child_is_not_started_in_a_full_domain() {
     let refused = parent.clone().with_capacity(DomainCapacity::FullForSwf).decide([child()]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
     assert_eq!(since_the_turn(&parent.decide([child()])), "ChildScheduled(c)");
-    // Other runs have no such limit, except for the domain's own.
+    // In a run that is not an SWF run, the limit for children of SWF runs does not apply.
     let native = scene().with_capacity(DomainCapacity::FullForSwf).decide([child(), schedule("a")]);
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
     let full = scene().with_capacity(DomainCapacity::Full).decide([child()]);
     assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
-    // The capacity may suffice for only the first of several children.
+    // The domain may have capacity for only the first of several children.
     let mut one = scene();
     one.decision_context.child_capacities = vec![DomainCapacity::Free, DomainCapacity::Full];
     let summary = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));

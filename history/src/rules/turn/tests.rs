@@ -1,17 +1,17 @@
-//! The table of turns, with one case per line, and further rules.
+//! The table of turns with one case per line, and further rules.
 
 use crate::event::TurnList;
 use crate::scene::{Scene, check, complete, fires, pause, plain, scene, signal, success, terminate};
 use crate::{Command, Duration, EventKind, Payload, Start, TaskRef, TurnAnswer, TurnId, admit, limits};
 
-/// Returns the commands that end a turn: answered, failed, and not delivered.
+/// Returns the three commands that end this turn: an answer, a failure, and a failed delivery.
 fn of(turn: TurnId) -> [Command; 3] {
     let answer = complete(turn, vec![]);
     let given_back = Command::FailTurn { turn, reason: None, details: None };
     [answer, given_back, Command::ReturnTurn { turn, poll: None }]
 }
 
-/// Returns the poll for the turn of this DeciderScheduled event.
+/// Returns the command with which a poll takes the turn of this DeciderScheduled event.
 fn poll(scheduled_event_id: u64) -> Command {
     Command::StartTurn { scheduled_event_id, identity: None, poll: None }
 }
@@ -37,7 +37,7 @@ fn table_of_a_waiting_turn() {
     fires(&given, 60, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     check(&given, &signal("go"), "Signal(go)");
     assert_eq!(given.clone().then(&terminate()).run.turn_task, None);
-    // The timeout does not run while the turn cannot be taken.
+    // While the run is paused and no turn can be taken, the schedule-to-start timeout does not run.
     let paused = given.then(&pause()).after(3_600);
     check(&paused, &paused.fire(), "");
     check(&paused, &paused.start_turn(), "fault turn-not-waiting");
@@ -108,7 +108,7 @@ fn a_decider_takes_the_waiting_turn() {
     check(&new, &other, "fault turn-not-waiting");
     let busy = new.take();
     check(&busy, &Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, "fault turn-not-waiting");
-    // The next turn waits until this one has ended.
+    // The turn that waits behind the held turn cannot be taken before that turn has ended.
     let behind = busy.then(&signal("go"));
     check(&behind, &behind.start_turn(), "fault turn-not-waiting");
     assert_eq!(behind.run.waiting_tasks().count(), 0);
@@ -131,11 +131,11 @@ fn an_answer_needs_the_held_turn_and_is_accepted_once() {
     check(&answered, &complete(turn, vec![success()]), "fault turn-completed");
     check(&answered, &Command::FailTurn { turn, reason: None, details: None }, "fault turn-completed");
     check(&answered, &Command::ReturnTurn { turn, poll: None }, "fault turn-completed");
-    // The repeated answer that closed the run was accepted as well.
+    // The answer that closed the run is repeated. The decider learns that it was accepted.
     let closed = busy.clone().decide([success()]);
     check(&closed, &complete(turn, vec![success()]), "fault turn-completed");
 
-    // A late answer changes nothing.
+    // An answer after the timeout changes nothing.
     let late = busy.clone().after(30);
     let late = late.clone().then(&late.fire());
     check(&late, &complete(turn, vec![success()]), "fault turn-lost");
@@ -166,7 +166,7 @@ fn failed_turns_are_delayed_with_a_growing_backoff() {
     }
     assert_eq!(given.run.turn.as_ref().unwrap().attempt, 14);
     assert_eq!(limits::TURN_BACKOFF_MAX, Duration::from_secs(600));
-    // A completed turn ends the series.
+    // A completed turn resets the number of consecutive failures.
     let given = given.decide([]).then(&signal("go")).take();
     check(&given, &given.fail_turn(), "DeciderFailed(Reported) DeciderScheduled(+PT1S)");
     assert_eq!(given.run.turn.as_ref().unwrap().attempt, 1);
@@ -177,7 +177,8 @@ fn a_failed_turn_delays_the_turn_that_waits_behind_it() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.fail_turn(), "DeciderFailed(Reported)");
     check(&busy, &Command::ReturnTurn { turn: busy.turn(), poll: None }, "DeciderFailed(DeliveryFailed)");
-    // It was scheduled without a delay, but a failing decider must not loop without one.
+    // The waiting turn was scheduled without a delay. It is delayed after the failure, so that a failing decider does
+    // not loop.
     let next = busy.clone().then(&busy.fail_turn());
     check(&next, &next.start_turn(), "fault turn-not-waiting");
     let next = next.after(1);
@@ -207,7 +208,7 @@ fn a_window_begins_at_the_last_completed_turn() {
     assert_eq!(completed.run.previous_started_event_id, 3);
     let lost = completed.then(&signal("go")).take();
     let lost = lost.clone().then(&lost.fail_turn());
-    // Events shown in a lost turn are shown again.
+    // Events that were in a lost turn are in the next turn again.
     assert_eq!(lost.run.previous_started_event_id, 3);
 }
 
@@ -224,7 +225,7 @@ fn a_turn_not_taken_in_time_is_scheduled_again() {
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     let taken = given.after(9).take().after(1);
     check(&taken, &taken.fire(), "");
-    // Without that timeout, a turn can wait indefinitely.
+    // Without a schedule-to-start timeout, a turn can wait indefinitely.
     let patient = scene().after(86_400);
     check(&patient, &patient.fire(), "");
 }
@@ -248,11 +249,11 @@ fn schedule_to_start_counts_from_the_end_of_the_delay() {
 fn a_turn_not_answered_in_time_is_scheduled_again() {
     let given = scene().take();
     fires(&given, 30, "DeciderTimedOut(StartToClose) DeciderScheduled");
-    // No turn is scheduled if one is already waiting.
+    // If a turn is already waiting, the timeout schedules no other.
     fires(&given.then(&signal("go")), 30, "DeciderTimedOut(StartToClose)");
     let lost = scene().take().after(30);
     let lost = lost.clone().then(&lost.fire());
-    // The timeout itself was the delay, so the next turn is available at once.
+    // After a timeout, the next turn is available at once: the time until the timeout was the delay.
     check(&lost, &lost.start_turn(), "DeciderStarted");
     assert_eq!(lost.run.turns_lost, 1);
 }

@@ -1,4 +1,4 @@
-//! Updates: accepted or rejected in one turn, and recorded with its decisions or not at all.
+//! Updates: accepted or rejected in one turn. They are recorded together with the turn's decisions, or not at all.
 
 use crate::admit::{Starting, may_update, speculative_turn, starting_for};
 use crate::event::EventKind;
@@ -12,7 +12,7 @@ use crate::{
 };
 use uuid::Uuid;
 
-/// Returns a run without a turn.
+/// Returns a run with no turn waiting or held.
 fn idle() -> Scene {
     scene().decide([])
 }
@@ -91,7 +91,7 @@ fn a_start_with_a_known_update_does_nothing() {
         (Some(idle()), &use_existing, update("u"), Ok(Starting::Existing { run_id })),
         (Some(idle()), &plain(), update("u"), Err("workflow-already-open")),
         (Some(accepted.clone()), &use_existing, update("u"), repeated),
-        // Independently of the policies of the start.
+        // A known update is found whatever the policies of the start are.
         (Some(accepted), &plain(), update("u"), repeated),
         (Some(ended.clone()), &use_existing, update("u"), repeated),
         (Some(ended), &use_existing, update("v"), reuse),
@@ -124,7 +124,7 @@ fn update_decisions_and_answer_are_one_commit() {
             idle().speculate(&asked, &[("u", failed())], []),
             format!("{one_turn} UpdateAccepted(u) UpdateFailed(u, no stock)"),
         ),
-        // It can also be answered by a turn that is held for another reason.
+        // A turn that is held for another reason can also answer the update.
         (
             scene().take(),
             scene().take().judge(&asked, &[("u", updated())], [marker("m")]),
@@ -135,7 +135,7 @@ fn update_decisions_and_answer_are_one_commit() {
             scene().take().judge(&asked, &[("u", Verdict::Later)], []),
             "DeciderCompleted UpdateAccepted(u)".to_owned(),
         ),
-        // Several updates, in the order of the answers.
+        // Several updates are recorded in the order of the answers.
         (
             idle(),
             idle().speculate(&[update("u"), update("v")], &[("v", Verdict::Later), ("u", updated())], []),
@@ -152,14 +152,14 @@ fn a_rejected_update_leaves_the_run_unchanged() {
     let scene = idle();
     let (before, events) = (scene.run.clone(), scene.events.clone());
     let both = scene.speculate(&asked, &[("u", rejected()), ("v", rejected())], []);
-    // A repeated rejection does not change the run either.
+    // A rejection that is repeated many times leaves no trace in the run either.
     let one = scene.speculate(&asked, &[("u", rejected())], []);
     let after = (0..100).fold(scene, |scene, _| scene.then(&both).then(&one));
     assert_eq!((after.run, after.events), (before, events));
-    // If a turn is held, the rejection leaves no further event.
+    // If a regular turn is held, it is completed, and the rejection adds no event.
     let busy = idle().then(&signal("go")).take();
     check(&busy, &busy.judge(&asked, &[("u", rejected()), ("v", rejected())], []), "DeciderCompleted");
-    // Of two updates, only the accepted one is recorded, together with the decisions.
+    // Of the two updates, only the accepted one is recorded, together with the decisions.
     let scene = idle();
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     let command = scene.speculate(&asked, &[("u", rejected()), ("v", updated())], []);
@@ -179,12 +179,12 @@ fn a_speculative_turn_fails_after_any_new_event() {
     check(&signaled, &no, "");
     check(&signaled.clone().take(), &yes, "fault turn-lost");
     check(&signaled.decide([]), &yes, "fault turn-lost");
-    // Even an event that does not change the version counts, because the decider has not seen it.
+    // Any event counts, even one that does not change the version, because the decider has not seen it.
     let busy = idle().then(&signal("go")).decide([schedule("a")]);
     let command = busy.speculate(&asked, &[("u", updated())], []);
     check(&busy.clone().takes("a"), &command, "fault turn-lost");
     check(&scene.clone().then(&terminate()), &yes, "fault run-closed");
-    // Repeating the answer after it was recorded fails with turn-completed.
+    // If the answer was recorded, repeating it fails with turn-completed.
     check(&scene.clone().then(&yes), &yes, "fault turn-completed");
     check(&scene.clone().then(&yes), &no, "");
     check(&scene.then(&yes).then(&terminate()), &yes, "fault turn-completed");
@@ -292,7 +292,7 @@ fn known_updates_are_answered_without_a_decider() {
     let done = scene.clone().then(&scene.speculate(&[update("u")], &[("u", updated())], []));
     let ended = Ok(UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });
     assert_eq!(may_update(&done.run, &update("u")), ended);
-    // A repeated request, whose condition held when it was accepted.
+    // A repeated request gets the original answer, although the run no longer has the required version.
     assert_eq!(may_update(&done.run, &update_at("u", version)), ended);
     let closed = done.then(&terminate());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Successor of a run that continued as new, or that failed or timed out and is retried.
+//! Successors: the new run after a run continued as new, or after it failed or timed out and is retried.
 
 use crate::author::Author;
 use crate::caller::CallerName;
@@ -12,9 +12,10 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
 impl Transition {
-    /// Creates the run that continues `run`, which closed with `it` as decided by a decider with the credential
-    /// `by`: WorkflowStarted, DeciderScheduled, and the newest cancel request to `run` (`asked`, see
-    /// [`is_cancel_request`]). The result is the same however often it is computed.
+    /// Creates the successor of `run`, which closed with `it`. `by` is the credential of the decider that decided so.
+    ///
+    /// The successor begins with WorkflowStarted and DeciderScheduled. If there is a cancel request to `run` (`asked`,
+    /// see [`is_cancel_request`]), the newest one follows. The same arguments always yield the same result.
     pub fn successor(
         run: &Run,
         it: &WorkflowContinuedAsNew,
@@ -23,14 +24,14 @@ impl Transition {
         now: Timestamp,
     ) -> Self {
         let before = like(run, it.new_run_id);
-        // A successor in an SWF run has its own execution timeout and settings.
+        // In an SWF run, the successor's execution timeout and settings come from the decision.
         let own = it.swf.clone();
         let started = WorkflowStarted {
             workflow_type: it.workflow_type.clone(),
             task_list: it.task_list.clone(),
             input: it.input.clone(),
             tags: it.tags.clone(),
-            // The input is new, so attempts are counted from the beginning.
+            // The new run has a new input, so its attempts are counted from the beginning.
             attempt: run.started.retry.as_ref().map(|_| 1),
             execution_timeout: own
                 .as_ref()
@@ -45,11 +46,11 @@ impl Transition {
         Self::follow(run, started, by, asked, now)
     }
 
-    /// Creates the run that makes the next attempt, with the `input` of the failed run. Its first turn is delayed
-    /// until `not_before`. The result is the same however often it is computed.
+    /// Creates the run that makes the next attempt. `input` is the input of the failed run, and the first turn is
+    /// delayed until `not_before`. The same arguments always yield the same result.
     ///
-    /// A run with a cancel request is not retried. If an earlier version planned a retry anyway, `asked` is the
-    /// newest cancel request, as for [`successor`](Self::successor).
+    /// A run with a cancel request is not retried. If an earlier version has planned a retry nevertheless, `asked` is
+    /// the newest cancel request, as for [`successor`](Self::successor).
     pub fn retry(
         run: &Run,
         run_id: RunId,
@@ -74,7 +75,7 @@ impl Transition {
         asked: Option<&Event>,
         now: Timestamp,
     ) -> Self {
-        // A caller that repeats the start of the first run gets the run that is open now.
+        // If a caller repeats the start of the first run, the response names the new run, which is the open one.
         let key = run.known.start();
         let next = Run::begin(now, &started, key);
         let event = Event {
@@ -88,12 +89,12 @@ impl Transition {
         let mut transition = Self::beginning(next, vec![event], Author::named(by));
         transition.schedule_turn(now);
         transition.author = Author::default();
-        // The previous decider has not answered the request, so the new run must.
+        // The decider of the closed run has not answered the cancel request, so the new run receives it.
         if let Some(Event { kind: EventKind::WorkflowCancelRequested(request), by, .. }) = asked {
             let request = transition.cancel_request(request.clone(), now);
             transition.push_by(now, request, None, by.clone());
         }
-        // The successor of a paused run is paused.
+        // The successor of a paused run begins paused.
         if let Some(pause) = &run.paused {
             let OperatorAction { identity, reason } = pause.operator.clone();
             let paused = WorkflowPaused { stop_clocks: pause.stops_clock, identity, reason };
@@ -102,9 +103,12 @@ impl Transition {
         transition
     }
 
-    /// Returns the id and the start time of the next attempt, if the run about to close may be retried. All of
-    /// these must hold: no cancel request, a policy with another attempt, a retryable reason, and a start before
-    /// the execution timeout.
+    /// Returns the id and the start time of the next attempt, or `None` if the run, which is about to close, must not
+    /// be retried. All of these must hold:
+    ///
+    /// * There is no cancel request.
+    /// * The retry policy allows another attempt, and the reason is retryable.
+    /// * The attempt can start before the execution timeout expires.
     pub(crate) fn next_attempt(&self, reason: Option<&str>, now: Timestamp) -> Option<(RunId, Timestamp)> {
         if self.run.cancel_requested {
             return None;
@@ -122,15 +126,15 @@ impl Transition {
     }
 }
 
-/// Returns `true` for a cancel request, which a successor must receive as well.
+/// Returns `true` for a cancel request. A successor must receive it as well.
 pub fn is_cancel_request(event: &Event) -> bool {
     matches!(event.kind, EventKind::WorkflowCancelRequested(_))
 }
 
-/// Returns start attributes copied from a run for its successor.
+/// Returns start attributes for a successor, copied from this run.
 fn like(run: &Run, run_id: RunId) -> WorkflowStarted {
     let before = &run.started;
-    // The execution timeout continues, without the times at which the run's clock was stopped.
+    // The execution timeout continues. The periods in which the run's clock was stopped do not count.
     let execution_from = before.execution_from();
     let stood = run.clock.stood(execution_from, run.closed_at.unwrap_or(run.last_timestamp));
     WorkflowStarted {

@@ -22,7 +22,7 @@ fn go_on() -> Decision {
     Decision::from(ContinueAsNew::default())
 }
 
-/// Closing events of the four closing decisions.
+/// Events of the four closing decisions.
 const CLOSED: [&str; 4] = ["WorkflowSuccess", "WorkflowFailed(no stock)", "WorkflowCanceled", "WorkflowContinuedAsNew"];
 
 #[test]
@@ -55,7 +55,7 @@ fn table_of_a_closed_run() {
         check(&given, &request_cancel(), "fault run-closed");
         check(&given, &terminate(), "fault run-closed");
         let again = may_start(&given.run, ReusePolicy::AllowDuplicate).map_err(|fault| fault.code());
-        // A successor continues it.
+        // A run that continued as new has a successor.
         let has_successor = given.run.status == Status::ContinuedAsNew;
         assert_eq!(again, if has_successor { Err("workflow-already-open") } else { Ok(()) });
     }
@@ -124,7 +124,7 @@ fn a_run_times_out_after_its_execution_timeout() {
     let start = Start { execution_timeout: Duration::from_secs(10), ..plain() };
     fires(&Scene::of(&start), 10, "WorkflowTimedOut");
     let given = Scene::of(&start).decide([timer("t", 10), timer("u", 11)]);
-    // Deadlines that were due earlier are recorded first, and later ones not at all.
+    // Deadlines that were due before the timeout are recorded first. Deadlines after it are not recorded at all.
     let late = given.after(60);
     check(&late, &late.fire(), "TimerExpired(t) WorkflowTimedOut");
 }

@@ -1,4 +1,4 @@
-//! Liveness of runs: whether anything will wake a run, and which runs are flagged.
+//! Stuck and flagged runs: whether anything will schedule another turn of a run, and which condition a run has.
 
 use crate::event::OperatorAction;
 use crate::event::{ActivityTimeouts, EventKind};
@@ -35,7 +35,7 @@ fn a_run_that_nothing_can_wake_is_stuck() {
         (scene().decide([]).then(&signal("go")).decide([]), true),
         (scene().decide([]).then(&terminate()), false),
         (scene().decide([success()]), false),
-        // A failed decision schedules a turn.
+        // The failed decision schedules a turn, so the run is not stuck.
         (scene().decide([cancel_timer("t")]), false),
     ] {
         assert_eq!(scene.run.is_stuck(), is_stuck, "{}", crate::scene::summary(&scene.events));
@@ -97,15 +97,15 @@ fn a_run_is_failing_after_two_lost_turns_in_a_row() {
     assert_eq!(twice.run.condition(), RunCondition::Failing);
     let lost = twice.run.lost_turns.unwrap();
     assert_eq!((lost.since, lost.event_id), (first, newest_loss(&twice).1), "since the first, by the newest");
-    // The flag stays while a decider holds the next attempt.
+    // The run stays flagged while a decider holds the next attempt.
     assert_eq!(twice.clone().take().run.condition(), RunCondition::Failing);
     let completed = twice.clone().decide([timer("t", 5)]);
     assert_eq!((completed.run.condition(), completed.run.lost_turns), (RunCondition::Open, None));
     assert_eq!(twice.then(&terminate()).run.condition(), RunCondition::Closed(crate::Status::Terminated));
-    // A turn that was lost earlier does not count together with a later one.
+    // A completed turn comes between the two lost turns, so they are not consecutive.
     let again = lose(completed.then(&signal("go")));
     assert_eq!(again.run.condition(), RunCondition::Open);
-    // Turns that time out are lost in the same way as turns that fail.
+    // Turns that time out count like turns that fail.
     let mut given = scene();
     for condition in [RunCondition::Open, RunCondition::Failing] {
         let taken = given.take().after(30);

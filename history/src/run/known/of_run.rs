@@ -12,8 +12,8 @@ use crate::time::Timestamp;
 
 /// Lookup of requests.
 impl Run {
-    /// Returns the outcome of the request with this key, if this run or an earlier run of its workflow id recorded
-    /// it.
+    /// Returns the outcome of the request with this key, if this run or an earlier run of its workflow id has recorded
+    /// the request and the state knows it.
     pub fn request(&self, key: RequestKey) -> Option<KnownRequest> {
         self.known.find(key, self.started.run_id)
     }
@@ -23,7 +23,7 @@ impl Run {
         self.status_of_update(update_id, Some(self.started.run_id))
     }
 
-    /// Returns the status of an update. With a `run_id`, only an outcome in that run counts.
+    /// Returns the status of an update. If `run_id` is given, only an outcome in that run counts.
     pub fn status_of_update(&self, update_id: &str, run_id: Option<RunId>) -> UpdateStatus {
         if let Some(event_id) = self.updates.accepted(update_id) {
             return UpdateStatus::Accepted { event_id };
@@ -35,19 +35,20 @@ impl Run {
         }
     }
 
-    /// Returns `true` if only the store can tell whether the request is known.
+    /// Returns `true` if the store must be read to find out whether the request with this key is known.
     pub fn must_recall(&self, key: RequestKey, now: Timestamp) -> bool {
         self.known.marked.as_ref().is_some_and(|marked| marked.until >= now) && self.request(key).is_none()
     }
 
-    /// Returns the total number of marks. A request without a mark at this count has none until the count
+    /// Returns the total number of marks. A request that has no mark at this count cannot have one until the count
     /// increases.
     pub fn marks(&self) -> u64 {
         self.known.marked.as_ref().map_or(0, |marked| marked.count)
     }
 
-    /// Adds a mark from the store until [`forget_recalled`](Self::forget_recalled). It is ignored if too many marks
-    /// have been made since, unless it is the start of a run, which is known for as long as the run is kept.
+    /// Adds a mark that was read from the store, until [`forget_recalled`](Self::forget_recalled) is called. The mark
+    /// is ignored if too many marks have been created after it. The mark of a start is never ignored, because a start
+    /// is known as long as its run is kept.
     pub fn recall(&mut self, key: RequestKey, mark: RequestMark) {
         let Some(marked) = &self.known.marked else { return };
         let RequestMark { run_id, event_id, number } = mark;
@@ -62,7 +63,7 @@ impl Run {
         self.known.recalled.clear();
     }
 
-    /// Forgets a request whose run no longer exists.
+    /// Forgets a request that was recorded by a run that no longer exists.
     pub fn forget_request(&mut self, key: RequestKey) {
         self.known.recalled.remove(&key);
         for earlier in &mut self.known.earlier {
@@ -70,27 +71,27 @@ impl Run {
         }
     }
 
-    /// Returns the time until which the run must be kept because of its known requests, or `None` if it has none.
+    /// Returns the time until which the state must be kept because of its known requests, or `None` if it has none.
     pub fn known_until(&self) -> Option<Timestamp> {
         let marked = self.known.marked.as_ref().map(|marked| marked.until);
         self.known.newest(self.started.at).into_iter().chain(marked).max()
     }
 }
 
-/// Maintenance of requests.
+/// Adding, moving and forgetting requests.
 impl Run {
     pub(crate) fn remember(&mut self, key: RequestKey, event_id: EventId, at: Timestamp) {
         let hours = at.since(self.started.at).as_millis() / HOUR.as_millis();
         self.known.own.push(RequestEntry { key, event_id, hours: u32::try_from(hours).unwrap_or(u32::MAX) });
     }
 
-    /// Takes over the requests known to the run `before`, which is kept until `kept_until`. This run's own entries
-    /// take precedence.
+    /// Takes over the requests known to the earlier run `before`, which is kept until `kept_until`. If both runs have
+    /// an entry for a key, the entry of this run counts.
     pub(crate) fn take_over(&mut self, before: &Self, kept_until: Timestamp, now: Timestamp) {
         let KnownRequests { start, own, earlier, marked, .. } = before.known.clone();
         let (run_id, began) = (before.started.run_id, before.started.at);
         let mut requests = Requests::default();
-        // A successor is started by the same request.
+        // Both runs may have been started by the same request: a successor has the key of the first start.
         if let Some(key) = start.filter(|_| start != self.known.start) {
             requests.push(RequestEntry { key, event_id: 1, hours: 0 });
         }
@@ -110,15 +111,16 @@ impl Run {
         self.known.earlier.retain(|earlier| !earlier.requests.is_empty());
     }
 
-    /// Keeps only this request of the new run. The others belong to the run that it branched off
-    /// and are known as such.
+    /// Keeps only the request with this key and event id as a request of this new run. All other requests belong to the
+    /// run whose history was copied, and are known as requests of that run.
     pub(crate) fn branch_requests(&mut self, key: Option<RequestKey>, event_id: EventId) {
         self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);
     }
 
-    /// Moves the oldest requests out of the state if there are too many, so that the store can keep them. Only
-    /// requests up to the event `committed` move, because they stay valid even if the current commit fails.
-    /// Requests that are old at `past` are forgotten; `past` is earlier than `now` if the clock seems too far
+    /// Moves the oldest requests out of the state if there are too many. The store must keep a mark for each of them.
+    /// Only requests up to the event `committed` are moved, because they stay valid even if the current commit fails.
+    ///
+    /// Requests that are old enough at `past` are forgotten. `past` is earlier than `now` if the clock seems to be
     /// ahead.
     pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         let mut spilled = Spilled::default();
@@ -141,8 +143,8 @@ impl Run {
                 Some(entry) if is_own && entry.event_id > committed => break,
                 Some(entry) => {
                     requests.drop_oldest();
-                    // A reset is recorded in the run that it ends and in the successor. The newer entry has the
-                    // outcome; with two marks for one key, the outcome would depend on the write order.
+                    // A reset is recorded in the old run and in the new run, with the same key. Only the newer entry
+                    // has the outcome. If both had marks, the order of writing would decide which outcome is found.
                     if !self.known.has(entry.key) {
                         let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
                         let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);

@@ -14,13 +14,13 @@ fn signaled(scene: Scene, numbers: std::ops::Range<usize>) -> Scene {
     numbers.fold(scene, |scene, number| scene.then(&keyed_signal("go", number as u64)))
 }
 
-/// Finishes a commit as the service does.
+/// Does the same at the end of a commit as the service does.
 fn spill(scene: &mut Scene) -> Spilled {
     let committed = scene.run.last_event_id;
     scene.run.spill(committed, scene.now, scene.now)
 }
 
-/// Returns a new run of the workflow id that replaces this one.
+/// Returns a new run of the workflow id that has taken over the known requests of this run.
 fn replaced(scene: &Scene, start: &Start, run_id: Uuid, kept_until: Timestamp) -> Scene {
     let mut transition = Transition::start(start, run_id, scene.now).unwrap();
     transition.take_over(&scene.run, Links::default(), kept_until, scene.now);
@@ -52,7 +52,7 @@ fn the_oldest_requests_move_to_marks_together() {
     }
     given.run.forget_recalled();
     assert!(given.run.request(key(0)).is_none() && given.run.request(key(many - 1)).is_some());
-    // After the last mark has expired, the store is not read any more.
+    // After the last mark has expired, the store is no longer read.
     let until = given.run.known_until().unwrap();
     assert!(given.run.must_recall(key(0), until) && !given.run.must_recall(key(0), until.plus(HOUR)));
 }
@@ -94,7 +94,7 @@ fn requests_older_than_a_day_leave_without_a_mark() {
     let mut given = signaled(given, 30..30 + young);
     assert_eq!(spill(&mut given), Spilled::default());
     assert!(given.run.request(key(29)).is_none() && given.run.request(key(30 + young - 1)).is_some());
-    // A request that may be less than a day old, in whole hours, is kept.
+    // Ages are counted in whole hours. A request that may be less than a day old is kept.
     let given = signaled(scene(), 0..30).after(24 * 3_600);
     assert_eq!(spill(&mut signaled(given, 30..30 + young)).marks.len(), 30 + limits::REQUESTS_SPILLED_MIN);
 }
@@ -120,7 +120,7 @@ fn requests_above_the_limit_are_forgotten_oldest_first() {
     given.run.recall(key(0), RequestMark { event_id: 1, ..first });
     assert!(given.run.request(key(0)).is_some(), "a start is known as long as its run is kept");
     given.run.forget_recalled();
-    // Marks older than a day would be forgotten anyway.
+    // Marks older than a day are forgotten for their age, so they do not count as forgotten early.
     let mut later = given.after(25 * 3_600);
     later.run.known.marked.as_mut().unwrap().until = later.now.plus(HOUR);
     assert_eq!(forgotten(&mut later, limits::REQUESTS_MAX + 500), 0);
@@ -141,7 +141,7 @@ fn a_run_knows_the_requests_of_earlier_runs() {
         let expected = Some(KnownRequest { run_id: RUNS[run], event_id });
         assert_eq!(third.run.request(key(number)), expected, "{number}");
     }
-    // Signals are known for two days, and starts until their runs expire.
+    // Signals are no longer known after two days, and starts when their runs have expired.
     assert_eq!(third.run.known_until(), Some(kept_until.plus(HOUR)));
     let fourth = |days: u64| replaced(&third.clone().after(days * 86_400), &plain(), Uuid::from_u128(4), kept_until);
     assert!(fourth(0).run.request(key(2)).is_some() && fourth(2).run.request(key(2)).is_none());
@@ -157,7 +157,7 @@ fn a_run_knows_the_requests_of_earlier_runs() {
 fn a_request_recorded_by_two_runs_leaves_one_mark() {
     let first = signaled(scene(), 0..3).then(&terminate());
     let mut second = replaced(&first, &plain(), RUNS[1], first.now.plus(HOUR));
-    // A reset is recorded in the run that it ends and in the run that continues.
+    // The request of a reset is recorded in the old run and in the new run.
     second.run.remember(key(1), 2, second.now);
     let mut second = signaled(second, 3..2 * limits::REQUESTS_IN_STATE_MAX);
     let marks = spill(&mut second).marks;

@@ -7,7 +7,7 @@ use crate::event::ActivityTimeouts;
 use crate::scene::{Scene, child, fail, scene, schedule, schedule_with, success, timer};
 use crate::{Decision, Duration, Run, Transition, Warning};
 
-/// Returns an activity with an input.
+/// Returns a decision to schedule an activity with this input.
 fn with_input(activity_id: &str, input: &str) -> Decision {
     let input = Some(Payload::from_json(input).unwrap());
     Decision::from(ScheduleActivity {
@@ -18,12 +18,12 @@ fn with_input(activity_id: &str, input: &str) -> Decision {
     })
 }
 
-/// Schedules an activity and completes it.
+/// Schedules an activity and lets a runner complete it.
 fn done(scene: Scene, decision: Decision, activity_id: &str) -> Scene {
     scene.decide([decision]).takes(activity_id).succeeds(activity_id)
 }
 
-/// Returns the warnings about a turn with these decisions.
+/// Returns the warnings that a turn with these decisions causes.
 fn warned<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<(String, EventId)> {
     let given = if given.run.turn.is_none() { given.clone().take() } else { given.clone() };
     let mut transition = Transition::linked(given.run.clone(), given.links.clone());
@@ -55,7 +55,7 @@ fn scheduling_a_successful_activity_again_warns() {
     // Timeouts are not part of the fingerprint.
     let timeouts = ActivityTimeouts { start_to_close: Some(Duration::from_secs(9)), ..ActivityTimeouts::default() };
     assert_eq!(names(&charged, [schedule_with("charge", timeouts)]), ["charge"]);
-    // A refused decision schedules nothing: the activity is already open.
+    // The decision is refused because the activity is already open. Nothing is scheduled, so there is no warning.
     let open = charged.decide([schedule("charge")]).then(&crate::scene::signal("go"));
     assert_eq!(names(&open, [schedule("charge")]), [""; 0]);
 }
@@ -76,7 +76,7 @@ fn failed_open_or_different_activities_do_not_warn() {
         ..ScheduleActivity::default()
     };
     assert_eq!(names(&first, [Decision::from(another_type)]), [""; 0], "another type");
-    // A failure after a success does not undo the success.
+    // A failure after the success does not remove the success.
     let again = done(scene(), schedule("a"), "a").decide([schedule("a")]).takes("a");
     let failed = again.clone().then(&fail(again.task("a")));
     assert_eq!(names(&failed, [schedule("a")]), ["a"]);
@@ -117,13 +117,13 @@ fn the_memory_of_successes_is_compact() {
     assert!(sizes[0] <= 3 + 9, "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 4 + 9 * most), "{sizes:?}");
     let forgotten = Run { successes: Successes::default(), ..given.run.clone() };
-    // One more byte for each absent field before it.
+    // Each absent field before the field takes one more byte.
     assert!(state(&given.run) - state(&forgotten) - bytes(&given.run) <= 8, "nothing else grows");
     let open = given.decide([schedule("x")]);
     let mut without = open.run.clone();
     without.activities.keep_history_derived();
     assert!(state(&open.run) - state(&without) <= 15, "of an open activity");
-    // Without a success the memory takes no space.
+    // Without successes, nothing is stored.
     assert_eq!(bytes(&scene().run), bytes(&scene().decide([schedule("x")]).run));
 }
 

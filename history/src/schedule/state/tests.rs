@@ -3,7 +3,7 @@ use crate::schedule::{Interval, ScheduleSpec};
 
 const ID: Uuid = Uuid::from_u128(7);
 
-/// A schedule with a time every minute from 1970, and its rules.
+/// A schedule with an action every minute since 1970, with its rules.
 #[derive(Clone)]
 struct Scene {
     state: ScheduleState,
@@ -28,14 +28,14 @@ fn scene(overlap: Overlap) -> Scene {
 }
 
 impl Scene {
-    /// Evaluates the schedule in this minute, with the observed states of its runs.
+    /// Evaluates the schedule in this minute. `sights` are the observed states of its runs.
     fn evaluate(mut self, minute: u64, sights: &[ObservedRun]) -> Self {
         self.now = at(minute);
         self.state.step(self.rules, &self.times, ID, self.now, sights);
         self
     }
 
-    /// Starts all decided actions.
+    /// Starts the runs of all decided actions.
     fn start(mut self) -> Self {
         for action in self.state.starting.clone() {
             let run_id = Uuid::from_u128(u128::from(action.number));
@@ -87,8 +87,8 @@ fn an_action_is_decided_exactly_at_its_time() {
 #[test]
 fn the_overlap_policy_applies_to_open_runs() {
     use Overlap::{AllowAll, BufferAll, BufferOne, CancelOther, Skip, TerminateOther};
-    // At minutes 2, 3 and 4, the run of minute 1 is open. Each case: the waiting actions, the actions started at
-    // once, the number of skipped ones, how the run is ended, and the actions started after its close.
+    // The run of minute 1 is still open at the minutes 2, 3 and 4. Each case: the waiting actions, the actions started
+    // at once, the number of skipped actions, how the open run is ended, and the actions started after its close.
     type Case = (Overlap, &'static [u64], &'static [u64], u64, Option<OverlapEnd>, &'static [u64]);
     let cases: [Case; 6] = [
         (Skip, &[], &[], 3, None, &[]),
@@ -143,7 +143,7 @@ fn missed_times_are_caught_up_oldest_first() {
     assert_eq!(back.state.counts.missed, 19);
     let queue = scene(Overlap::BufferAll).evaluate(30, &[]);
     assert_eq!((queue.starting(), queue.waiting()), (vec![20], (21..=30).collect()));
-    // A hundred years are not evaluated minute by minute.
+    // The times of a hundred years are not evaluated one by one.
     let long = scene(Overlap::Skip).evaluate(52_596_000, &[]);
     assert_eq!((long.starting(), long.state.counts.skipped), (vec![52_595_990], 10));
     assert!(long.state.counts.missed >= limits::SCHEDULE_MISSED_MAX);
@@ -271,14 +271,14 @@ fn a_state_reads_what_it_writes() {
 
 #[test]
 fn a_schedule_recovers_from_a_clock_that_was_ahead() {
-    // An hour ahead, then correct: all times up to then were decided.
+    // The clock is an hour ahead and then corrected. All times of that hour are already processed.
     let ahead = scene(Overlap::AllowAll).evaluate(60, &[]).start();
     assert_eq!(ahead.state.cursor, at(60));
     let right = ahead.evaluate(1, &[]);
     assert_eq!(right.state.cursor, at(1), "it continues from the present");
     assert_eq!(right.due(), Some(120));
     assert_eq!(right.start().evaluate(2, &[]).starting(), [2]);
-    // Two nodes whose clocks differ by at most a minute decide nothing twice.
+    // If the clocks of two nodes differ by at most a minute, no time is processed twice.
     let other = scene(Overlap::AllowAll).evaluate(5, &[]).start();
     assert_eq!(other.state.cursor.since(at(4)), limits::SCHEDULE_AHEAD_MAX);
     let other = other.evaluate(4, &[]);

@@ -21,7 +21,7 @@ fn read(spec: &ScheduleSpec) -> ScheduleTimes {
     ScheduleTimes::new("spec", spec).unwrap_or_else(|fault| panic!("{spec:?}: {fault}"))
 }
 
-/// Compares the first times after an instant, as UTC times with seconds only if they are not zero.
+/// Compares the first times after an instant. They are written in UTC; seconds are written only if they are not zero.
 #[track_caller]
 fn check(spec: &ScheduleSpec, after: &str, expected: &[&str]) {
     let found = read(spec).upcoming(at(after), expected.len()).times;
@@ -37,15 +37,16 @@ fn expressions_match_the_times_of_crontabs() {
         ("30 2 * * *", "2026-01-01T02:30:00Z", &["2026-01-02T02:30Z"]),
         ("0 9 * * MON-FRI", "2026-01-02T12:00:00Z", &["2026-01-05T09:00Z", "2026-01-06T09:00Z"]),
         ("0 0 * jan,Jul *", "2026-01-31T12:00:00Z", &["2026-07-01T00:00Z"]),
-        // The last day, the last Friday, the second Tuesday, the weekday nearest to the 15th: in December, too.
+        // The last day, the last Friday, the second Tuesday, and the weekday nearest to the 15th, also across the end
+        // of the year.
         ("0 0 L * *", "2026-11-30T12:00:00Z", &["2026-12-31T00:00Z", "2027-01-31T00:00Z", "2027-02-28T00:00Z"]),
         ("0 0 * * FRIL", "2026-11-28T00:00:00Z", &["2026-12-25T00:00Z", "2027-01-29T00:00Z"]),
         ("0 0 * * TUE#2", "2026-11-28T00:00:00Z", &["2026-12-08T00:00Z", "2027-01-12T00:00Z"]),
         ("0 0 15W * *", "2026-07-31T00:00:00Z", &["2026-08-14T00:00Z", "2026-09-15T00:00Z"]),
-        // Either day matches, as in any crontab.
+        // A time matches if the day of the month or the day of the week matches, as in crontab(5).
         ("0 0 13 * FRI", "2026-11-01T00:00:00Z", &["2026-11-06T00:00Z", "2026-11-13T00:00Z", "2026-11-20T00:00Z"]),
         ("0 0 29 2 *", "2026-01-01T00:00:00Z", &["2028-02-29T00:00Z", "2032-02-29T00:00Z"]),
-        // A second before the five fields, and a year after them.
+        // Seconds before the five fields, and a year after them.
         ("*/20 * * * * *", "2026-01-01T00:00:00Z", &["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z"]),
         ("0 30 12 1 1 * 2028", "2026-01-01T00:00:00Z", &["2028-01-01T12:30Z"]),
         ("@monthly", "2026-01-15T00:00:00Z", &["2026-02-01T00:00Z", "2026-03-01T00:00Z"]),
@@ -58,7 +59,7 @@ fn expressions_match_the_times_of_crontabs() {
 
 #[test]
 fn a_skipped_local_time_moves_by_the_clock_change() {
-    // Berlin, 2026-03-29: 02:00 becomes 03:00.
+    // Clocks are put forward in Berlin on 2026-03-29, from 02:00 to 03:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-03-28T12:00:00Z";
     check(&berlin("30 2 * * *"), night, &["2026-03-29T01:30Z", "2026-03-30T00:30Z"]);
@@ -74,7 +75,7 @@ fn a_skipped_local_time_moves_by_the_clock_change() {
         "2026-03-29T00:00:00Z",
         &["2026-03-29T00:30Z", "2026-03-29T01:30Z", "2026-03-29T02:30Z"],
     );
-    // Half an hour on Lord Howe on 2026-10-04, and a whole day in Samoa on 2011-12-30.
+    // Clocks are put forward by half an hour on Lord Howe on 2026-10-04, and by a whole day in Samoa on 2011-12-30.
     check(
         &spec(&["15 2 * * *"], "Australia/Lord_Howe"),
         "2026-10-03T12:00:00Z",
@@ -89,7 +90,8 @@ fn a_skipped_local_time_moves_by_the_clock_change() {
 
 #[test]
 fn a_repeated_local_time_counts_once_unless_hourly() {
-    // Berlin, 2026-10-25: 03:00 becomes 02:00. New York, 2026-11-01: 02:00 becomes 01:00.
+    // Clocks are put back in Berlin on 2026-10-25, from 03:00 to 02:00, and in New York on 2026-11-01, from 02:00 to
+    // 01:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-10-24T12:00:00Z";
     check(&berlin("30 2 * * *"), night, &["2026-10-25T00:30Z", "2026-10-26T01:30Z"]);
@@ -106,7 +108,7 @@ fn a_repeated_local_time_counts_once_unless_hourly() {
         "2026-10-25T00:00:00Z",
         &["2026-10-25T00:30Z", "2026-10-25T01:30Z", "2026-10-25T03:30Z"],
     );
-    // A search that starts in the second of the two hours.
+    // The search starts in the second of the two equal hours.
     check(&berlin("30 2 * * *"), "2026-10-25T01:10:00Z", &["2026-10-26T01:30Z"]);
 }
 
@@ -182,7 +184,7 @@ fn a_search_through_exclusions_is_interrupted() {
     assert!(next.is_named && next.at == at("2027-01-01T00:00:00Z"), "{next:?}");
 }
 
-/// Returns a hundred different expressions that match every second.
+/// Returns a hundred different expressions, each of which matches every second.
 fn every_second(exclude: Vec<Calendar>) -> ScheduleSpec {
     let cron = (0..100).map(|at| format!("* * {hour}-23,0-{hour} * * *", hour = at % 24)).collect::<Vec<_>>();
     let mut it = spec(&cron.iter().map(String::as_str).collect::<Vec<_>>(), "UTC");
@@ -327,7 +329,7 @@ fn an_invalid_spec_names_the_field_and_what_was_expected() {
     }
 }
 
-/// In the last six zones, clocks are put back or forward at or to midnight.
+/// Time zones of the test. In the last six, clocks are put back or forward to or from midnight.
 const ZONES: [&str; 12] = [
     "UTC",
     "Europe/Berlin",
@@ -343,35 +345,36 @@ const ZONES: [&str; 12] = [
     "Atlantic/Azores",
 ];
 
-/// Days of the month, months and days of the week.
+/// Day fields of the tested expressions: day of the month, month, and day of the week.
 const DAYS: [&str; 9] =
     ["* * *", "* * SAT", "* * SUN", "* * FRI", "* * THU,SAT", "L * *", "1-7 * *", "* 3,10 *", "29 10 *"];
 
 #[test]
 fn an_hour_repeated_before_midnight_counts_on_its_day() {
-    // Santiago, 2027-04-04: midnight becomes 23:00 on Saturday.
+    // Clocks are put back in Santiago on 2027-04-04, from midnight to 23:00 on Saturday.
     let santiago = |cron: &str| spec(&[cron], "America/Santiago");
     let saturday = "2027-04-04T01:20:00Z";
     let both = &["2027-04-04T02:17Z", "2027-04-04T03:17Z", "2027-04-10T04:17Z"];
     check(&santiago("17 * * * SAT"), saturday, both);
     check(&santiago("17 * 3 4 *"), saturday, &["2027-04-04T02:17Z", "2027-04-04T03:17Z", "2028-04-03T04:17Z"]);
-    // A specific hour occurs once, on any day.
+    // A pattern with a specific hour matches that hour once on each day.
     check(&santiago("17 23 * * SAT"), saturday, &["2027-04-04T02:17Z", "2027-04-11T03:17Z"]);
     check(&santiago("17 * * * SUN"), saturday, &["2027-04-04T04:17Z", "2027-04-04T05:17Z"]);
-    // 2027-09-05: Sunday begins at 1:00. A skipped time moves to later on Sunday, and does not count for Saturday.
+    // Clocks are put forward on 2027-09-05, so that Sunday begins at 1:00. A skipped time of Sunday moves to later on
+    // Sunday; it does not match for Saturday.
     let spring = "2027-09-05T02:50:00Z";
     check(&santiago("17 * * * SAT"), spring, &["2027-09-05T03:17Z", "2027-09-11T03:17Z"]);
     check(&santiago("17 * * * SUN"), spring, &["2027-09-05T04:17Z", "2027-09-05T05:17Z"]);
     check(&santiago("17 0 * * SUN"), spring, &["2027-09-05T04:17Z", "2027-09-12T03:17Z"]);
-    // Nuuk, 2027-10-31: midnight becomes 23:00 on Saturday.
+    // Clocks are put back in Nuuk on 2027-10-31, from midnight to 23:00 on Saturday.
     let nuuk = spec(&["30 * * * SAT"], "America/Nuuk");
     check(&nuuk, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-11-06T02:30Z"]);
-    // In Berlin, clocks are put back during a Sunday.
+    // In Berlin, clocks are put back during a Sunday, not at midnight.
     let berlin = spec(&["30 * * * SUN"], "Europe/Berlin");
     check(&berlin, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-10-31T02:30Z"]);
 }
 
-/// Finds the next match by testing every minute that clocks show or skip.
+/// Finds the next match by a test of every minute that clocks show or skip.
 fn by_looking(pattern: &Pattern, is_steady: bool, zone: &TimeZone, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
     let mut shown: DateTime = zone.to_datetime(after.checked_sub(SignedDuration::from_hours(30)).unwrap());
     shown = shown.with().second(0).subsec_nanosecond(0).build().unwrap();
@@ -412,11 +415,11 @@ proptest! {
         let Ok(pattern) = Pattern::cron("cron", &text) else { return Err(TestCaseError::reject("no expression")) };
         let begin = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap();
         let begin = begin.checked_add(SignedDuration::from_hours(24 * day)).unwrap();
-        // Shortly before a change of the clocks, if there is one.
+        // The search starts shortly before a change of the UTC offset, if there is one.
         let change = zone.following(begin).next().map_or(begin, |change| change.timestamp());
         let after = change.checked_sub(SignedDuration::from_secs(before)).unwrap();
         let from = after.checked_add(SignedDuration::from_secs(1)).unwrap();
-        // Limit of the search.
+        // The search ends here.
         let last = after.checked_add(SignedDuration::from_hours(60)).unwrap();
         let found = pattern.next(&zone, from).filter(|at| *at < last);
         let expected = by_looking(&pattern, hour.starts_with('*'), &zone, after).filter(|at| *at < last);
@@ -437,7 +440,7 @@ proptest! {
         let begin = at("2026-01-01T00:00:00Z").plus(Duration::from_days(day));
         let found = times.upcoming(begin, 50).times;
         prop_assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|at| *at > begin), "{:?}", found);
-        // Any start between two times finds the same next time.
+        // A search that starts at any instant between two found times finds the second one.
         for pair in found.windows(2) {
             let between = Timestamp::from_millis(u64::midpoint(pair[0].as_millis(), pair[1].as_millis()));
             let next = times.upcoming(between.max(pair[0]), 1).times;

@@ -1,4 +1,4 @@
-//! One line per span: its name, start and end in seconds, its parent, and its outcome.
+//! Each line describes one span: its name, start and end in seconds, its parent, and its outcome.
 
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use crate::trace::TraceContext;
 const RUN_ID: Uuid = Uuid::from_u128(7);
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// A run whose caller sent a trace context.
+/// Returns a run whose caller has sent a trace context.
 fn given() -> Scene {
     started(TraceContext::of_headers(CALLER, Some("a=b")))
 }
@@ -33,7 +33,7 @@ fn spans(given: &Scene, when: &Command) -> Vec<Span> {
     of_transition(Some(&given.run), &transition)
 }
 
-/// Returns the test's name for a span.
+/// Returns the name of a span in these tests.
 fn name_of(span: SpanId) -> String {
     let caller: Traceparent = CALLER.parse().unwrap();
     if span == caller.span_id() {
@@ -69,7 +69,7 @@ fn the_span_of_a_turn_begins_when_it_is_taken() {
     check(&held, &held.fail_turn(), &["turn order 3-5 below the run confused"]);
     let late = held.clone().after(100);
     check(&late, &late.fire(), &["turn order 3-105 below the run timed-out"]);
-    // A turn that no decider took has no span.
+    // A turn that no decider has taken has no span.
     check(&given(), &given().start_turn(), &[]);
 }
 
@@ -96,7 +96,7 @@ fn each_attempt_has_a_span_below_its_activity() {
     let second = first.then(&fails).after(4).takes("a").after(2);
     let ends = ["activity A 0-7 below the run", &format!("try A 5-7 {below}")];
     check(&second, &second.succeed("a"), &ends);
-    // The same ids that runners received with the task.
+    // The spans have the ids that runners received with their tasks.
     let [activity, second_try] = &*spans(&second, &second.succeed("a")) else { panic!("two spans") };
     assert_eq!(activity.span_id, SpanId::of_event(RUN_ID, id));
     assert_eq!(second_try.span_id, SpanId::of_attempt(RUN_ID, id, second.task("a").start));

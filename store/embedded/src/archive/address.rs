@@ -1,4 +1,4 @@
-//! Addresses of archives as users write them. Owns the distinction between directories and buckets.
+//! Addresses of archives as users write them, and the distinction between directories and buckets.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Prefix of a bucket's address.
+/// Beginning of the address of a bucket.
 const BUCKET: &str = "s3://";
 
 /// Address of an archive: a directory, or `s3://BUCKET/PREFIX`.
@@ -45,7 +45,7 @@ impl ArchiveAddress {
         self.0.to_str().is_some_and(|text| text.starts_with(BUCKET))
     }
 
-    /// Returns the normalized form, which is valid in every working directory.
+    /// Returns the address with an absolute path, which is valid in every working directory.
     pub(crate) fn absolute(&self) -> Self {
         match self.kind() {
             Ok(AddressKind::Bucket { bucket, prefix }) => {

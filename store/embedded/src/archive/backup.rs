@@ -1,4 +1,4 @@
-//! A backup: brings an archive up to date with an open store.
+//! A backup: copies the data of an open store that its archive does not contain yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use crate::shared::Phase;
 pub struct BackupOptions {
     /// Archive, created if it does not exist.
     pub archive: ArchiveAddress,
-    /// Time for which a restore to any instant must remain possible; older data is removed. `None` removes nothing.
+    /// Time for which a restore to any instant must remain possible. Data that is not needed for this is removed.
+    /// `None` removes nothing.
     pub keep: Option<Duration>,
     /// Fault injection for tests.
     #[doc(hidden)]
@@ -35,30 +36,30 @@ impl BackupOptions {
 /// Result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupReport {
-    /// Epoch of the archive.
+    /// Epoch of the archive: the period in which one store writes the archive. Epochs are numbered.
     pub epoch: u64,
-    /// Last batch in the archive.
+    /// Number of the last batch of commits in the archive.
     pub batch: u64,
-    /// Number of new batches.
+    /// Number of batches that this backup has added.
     pub batches_new: u64,
-    /// Instant of the backup, in milliseconds since 1970. Everything acknowledged before it is included.
+    /// Time of the backup, in milliseconds since 1970. Everything acknowledged before it is included.
     pub at: UnixMs,
-    /// The base that was taken, if any.
+    /// Base that this backup has written: a snapshot of the store. `None` if the existing base could be continued.
     pub base: Option<BaseReport>,
 }
 
-/// A base that was taken.
+/// A base (a snapshot of the store) that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseReport {
-    /// Number of pairs.
+    /// Number of key-value pairs in the base.
     pub pairs: u64,
     /// Bytes of the pairs.
     pub bytes: u64,
-    /// Bytes that existed already and were checked.
+    /// Bytes that already existed in the archive and were only checked.
     pub bytes_there: u64,
 }
 
-/// Brings an archive up to date with an open store.
+/// Copies the data of an open store that its archive does not contain yet.
 pub(crate) fn run(
     source: &LogSource,
     options: &BackupOptions,
@@ -69,7 +70,7 @@ pub(crate) fn run(
     let mut shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
     let before = shipper.shipped();
     let mut done = update_archive(&mut shipper, source, options, before, tick);
-    // Starts again with a new base.
+    // The log no longer contains what the archive lacks, so the backup starts again with a new base.
     if let Err(ArchiveError::Gap { .. }) = done {
         drop(shipper);
         writer = writer.again();

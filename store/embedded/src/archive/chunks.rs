@@ -1,6 +1,6 @@
-//! Bases: all pairs of a snapshot, cut into chunks at positions determined by the keys. Each chunk is a file named by
-//! its SHA-256. Existing chunks are checked but not written again: in a directory they are read, in a bucket their
-//! length is compared. Owns the format of chunks.
+//! Bases: all key-value pairs of a snapshot of the store, divided into chunks at positions that depend only on the
+//! keys. Each chunk is a file named by its SHA-256. A chunk that already exists is checked but not written again: in a
+//! directory, it is read and compared; in a bucket, its length is compared. This module owns the format of chunks.
 //!
 //! ```text
 //! chunk: (key length u32 | value length u32 | key | value) …
@@ -15,12 +15,12 @@ use super::ArchiveError;
 use super::opened::Archive;
 use super::sealed::{hex, sha256};
 
-/// Approximate size of chunks. Ours: small enough that a change costs little, large enough that a million runs are a
-/// thousand files.
+/// Average size of a chunk. Chosen: small enough that a change of a few pairs costs little, and large enough that a
+/// million runs need only a thousand files.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Minimum size of a chunk before it may be cut.
+/// Minimum size of a chunk. A chunk is not ended before.
 const CHUNK_MIN: usize = 256 << 10;
-/// Size at which a chunk is always cut.
+/// Size at which a chunk is always ended.
 const CHUNK_MAX: usize = 4 << 20;
 
 /// Result of writing a base.
@@ -29,7 +29,7 @@ pub(crate) struct WrittenBase {
     pub(crate) list: String,
     pub(crate) pairs: u64,
     pub(crate) bytes: u64,
-    /// Bytes of chunks that existed already.
+    /// Bytes of chunks that already existed in the archive.
     pub(crate) bytes_there: u64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct WrittenBase {
 pub(crate) struct ChunkWriter<'a> {
     archive: &'a Archive,
     folder: String,
-    /// Existing chunks of a bucket with their sizes.
+    /// Existing chunks with their sizes; only for a bucket.
     there: BTreeMap<String, u64>,
     chunk: Vec<u8>,
     list: Vec<u8>,
@@ -70,7 +70,8 @@ impl<'a> ChunkWriter<'a> {
         self.chunk.extend_from_slice(value);
         self.pairs += 1;
         let size = (8 + key.len() + value.len()) as u64;
-        // Decided by the keys alone, so that a change within a chunk does not move the other cuts.
+        // Whether a chunk ends here depends only on the key, so that a change within one chunk does not move the ends
+        // of other chunks.
         let is_cut = u64::from(crc32fast::hash(key)) * CHUNK_BYTES < size << 32;
         if self.chunk.len() >= CHUNK_MAX || self.chunk.len() >= CHUNK_MIN && is_cut {
             self.cut()?;
@@ -128,7 +129,7 @@ pub(crate) fn read_chunk(archive: &Archive, folder: &str, name: &str) -> Result<
     if hex(&sha256(&file.bytes)) == name { Ok(file.bytes) } else { Err(damaged("is truncated or was changed")) }
 }
 
-/// Returns the names of a base's chunks, in order of the keys.
+/// Returns the names of the chunks of a base, in order of their keys.
 pub(crate) fn read_list(archive: &Archive, folder: &str, list: &str) -> Result<Vec<String>, ArchiveError> {
     let bytes = read_chunk(archive, folder, list)?;
     let (digests, rest) = bytes.as_chunks::<32>();

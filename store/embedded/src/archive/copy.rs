@@ -1,5 +1,5 @@
-//! A data directory made from an archive: the pairs of a base, then batches, then a new id. It cannot be opened as a
-//! store before it is complete. Owns the order of these steps.
+//! A data directory made from an archive: first the pairs of a base are written, then the batches that follow it, and
+//! last a new store id. The directory cannot be opened as a store before all of this is done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,42 +17,44 @@ use crate::directory::{Unfinished, tree_path};
 use crate::frame::{BatchOperation, operations};
 use crate::tree::Tree;
 
-/// Bytes written by one transaction. Ours: large, because no other work waits for the disk.
+/// Bytes written by one transaction. Chosen: large, because no other work waits for the disk.
 const PIECE_BYTES: usize = 4 << 20;
 /// Size of redb's cache during the copy.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// File with the origin of a store that was restored or that took over. It stays in the data directory until the
-/// service has dealt with everything that the old store handed out.
+/// File that records the origin of a store that was restored or has taken over. It stays in the data directory until
+/// the service has dealt with all tasks that the old store handed out.
 pub(crate) const RESTORED: &str = "RESTORED";
-/// File with the origin of an unfinished copy.
+/// File that records the origin of an unfinished copy.
 pub(crate) const COPY: &str = "COPY";
 
 /// Origin of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
-    /// Archive.
+    /// Archive from which the store was made.
     pub archive: ArchiveAddress,
     /// Epoch of the archive.
     pub epoch: u64,
-    /// Last batch.
+    /// Number of the last batch in the store.
     pub batch: u64,
-    /// Timestamp of the last batch, in milliseconds since 1970.
+    /// Time of the last batch, in milliseconds since 1970.
     pub instant: UnixMs,
-    /// Whether it includes everything that the old store acknowledged, according to the old store itself.
+    /// True if the old store has recorded that it stopped and that the archive contains everything that it
+    /// acknowledged.
     pub is_all: bool,
 }
 
-/// Source of an unfinished copy.
+/// Archive from which an unfinished copy is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Following {
     pub(crate) archive: ArchiveAddress,
     pub(crate) epoch: u64,
-    /// Line of the epoch.
+    /// Number of the line that is copied. Each time the log of an archive could not be continued, the archive began a
+    /// new line with a new base.
     pub(crate) line: u64,
-    /// First batch at which the copy is complete.
+    /// First batch at which the copy is a consistent state of the store.
     pub(crate) whole_at: u64,
-    /// Id that the store will have, set when it was asked to take over.
+    /// Id of the future store. Set when the copy was asked to take over.
     pub(crate) claims: Option<u64>,
 }
 
@@ -68,7 +70,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Locks an empty or missing directory, or, with `may_continue`, one that already is a copy.
+    /// Locks the directory of a copy. It must be empty or missing, or, with `may_continue`, already contain a copy.
     pub(crate) fn take(directory: &Path, files: Files, may_continue: bool) -> Result<Self, ArchiveError> {
         let directory = Unfinished::take(directory, may_continue)?;
         let following = read_sealed(directory.path(), COPY)?;
@@ -81,7 +83,7 @@ impl Copy {
         self.directory.path()
     }
 
-    /// Starts with a base, discarding earlier content.
+    /// Starts the copy with a base, and discards earlier content.
     pub(crate) fn begin(
         &mut self,
         view: &EpochView,
@@ -128,7 +130,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Applies batches up to `last`. Returns the timestamp of the last one, if known.
+    /// Applies the batches up to `last`. Returns the time of the last applied batch, if known.
     pub(crate) fn apply(&mut self, view: &EpochView, last: u64) -> Result<Option<UnixMs>, ArchiveError> {
         let next = self.copied.unwrap_or_default() + 1;
         let mut pairs: BTreeMap<Vec<u8>, Option<Bytes>> = BTreeMap::new();
@@ -192,22 +194,24 @@ pub struct RestoreOptions {
     pub archive: ArchiveAddress,
     /// Directory to create.
     pub directory: PathBuf,
-    /// Instant to restore to, in milliseconds since 1970; `None` restores everything.
+    /// Time to which the store is restored, in milliseconds since 1970. `None` restores everything.
     pub to: Option<UnixMs>,
-    /// Takes the next epoch of the archive, so that the old store stops and this one may continue the archive.
+    /// True if the new store takes over the archive: it begins the next epoch of the archive, and the old store stops.
     pub takes_over: bool,
     /// Fault injection for tests.
     #[doc(hidden)]
     pub faults: std::sync::Arc<crate::faults::Faults>,
 }
 
-/// Creates a data directory from an archive, up to the last batch at or before an instant.
+/// Creates a data directory from an archive, with all batches up to an instant.
 ///
 /// # Errors
 ///
-/// [`ArchiveError::Damaged`] if the archive is damaged, [`ArchiveError::Refused`] if the directory is in use or not
-/// empty or the instant is before the first base, [`ArchiveError::Away`] if files cannot be read or written. An
-/// incomplete directory cannot be opened and may be removed.
+/// * [`ArchiveError::Damaged`] if the archive is damaged.
+/// * [`ArchiveError::Refused`] if the directory is in use or not empty, or if the instant is before the first base.
+/// * [`ArchiveError::Away`] if files cannot be read or written.
+///
+/// After an error, the directory may be incomplete. It then cannot be opened, and may be removed.
 pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(CopyProgress)) -> Result<Restored, ArchiveError> {
     let files = Files { faults: std::sync::Arc::clone(&options.faults) };
     let archive = Archive::open(&options.archive, &options.faults)?;
@@ -221,7 +225,7 @@ pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(CopyProgress)) -> 
         let claimed = claim(&archive, newest, &store_text(id))?;
         claimed.ok_or_else(|| claimed_by_another(&archive, newest + 1))?;
     }
-    // The old store may have continued elsewhere.
+    // It is not known whether the old store has acknowledged more, so `is_all` is false.
     let restored = Restored { archive: options.archive.clone(), epoch: view.epoch, batch, instant, is_all: false };
     copy.finish(id, &restored)?;
     Ok(restored)

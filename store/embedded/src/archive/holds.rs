@@ -1,4 +1,4 @@
-//! Holds on the log: batches that still have to be copied.
+//! Holds on the log: each keeps those batches in the log that still have to be copied.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ pub(crate) struct Holds(Mutex<HeldBatches>);
 #[derive(Debug, Default)]
 struct HeldBatches {
     next: u64,
-    /// Last copied batch of each hold.
+    /// Last copied batch of each hold, by the hold's number.
     copied: BTreeMap<u64, u64>,
 }
 
-/// A hold, which keeps the log after its last copied batch until it is dropped.
+/// A hold. Until it is dropped, the log keeps all batches after the last one that this holder has copied.
 #[derive(Debug)]
 pub(crate) struct LogHold {
     holds: Arc<Holds>,
@@ -26,7 +26,7 @@ impl Holds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds everything after batch `copied`.
+    /// Creates a hold that keeps all batches after `copied`.
     pub(crate) fn hold(self: &Arc<Self>, copied: u64) -> LogHold {
         let mut held = self.lock();
         let number = held.next;
@@ -35,14 +35,14 @@ impl Holds {
         LogHold { holds: Arc::clone(self), number }
     }
 
-    /// Returns the last batch that all holders have copied, or `None` if there are no holds.
+    /// Returns the last batch that all holders have copied. Returns `None` if there are no holds.
     pub(crate) fn copied(&self) -> Option<u64> {
         self.lock().copied.values().min().copied()
     }
 }
 
 impl LogHold {
-    /// Records that batches up to this one are copied.
+    /// Records that all batches up to this one have been copied.
     pub(crate) fn set(&self, copied: u64) {
         self.holds.lock().copied.insert(self.number, copied);
     }

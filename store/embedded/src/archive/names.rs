@@ -1,8 +1,8 @@
-//! Names that an epoch has from its creation, shared with the module of directories.
+//! Names of the files and folders that an epoch has from its creation.
 
-/// File with the owner of the epoch.
+/// File that names the owner of the epoch.
 pub(super) const OWNER: &str = "OWNER";
-/// Folder of the chunks.
+/// Folder of the chunks of bases.
 pub(super) const CHUNKS: &str = "chunks";
-/// Folder of the segments.
+/// Folder of the log segments.
 pub(super) const LOG: &str = "log";

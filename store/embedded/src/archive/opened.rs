@@ -1,5 +1,5 @@
-//! An archive opened by its address. If the response of a put was lost, this module determines the outcome by reading
-//! the file.
+//! An archive, opened by its address. If the response to a put was lost, this module reads the file to find out whether
+//! the put took effect.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Archive {
         Ok(Self { place, address: address.clone(), faults: Arc::clone(faults) })
     }
 
-    /// Returns a name for messages.
+    /// Returns the full name of a file, for messages.
     pub(crate) fn shown(&self, name: &str) -> String {
         self.place.shown(name)
     }
@@ -53,7 +53,7 @@ impl Archive {
         self.faults.point(name).map_err(failed)
     }
 
-    /// Applies injected faults of buckets. For directories, `Files` does this.
+    /// Applies faults that tests have injected, if the archive is in a bucket. For directories, `Files` does this.
     fn may_put(&self, length: usize) -> Result<(), ArchiveError> {
         if !self.is_bucket() {
             return Ok(());
@@ -63,14 +63,14 @@ impl Archive {
         self.faults.before_sync().map_err(failed)
     }
 
-    /// Puts a file. Returns `None` if the condition does not hold and the existing file is different.
+    /// Puts a file. Returns `None` if the condition does not hold and the existing file has another content.
     pub(crate) fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> Result<Option<FileTag>, ArchiveError> {
         self.may_put(bytes.len())?;
         let answer = self.place.put(name, bytes, when)?;
         self.settle(answer, name, bytes)
     }
 
-    /// Determines the outcome of a put, from the existing file if the response does not tell.
+    /// Returns the outcome of a put. If the response does not tell it, the existing file is read and compared.
     fn settle(&self, answer: PutAnswer, name: &str, bytes: &Bytes) -> Result<Option<FileTag>, ArchiveError> {
         if let PutAnswer::Done(tag) = answer {
             return Ok(Some(tag));
@@ -83,7 +83,7 @@ impl Archive {
         }
     }
 
-    /// Puts a file that is named by its digest.
+    /// Puts a chunk: a file that is named by its digest.
     pub(crate) fn put_chunk(&self, folder: &str, name: &str, bytes: &Bytes) -> Result<(), ArchiveError> {
         self.may_put(bytes.len())?;
         if self.is_bucket() {
@@ -92,7 +92,7 @@ impl Archive {
         self.place.put_chunk(folder, name, bytes)
     }
 
-    /// Creates an epoch. Returns `false` if another store has created it.
+    /// Creates an epoch. Returns `false` if another store was first.
     pub(crate) fn claim(&self, folder: &str, owner: &str, value: &impl Serialize) -> Result<bool, ArchiveError> {
         let bytes = seal(owner, value)?;
         self.may_put(bytes.len())?;
@@ -100,7 +100,7 @@ impl Archive {
         Ok(self.settle(answer, &format!("{folder}/{owner}"), &bytes)?.is_some())
     }
 
-    /// Reads a sealed file.
+    /// Reads a file with a checksum, which `sealed.rs` defines.
     pub(crate) fn read_sealed<T: DeserializeOwned>(
         &self,
         folder: &str,
@@ -111,7 +111,8 @@ impl Archive {
         Ok(Some((unseal(name, &self.shown(&path), &bytes)?, tag)))
     }
 
-    /// Replaces a sealed file if it has not changed since `before` (or still does not exist). Returns `None` if it has.
+    /// Replaces a file with a checksum if it has not changed since `before`, or, without `before`, if it does not
+    /// exist. Returns `None` if it has changed.
     pub(crate) fn replace_sealed(
         &self,
         folder: &str,

@@ -1,5 +1,5 @@
-//! Reading the segments of an archive: files of a directory, or the consecutive pieces of a bucket. Determines which
-//! pieces belong to a segment: only those of the writers recorded for it.
+//! Reads the segments of an archive. In a directory, a segment is one file. In a bucket, it consists of consecutive
+//! pieces, and only those pieces belong to it that were put by the writers recorded for the segment.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use super::chunks::lengths;
 use super::layout::{PieceRun, piece_name, pieces_folder, segment_file};
 use super::opened::Archive;
 
-/// The readable part of a segment.
+/// The part of a segment that can be read.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentView {
     pub(crate) number: u64,
@@ -16,7 +16,7 @@ pub(crate) struct SegmentView {
     pub(crate) line: u64,
     pub(crate) bytes: u64,
     pub(crate) last: u64,
-    /// Pieces of the segment, or `None` if it is a single file.
+    /// Pieces of the segment, or `None` if the segment is a single file.
     pub(crate) pieces: Option<ViewedPieces>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct ViewedPieces {
     pub(crate) tail: Option<u64>,
 }
 
-/// A piece, limited to the wanted part.
+/// A part of a piece: the bytes of a segment that are to be read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct Piece {
     pub(crate) to: u64,
 }
 
-/// Data read from a segment.
+/// Bytes read from a segment.
 pub(crate) struct ReadLog {
     pub(crate) bytes: Bytes,
     pieces: Vec<Piece>,
@@ -55,7 +55,7 @@ fn damaged(archive: &Archive, name: &str, what: &str) -> ArchiveError {
     ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(name)) }
 }
 
-/// Reads a segment from an offset on.
+/// Reads a segment, beginning at an offset.
 pub(crate) fn read_log(
     archive: &Archive,
     epoch: &str,
@@ -90,7 +90,7 @@ pub(crate) fn read_log(
     Ok(ReadLog { bytes: bytes.into(), pieces, name: folder })
 }
 
-/// Returns the pieces of a segment of this size, in order.
+/// Returns the pieces of a segment of this size, in the order of their offsets.
 pub(crate) fn pieces_of(
     archive: &Archive,
     folder: &str,

@@ -1,4 +1,4 @@
-//! The location of an archive, a directory or a bucket, behind one small interface. Owns no file names.
+//! The location of an archive, which is a directory or a bucket, behind one small interface.
 
 pub(super) mod directory;
 #[doc(hidden)]
@@ -14,11 +14,11 @@ use bytes::Bytes;
 
 use super::ArchiveError;
 
-/// Tag of a version of a file, by which its location detects changes.
+/// Version of a file. Locations use it to detect that a file was changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileTag(pub(crate) String);
 
-/// A complete file.
+/// Content of a file, with its version.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredFile {
     pub(crate) bytes: Bytes,
@@ -43,11 +43,11 @@ pub(crate) struct ListedFile {
 /// Condition of a put.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PutWhen<'a> {
-    /// Always.
+    /// The file is put in any case.
     Always,
-    /// Only if no file has this name.
+    /// The file is put only if no file has this name.
     Absent,
-    /// Only if the file has not changed.
+    /// The file is put only if it still has this version.
     Unchanged(&'a FileTag),
 }
 
@@ -55,7 +55,8 @@ pub(crate) enum PutWhen<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PutAnswer {
     Done(FileTag),
-    /// The condition does not hold. The existing file may have been written by this very put, if it was sent twice.
+    /// The condition does not hold. If this put was sent twice, the existing file may be the one written by the first
+    /// attempt.
     Otherwise,
     /// The outcome is unknown, because there was no response.
     Unknown {
@@ -63,41 +64,42 @@ pub(crate) enum PutAnswer {
     },
 }
 
-/// Intervals of writing and watching a location.
+/// Intervals at which a location is written and watched.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Intervals {
-    /// Interval at which new data is shipped.
+    /// Interval at which new data is copied to the archive.
     pub(crate) every: Duration,
-    /// Interval of the heartbeats written if there is no new data.
+    /// Interval at which `NEWEST` is updated if there is no new data.
     pub(crate) heartbeat: Duration,
-    /// Time that a new writer watches for another one.
+    /// Time for which a new writer watches the archive, to find out whether another process is writing it.
     pub(crate) watch: Duration,
 }
 
-/// Interface of an archive's location. Names contain slashes. A file is written atomically and durably.
+/// Interface of the location of an archive. Names of files contain slashes. A file is written atomically and durably.
 pub(crate) trait ArchivePlace: fmt::Debug + Send + Sync {
-    /// Returns the directory, in which files can be appended to and locked, or `None` for a bucket.
+    /// Returns the directory, in which files can be appended to and locked. Returns `None` for a bucket.
     fn directory(&self) -> Option<&Path> {
         None
     }
 
     fn intervals(&self) -> Intervals;
 
-    /// Returns a name for messages.
+    /// Returns the full name of a file, for messages.
     fn shown(&self, name: &str) -> String;
 
-    /// Creates the location if necessary. Refuses a location with other content.
+    /// Creates the location if necessary. Fails if it has content that is not an archive.
     fn prepare(&self) -> Result<(), ArchiveError>;
 
     /// Returns whether the location has any content.
     fn is_there(&self) -> Result<bool, ArchiveError>;
 
-    /// Returns the direct entries of a folder by name, or nothing if it does not exist. The folder `""` is the archive.
+    /// Returns the direct entries of a folder, sorted by name. Returns none if the folder does not exist. The folder
+    /// `""` is the whole archive.
     fn list(&self, folder: &str) -> Result<Vec<ListedFile>, ArchiveError>;
 
     fn read(&self, name: &str) -> Result<Option<StoredFile>, ArchiveError>;
 
-    /// Reads a file between two offsets, or to its end.
+    /// Reads a file from one offset to another, or to its end if that comes first.
     fn read_part(&self, name: &str, from: u64, to: u64) -> Result<Option<FilePart>, ArchiveError> {
         let part = |StoredFile { bytes, .. }: StoredFile| {
             let within = |offset| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -107,18 +109,18 @@ pub(crate) trait ArchivePlace: fmt::Debug + Send + Sync {
         Ok(self.read(name)?.map(part))
     }
 
-    /// Puts a file. A directory ignores the condition, because its writer holds a lock.
+    /// Puts a file. A directory ignores the condition, because its only writer holds a lock.
     fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> Result<PutAnswer, ArchiveError>;
 
-    /// Puts a file that any writer may put at any time, because its name is the digest of its content. It is durable
-    /// after [`sync`](Self::sync).
+    /// Puts a file whose name is the digest of its content, so that any writer may put it at any time. The file is
+    /// durable after [`sync`](Self::sync).
     fn put_chunk(&self, folder: &str, name: &str, bytes: &Bytes) -> Result<(), ArchiveError>;
 
     fn sync(&self, _folder: &str) -> Result<(), ArchiveError> {
         Ok(())
     }
 
-    /// Creates an epoch with its owner file. Only one of several callers succeeds.
+    /// Creates an epoch by putting its owner file. If several processes try, only one succeeds.
     fn claim(&self, folder: &str, owner: &str, bytes: &Bytes) -> Result<PutAnswer, ArchiveError>;
 
     fn is_claimed(&self, folder: &str, owner: &str) -> Result<bool, ArchiveError>;

@@ -1,5 +1,5 @@
-//! Reading an archive, which may be written at the same time: its content, whether it is intact, and what to restore
-//! for an instant.
+//! Reads an archive, which a service may be writing at the same time: lists its content, verifies it, and finds out
+//! what to restore for an instant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,27 +26,27 @@ use crate::{instant, keys};
 pub struct EpochReport {
     /// Number of the epoch.
     pub epoch: u64,
-    /// Id of the store that owns it.
+    /// Id of the store that writes the epoch.
     pub store: String,
-    /// Number of bases.
+    /// Number of bases, which are snapshots of the store.
     pub bases: usize,
-    /// Bytes of their chunks.
+    /// Total size of the chunks of these bases.
     pub chunk_bytes: u64,
-    /// Number of segments of the log.
+    /// Number of log segments.
     pub segments: usize,
     /// Bytes of these segments.
     pub log_bytes: u64,
-    /// Number of batches in these segments.
+    /// Number of batches of commits in these segments.
     pub batches: u64,
-    /// Time spans to any instant of which the store can be restored, in milliseconds since 1970; oldest first.
+    /// Periods to any instant of which the store can be restored, in milliseconds since 1970; oldest first.
     pub spans: Vec<(UnixMs, UnixMs)>,
-    /// Number of runs at the end of the last span.
+    /// Number of runs at the end of the last period.
     pub runs: u64,
-    /// Whether the store has recorded that it stopped and that its archive is complete.
+    /// True if the store has recorded that it stopped and that the archive is complete.
     pub has_ended: bool,
 }
 
-/// An epoch according to its small files.
+/// An epoch, as described by its small files.
 #[derive(Debug, Clone)]
 pub(crate) struct EpochView {
     pub(crate) archive: Archive,
@@ -59,16 +59,16 @@ pub(crate) struct EpochView {
     pub(crate) ended: Option<EpochEnd>,
 }
 
-/// Position of a reader.
+/// Position of a reader in the log.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReadCursor {
     segment: u64,
     offset: u64,
-    /// Batch at this position.
+    /// Batch that begins at this position.
     next: u64,
 }
 
-/// Plan for a restore.
+/// Base and batches needed for a restore.
 #[derive(Debug, Clone)]
 pub(crate) struct RestorePlan {
     pub(crate) view: EpochView,
@@ -77,7 +77,7 @@ pub(crate) struct RestorePlan {
     pub(crate) instant: UnixMs,
 }
 
-/// Returns the non-empty epochs of an archive, oldest first.
+/// Returns the epochs that have a base, oldest first.
 pub(crate) fn read_epochs(archive: &Archive) -> Result<Vec<EpochView>, ArchiveError> {
     if !archive.place.is_there()? {
         return Err(ArchiveError::Refused { why: format!("there is no archive `{archive}`") });
@@ -99,13 +99,13 @@ pub(crate) fn no_archive(archive: &Archive) -> ArchiveError {
 }
 
 impl EpochView {
-    /// Reads an epoch. Returns `None` if it has no base yet.
+    /// Reads the small files of an epoch. Returns `None` if the epoch has no base yet.
     pub(crate) fn read(archive: &Archive, epoch: u64) -> Result<Option<Self>, ArchiveError> {
         let folder = epoch_folder(epoch);
         let Some(owner) = owner(archive, epoch)? else { return Ok(None) };
         let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(&folder)) };
         let id = u64::from_str_radix(&owner.store, 16).map_err(|_| damaged("has an owner without an id"))?;
-        // The end is read before the content, so that the content is the same or newer.
+        // The end is read before the content, so that the content is never older than the end.
         let ended = sealed(archive, &folder, ENDED)?;
         let newest: Option<Newest> = sealed(archive, &folder, NEWEST)?;
         let manifest: Manifest = sealed(archive, &folder, MANIFEST)?.unwrap_or_default();
@@ -134,14 +134,14 @@ impl EpochView {
                     let pieces = pieces.as_ref().map(viewed);
                     Some(SegmentView { number, first, line, bytes, last, pieces })
                 }
-                // Started after NEWEST was read.
+                // The segment was begun after `NEWEST` was read.
                 None => None,
             }
         };
         self.manifest.segments.iter().filter_map(view).collect()
     }
 
-    /// Returns the segments that follow a base without a gap.
+    /// Returns the segments that continue a base without a gap.
     fn run_of(&self, base: &Base) -> Vec<SegmentView> {
         let mut next = base.position + 1;
         let mut run = Vec::new();
@@ -156,12 +156,12 @@ impl EpochView {
         run
     }
 
-    /// Returns the last batch that can be restored from a base.
+    /// Returns the last batch that can be restored with this base.
     fn end_of(&self, base: &Base) -> u64 {
         self.run_of(base).last().map_or(base.position, |segment| segment.last)
     }
 
-    /// Returns the newest complete base.
+    /// Returns the newest base with which a consistent state can be restored.
     pub(crate) fn last_base(&self) -> Option<&Base> {
         self.manifest.bases.iter().rfind(|base| base.whole_at <= self.end_of(base))
     }
@@ -171,15 +171,15 @@ impl EpochView {
         self.last_base().map_or(0, |base| self.end_of(base))
     }
 
-    /// Returns whether the newest data continues a line with batch `next`.
+    /// Returns whether the archived log of this line contains batch `next`, so that a reader can continue.
     pub(crate) fn continues(&self, line: u64, next: u64) -> bool {
         let has = |it: &SegmentView| it.line == line && it.first <= next && next <= it.last;
         let is_newest = self.last_base().is_some_and(|base| base.line == line);
         is_newest && (next == self.newest.batch + 1 || self.segments().iter().any(has))
     }
 
-    /// Passes each batch of a segment to `each`, starting at the cursor if it is in this segment, and advances the
-    /// cursor.
+    /// Passes each batch of a segment to `each`, and advances the cursor. If the cursor is in this segment, reading
+    /// starts there.
     fn frames(
         &self,
         segment: &SegmentView,
@@ -220,7 +220,7 @@ impl EpochView {
         Ok(())
     }
 
-    /// Passes each batch of a line from `next` to `last` to `each`. `cursor` is the position of the previous call.
+    /// Passes the batches of a line from `next` to `last` to `each`. `cursor` remembers the position between calls.
     pub(crate) fn batches(
         &self,
         line: u64,
@@ -270,8 +270,8 @@ impl EpochView {
         Err(ArchiveError::Damaged { what })
     }
 
-    /// Returns the plan to restore from a base to the instant `to`, or to the newest state if `None`. Returns `None` if
-    /// the base is too new.
+    /// Returns the plan to restore this base and the batches after it up to the instant `to`, or up to the end if `to`
+    /// is `None`. Returns `None` if the base is newer than the instant.
     fn plan(&self, base: &Base, to: Option<UnixMs>) -> Result<Option<RestorePlan>, ArchiveError> {
         let end = self.end_of(base);
         if end < base.whole_at {
@@ -288,7 +288,7 @@ impl EpochView {
             }
             Ok(())
         });
-        // Damage after the wanted instant is irrelevant.
+        // If reading failed only after the wanted instant, the failure does not matter.
         if last_known.is_none_or(|at| at <= wanted) {
             read?;
         }
@@ -296,7 +296,7 @@ impl EpochView {
         Ok(found.map(|(batch, instant)| RestorePlan { view, base, batch, instant }))
     }
 
-    /// Verifies the epoch by reading all of its data.
+    /// Verifies an epoch by reading all of its data.
     pub(crate) fn verify(&self, tick: &mut dyn FnMut(CopyProgress)) -> Result<EpochReport, ArchiveError> {
         let mut counts = BTreeMap::new();
         let mut chunk_bytes = 0;
@@ -305,7 +305,7 @@ impl EpochView {
         let in_all: u64 = self.manifest.bases.iter().map(|base| base.pairs).sum();
         let mut read = 0;
         for base in &self.manifest.bases {
-            // Chunks shared by several bases are read once per base but counted once.
+            // If several bases share chunks, these are read for each base but counted once.
             if !seen.insert(base.list.clone()) {
                 continue;
             }
@@ -354,7 +354,7 @@ impl EpochView {
         })
     }
 
-    /// Returns the time spans to which the store can be restored.
+    /// Returns the periods to whose instants the store can be restored.
     fn spans(&self) -> Result<Vec<(UnixMs, UnixMs)>, ArchiveError> {
         let mut spans: Vec<((u64, u64), (UnixMs, UnixMs))> = Vec::new();
         for base in &self.manifest.bases {
@@ -372,7 +372,7 @@ impl EpochView {
                 }
                 Ok(())
             })?;
-            // The store had no further batches until then.
+            // The archive was complete until then, and the store had no further batches.
             if base.line == self.manifest.line && end == self.newest.batch {
                 to = to.max(self.newest.at);
             }
@@ -382,7 +382,7 @@ impl EpochView {
     }
 }
 
-/// Updates the numbers of rows with the operations of a frame.
+/// Updates the stored numbers of rows with the operations of a batch.
 fn count(counts: &mut BTreeMap<Vec<u8>, Vec<u8>>, frame: &Frame<'_>) -> Result<(), ArchiveError> {
     for operation in operations(frame.operations) {
         match operation? {
@@ -403,7 +403,7 @@ fn sealed<T: DeserializeOwned>(archive: &Archive, folder: &str, name: &str) -> R
     Ok(read.map(|(value, _)| value))
 }
 
-/// Returns the plan to restore to an instant, or to the newest state if `None`.
+/// Returns the plan to restore the archive to an instant, or to its end if `to` is `None`.
 pub(crate) fn plan(archive: &Archive, to: Option<UnixMs>) -> Result<RestorePlan, ArchiveError> {
     let views = read_epochs(archive)?;
     for view in views.iter().rev() {
@@ -422,8 +422,9 @@ pub(crate) fn plan(archive: &Archive, to: Option<UnixMs>) -> Result<RestorePlan,
 ///
 /// # Errors
 ///
-/// [`ArchiveError::Damaged`] for the first file that is truncated, was changed, or has an unknown format;
-/// [`ArchiveError::Refused`] if there is no archive; [`ArchiveError::Away`] if it cannot be read.
+/// * [`ArchiveError::Damaged`] for the first file that is truncated, was changed, or has an unknown format.
+/// * [`ArchiveError::Refused`] if there is no archive.
+/// * [`ArchiveError::Away`] if the archive cannot be read.
 pub fn verify(
     archive: impl Into<ArchiveAddress>,
     tick: &mut dyn FnMut(CopyProgress),

@@ -1,5 +1,5 @@
-//! Backup requests to the process that has a data directory open, through files in that directory: users with access to
-//! the directory may copy it. Owns these files.
+//! Backup requests to the process that has a data directory open. A request is made through files in that directory, so
+//! users who may write to the directory may also have it copied.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::disk::storage_error;
 use crate::private::{self, LockAttempt};
 use crate::shared::Phase;
 
-/// File with the request.
+/// File with the request for a backup.
 const REQUEST: &str = "BACKUP";
-/// File with the progress.
+/// File with the progress of the backup.
 const STATE: &str = "BACKUP-STATE";
-/// Lock of the requesting process.
+/// Lock file of the requesting process.
 const ASKING: &str = "BACKUP-LOCK";
-/// Interval of checking for a request. Ours: short enough for an interactive command.
+/// Interval at which the service checks for a request. Chosen: short enough for an interactive command.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval of writing and reading the progress.
+/// Interval at which the progress is written and read.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum time for a service to start a backup.
+/// Maximum time that a service needs to start a requested backup.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct BackupRequest {
-    /// Id that identifies the response.
+    /// Id of the request, which the response repeats.
     id: u64,
     archive: ArchiveAddress,
     keep_ms: Option<u64>,
@@ -46,7 +46,7 @@ struct BackupState {
     failed: Option<String>,
 }
 
-/// Handles requests until the store closes.
+/// Handles backup requests until the store closes.
 pub(crate) fn serve(source: &LogSource, directory: &Path) {
     let shared = &source.shared;
     loop {
@@ -65,7 +65,7 @@ pub(crate) fn serve(source: &LogSource, directory: &Path) {
             Ok(None) => {}
             Ok(Some(request)) => answer(source, directory, &request),
             Err(error) => match ArchiveError::from(error) {
-                // The system may lack descriptors. The next check tries again.
+                // The operating system may lack file descriptors for the moment. The next check tries again.
                 ArchiveError::Away { why } => tracing::debug!(why, "cannot check for backup requests now"),
                 error => {
                     tracing::warn!(%error, "cannot read a backup request");

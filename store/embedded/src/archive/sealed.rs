@@ -1,5 +1,5 @@
-//! Small files that are written atomically: a line with their kind, their form and a checksum, followed by JSON. Owns
-//! their encoding and the errors of unreadable ones, and how other files of an archive are written.
+//! Small files with a checksum ("sealed" files). They are written atomically, and consist of a line with the kind of
+//! file, its form and the checksum, followed by JSON. This module also writes the other files of an archive.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -31,7 +31,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Writes files of an archive, with fault injection.
+/// Writes files of an archive. Tests can inject faults.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     pub(crate) faults: Arc<Faults>,
@@ -51,7 +51,7 @@ impl Files {
         file.sync_data()
     }
 
-    /// Writes a file atomically and durably, accessible only to its owner.
+    /// Writes a file atomically and durably. Only its owner has access.
     pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
@@ -65,7 +65,7 @@ impl Files {
         path.parent().map_or(Ok(()), sync_directory)
     }
 
-    /// Writes a value as a sealed file.
+    /// Writes a value as a file with a checksum.
     pub(crate) fn write_sealed(&self, directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
         let path = directory.join(name);
         let failed = |error: io::Error| storage_error(&error, "write", &path);
@@ -73,12 +73,12 @@ impl Files {
     }
 }
 
-/// Returns the beginning of a file of this name.
+/// Returns the beginning of the first line of a file of this name.
 fn beginning(name: &str) -> String {
     format!("baton {}, format ", name.to_lowercase())
 }
 
-/// Encodes a value as the file of this name.
+/// Encodes a value as the content of the file of this name, with a checksum.
 pub(crate) fn seal(name: &str, value: &impl Serialize) -> Result<Bytes, Error> {
     let failed = |error: serde_json::Error| Error::Failed { why: format!("cannot write `{name}`: {error}") };
     let body = serde_json::to_vec(value).map_err(failed)?;
@@ -87,7 +87,8 @@ pub(crate) fn seal(name: &str, value: &impl Serialize) -> Result<Bytes, Error> {
     Ok(bytes.into())
 }
 
-/// Decodes a sealed file of this name. `shown` is its name in error messages.
+/// Decodes the content of the file of this name, and checks the checksum. `shown` is the name of the file in error
+/// messages.
 pub(crate) fn unseal<T: DeserializeOwned>(name: &str, shown: &str, bytes: &[u8]) -> Result<T, Error> {
     let corrupt = |what: &str| Error::Corrupt { what: format!("`{shown}` {what}") };
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
@@ -109,7 +110,7 @@ pub(crate) fn unseal<T: DeserializeOwned>(name: &str, shown: &str, bytes: &[u8])
     serde_json::from_slice(body).map_err(|error| corrupt(&format!("cannot be read: {error}")))
 }
 
-/// Reads a sealed file of a directory. Returns `None` if there is none.
+/// Reads a file with a checksum from a directory. Returns `None` if the file does not exist.
 pub(crate) fn read_sealed<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, Error> {
     let path = directory.join(name);
     match std::fs::read(&path) {

@@ -1,6 +1,7 @@
-//! Brings an archive up to date with a store: durable segments of the log, bases, and the removal of expired data. Owns
-//! the order of the steps, in which a file is always written before the file that refers to it, so that an interruption
-//! is harmless.
+//! Copies the data of a store to its archive: durable segments of the log, and bases (snapshots). Also removes expired
+//! data.
+//!
+//! A file is always written before the file that refers to it, so that an interruption at any point is harmless.
 
 mod forget;
 mod resume;
@@ -25,24 +26,26 @@ use crate::frame::{SEGMENT_HEADER, SegmentHeader};
 use crate::instant;
 use crate::segment::SegmentReader;
 
-/// Minimum size of the log since the last base for taking a new one. Ours: about as much as a start usually reads.
+/// Minimum size of the log since the last base at which a new base is taken. Chosen: about as much log as a start
+/// usually reads.
 const LOG_MIN: u64 = 64 << 20;
 
-/// Id of a writer of a bucket: random per process, plus a counter of its attempts. No two writers put the same piece.
+/// Id of a process that writes a bucket: a random number, plus a counter of attempts. No two writers put a piece with
+/// the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArchiveWriter(u64);
 
 impl ArchiveWriter {
-    /// Id that means no writer, or one identified by a lock.
+    /// Id that stands for no writer, or for a writer that is identified by a lock.
     const NOBODY: Self = Self(0);
-    /// Bits of the counter.
+    /// Bits of the counter of attempts.
     const COUNT: u64 = 0xffff;
 
     pub(crate) fn draw() -> Self {
         Self(crate::directory::draw_id() & !Self::COUNT | 1)
     }
 
-    /// Returns the id of the next attempt of the same process.
+    /// Returns the id for the next attempt of the same process.
     pub(crate) fn again(self) -> Self {
         Self(self.0 & !Self::COUNT | (self.0 + 1) & Self::COUNT)
     }
@@ -53,7 +56,7 @@ impl ArchiveWriter {
     }
 }
 
-/// A segment being copied.
+/// The log segment that is being copied.
 struct OpenCopy {
     from: SegmentReader,
     to: ArchiveTail,
@@ -71,12 +74,12 @@ pub(crate) struct Shipper {
     manifest: Manifest,
     manifest_tag: Option<FileTag>,
     newest: Newest,
-    /// `NEWEST` as last put, and its tag.
+    /// `NEWEST` as it was last put, with its version.
     newest_there: Option<(Newest, FileTag)>,
     copy: Option<OpenCopy>,
-    /// Next batch to copy, or `None` before there is a base.
+    /// Next batch to copy. `None` before there is a base.
     next: Option<u64>,
-    /// Segments that may have unneeded pieces.
+    /// Segments that may have pieces of earlier writers that are no longer needed.
     untidy: Vec<(u64, SegmentEnd)>,
 }
 
@@ -90,15 +93,15 @@ impl Shipper {
         self.newest.batch
     }
 
-    /// Returns the instant at which everything durable was in the archive.
+    /// Returns the time at which the archive contained everything durable.
     pub(crate) fn at(&self) -> UnixMs {
         self.newest.at
     }
 
-    /// Returns whether a new base is needed, because the archive is new or cannot be continued, or because the log
-    /// since the last base is too long.
+    /// Returns whether a new base is needed: because the archive is new or its log cannot be continued, or because the
+    /// log since the last base is too long.
     pub(crate) fn needs_base(&self) -> bool {
-        // A line that was just started has no bases before its first one is complete.
+        // A new line has no bases until its first one is complete.
         let Some(base) = self.manifest.bases.last().filter(|base| base.line == self.manifest.line) else { return true };
         let since = self
             .manifest
@@ -109,7 +112,7 @@ impl Shipper {
         self.next.is_none() || bytes > base.bytes.max(LOG_MIN)
     }
 
-    /// Returns whether another store has taken over.
+    /// Returns whether another store has taken over the archive.
     pub(crate) fn is_taken_over(&self) -> Result<bool, ArchiveError> {
         is_claimed(&self.archive, self.epoch + 1)
     }
@@ -132,7 +135,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Returns the error if a small file was changed by another writer.
+    /// Returns the error for a small file that another writer has changed.
     fn displaced(&self) -> Result<ArchiveError, ArchiveError> {
         let read: Option<(Newest, FileTag)> = self.archive.read_sealed(&self.folder, NEWEST)?;
         if read.is_some_and(|(newest, _)| self.writer.is_another(newest.writer)) {
@@ -142,7 +145,7 @@ impl Shipper {
         Ok(ArchiveError::Away { why })
     }
 
-    /// Records that there is no writer, so that the next one does not have to watch for one.
+    /// Records that the archive has no writer. The next writer then need not watch for changes first.
     pub(crate) fn release(&mut self) {
         if let Some((newest, _)) = self.newest_there.clone().filter(|_| self.archive.is_bucket()) {
             self.writer = ArchiveWriter::NOBODY;
@@ -152,7 +155,7 @@ impl Shipper {
         }
     }
 
-    /// Copies new durable data and records it. Returns the last batch copied.
+    /// Copies all new durable data, and records its end. Returns the last batch copied.
     pub(crate) fn catch_up(&mut self) -> Result<u64, ArchiveError> {
         let Some(mut next) = self.next else { return Ok(self.newest.batch) };
         let at = instant::now();
@@ -188,7 +191,8 @@ impl Shipper {
         Ok(self.newest.batch)
     }
 
-    /// Switches to the segment that begins with `next`, or, if there was none before, to the one that contains it.
+    /// Begins to copy the segment that begins with `next`. If no segment was copied before, begins with the one that
+    /// contains `next`.
     fn roll(&mut self, next: u64, last_instant: UnixMs) -> Result<(), ArchiveError> {
         let live = self.source.beginning_with(next).ok_or(ArchiveError::Gap { batch: next })?;
         if let Some(OpenCopy { mut to, .. }) = self.copy.take() {
@@ -237,14 +241,14 @@ impl Shipper {
         Ok(())
     }
 
-    /// Takes a base while continuing to ship the log. `tick` receives the progress, and the batch up to which the
-    /// archive can already be restored, if any. It can stop the base with an error.
+    /// Takes a base, and meanwhile continues to copy the log. `tick` receives the progress and, if the archive can
+    /// already be restored, the last batch to which it can. If `tick` returns an error, the base is given up.
     pub(crate) fn take_base(
         &mut self,
         tick: &mut dyn FnMut(CopyProgress, Option<u64>) -> Result<(), ArchiveError>,
     ) -> Result<WrittenBase, ArchiveError> {
         let snapshot = self.source.shared.tree.whole()?;
-        // Everything in redb was durable before.
+        // All data in redb was already durable in the log when the snapshot was taken.
         let (whole_at, instant) = (self.source.durable(), instant::now());
         let begins_anew = self.next.is_none();
         if begins_anew {
@@ -286,16 +290,16 @@ impl Shipper {
         Ok(written)
     }
 
-    /// Starts the shipped log with the data that redb does not include at this position.
+    /// Begins a new line: the copied log starts with the first data that redb does not include at `position`.
     fn begin_at(&mut self, position: u64) -> Result<(), ArchiveError> {
-        // The segment that was being written is not continued.
+        // The segment that was being copied ends here.
         if self.newest.segment != 0 {
             let Newest { segment, bytes, batch: last, instant, ref pieces, .. } = self.newest;
             let pieces = pieces.as_ref().map(|open| open.runs.clone());
             self.close_segment(segment, SegmentEnd { bytes, last, instant, pieces });
         }
         self.manifest.line += 1;
-        // A segment that was just created has no header yet, and no durable data.
+        // A log segment that was just created has no header yet, and contains no durable data.
         let durable = self.source.durable();
         let next = match self.source.holding(position + 1)?.filter(|live| live.first_batch <= durable) {
             Some(live) => {
@@ -312,7 +316,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Records that the store has stopped and that everything it acknowledged is in the archive.
+    /// Records that the store has stopped, and that the archive contains everything that it acknowledged.
     pub(crate) fn end(&mut self) -> Result<(), ArchiveError> {
         let batch = self.catch_up()?;
         let ended = seal(ENDED, &EpochEnd { batch })?;

@@ -1,5 +1,5 @@
-//! The shipping thread: sends durable data to the archive ten times a second (less often to a bucket), without delaying
-//! commits. Owns the recovery from failures, and the end of a store that was replaced by another.
+//! The shipping thread: copies durable data to the archive ten times per second (less often for a bucket), without
+//! delaying commits. It retries after failures, and stops the store if another store has taken over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +21,11 @@ use crate::faults::Faults;
 use crate::lease::Lease;
 use crate::shared::{Phase, Shared};
 
-/// Wait after a failure.
+/// Time to wait after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of removing expired data.
+/// Interval at which data that is no longer needed is removed from the archive.
 const FORGET: Duration = Duration::from_secs(600);
-/// File in the data directory that records the archive it was shipped to.
+/// File in the data directory that names the archive to which it was shipped.
 const SHIPPED: &str = "SHIPPED";
 
 /// Options of shipping.
@@ -33,10 +33,10 @@ const SHIPPED: &str = "SHIPPED";
 pub struct ShipTo {
     /// Archive, created if it does not exist.
     pub archive: ArchiveAddress,
-    /// Time for which a restore to any instant must remain possible; older data is removed.
+    /// Time for which a restore to any instant must remain possible. Data that is not needed for this is removed.
     pub keep: Duration,
-    /// Time for which the store acknowledges commits without reaching the archive, by a clock that includes sleep of
-    /// the machine; forever if zero.
+    /// Time for which the store acknowledges commits while it cannot reach the archive, including time that the machine
+    /// sleeps. Zero means forever.
     pub lease: Duration,
     /// Fault injection for tests.
     #[doc(hidden)]
@@ -44,7 +44,7 @@ pub struct ShipTo {
 }
 
 impl ShipTo {
-    /// Creates options that keep a week and continue without the archive.
+    /// Creates options that keep data for a week, and let the store continue without the archive.
     pub fn new(archive: impl Into<ArchiveAddress>) -> Self {
         let keep = Duration::from_secs(7 * 24 * 3_600);
         Self { archive: archive.into(), keep, lease: Duration::ZERO, faults: Arc::default() }
@@ -54,7 +54,7 @@ impl ShipTo {
 /// Status of shipping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShipStanding {
-    /// Age of the oldest commit that is not in the archive; zero if there is none.
+    /// Age of the oldest commit that is not yet in the archive. Zero if there is none.
     pub lag: Duration,
     /// Last batch in the archive.
     pub shipped: u64,
@@ -62,23 +62,23 @@ pub struct ShipStanding {
     pub error: Option<String>,
 }
 
-/// Record of the archive that a data directory was shipped to.
+/// Content of the file `SHIPPED`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Shipped {
     archive: ArchiveAddress,
     epoch: u64,
 }
 
-/// Returns the archive that a data directory was last shipped to, or `None` if it never was.
+/// Returns the archive to which a data directory was last shipped. Returns `None` if it never was.
 pub(crate) fn shipped_to(directory: &std::path::Path) -> Result<Option<ArchiveAddress>, Error> {
     let shipped: Option<Shipped> = read_sealed(directory, SHIPPED)?;
     Ok(shipped.map(|shipped| shipped.archive))
 }
 
-/// Interval of checking a lease while no commit is acknowledged.
+/// Interval at which the lease is checked while no commit is acknowledged.
 const LEASE_EVERY: Duration = Duration::from_millis(100);
 
-/// Fails a store whose lease has expired. Runs in a separate thread, because the shipping thread may hang.
+/// Stops the store when its lease expires. This is done in a separate thread, because the shipping thread may hang.
 pub(crate) fn watch_lease(shared: &Shared, lease: &Lease) {
     loop {
         let locked = shared.lock();
@@ -98,13 +98,13 @@ pub(crate) fn watch_lease(shared: &Shared, lease: &Lease) {
 pub(crate) struct ShipState {
     shipped: AtomicU64,
     seen: Mutex<Seen>,
-    /// Lease, or `None` if the store continues without the archive.
+    /// Lease of the store. `None` if the store continues without the archive.
     pub(crate) lease: Option<Arc<Lease>>,
 }
 
 #[derive(Debug)]
 struct Seen {
-    /// Instant at which everything durable was in the archive.
+    /// Time at which the archive contained everything durable.
     all_at: Instant,
     error: Option<String>,
 }
@@ -130,12 +130,12 @@ impl ShipState {
         }
     }
 
-    /// Returns the time of the lease's clock, with which it can be renewed.
+    /// Returns the current time of the lease's clock, for [`written`](Self::written).
     fn lease_clock(&self) -> u64 {
         self.lease.as_ref().map_or(0, |lease| lease.now())
     }
 
-    /// Renews the lease after a write to the archive at this time.
+    /// Renews the lease after a write to the archive, which happened at this time of the lease's clock.
     fn written(&self, at: u64) {
         if let Some(lease) = &self.lease {
             lease.renew(at);
@@ -152,7 +152,7 @@ impl ShipState {
     }
 }
 
-/// Ships a store.
+/// State of the shipping thread while it runs.
 pub(crate) struct Shipping {
     source: LogSource,
     pub(crate) to: ShipTo,
@@ -161,7 +161,7 @@ pub(crate) struct Shipping {
     intervals: Intervals,
     epoch: u64,
     shipper: Option<Shipper>,
-    /// Hold on the log that also covers the time between two attempts.
+    /// Hold that keeps uncopied batches in the log, also between two attempts to reach the archive.
     hold: LogHold,
     pub(crate) state: Arc<ShipState>,
     heartbeat_at: Option<Instant>,
@@ -173,7 +173,8 @@ fn taken_over(archive: &Archive) -> ArchiveError {
 }
 
 impl Shipping {
-    /// Opens the archive before the store accepts its first commit, because a store that was replaced must not write.
+    /// Opens the archive. This must be done before the store accepts its first commit, because a store that was taken
+    /// over must not write.
     pub(crate) fn begin(source: LogSource, directory: &std::path::Path, to: ShipTo) -> Result<Self, ArchiveError> {
         let hold = source.shared.segments.holds.hold(0);
         let address = to.archive.absolute();
@@ -213,7 +214,8 @@ impl Shipping {
     pub(crate) fn run(mut self) {
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 5);
         loop {
-            // Checked before the step, so that the step includes everything durable by then.
+            // This is checked before the step, so that the last step copies everything that was durable when the store
+            // closed.
             let is_last = self.is_over();
             let began = Instant::now();
             match self.step() {
@@ -256,7 +258,7 @@ impl Shipping {
         if state.phase == Phase::Open {
             drop(shared.pace.wait_timeout_while(state, pause, is_open));
         } else {
-            // The committer is still writing the last batch.
+            // The committer is still writing the last batch, so there will be more to copy.
             drop(shared.pace.wait_timeout(state, Duration::from_millis(1)));
         }
     }
@@ -311,7 +313,8 @@ impl Shipping {
         Ok(())
     }
 
-    /// Stops acknowledging, ships everything acknowledged, records the end, and fails the store.
+    /// Stops acknowledging commits, copies everything that was acknowledged, records the end in the archive, and then
+    /// stops the store.
     fn give_up(mut self, why: &str) {
         self.source.shared.fail_silently(why);
         let ended = match &mut self.shipper {

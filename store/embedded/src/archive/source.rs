@@ -1,4 +1,4 @@
-//! The source of a copy: the log of an open store, read from its files up to the durable end.
+//! The source of a copy: the log of an open store. It is read from the log files, up to the last durable batch.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::log::Live;
 use crate::segment::SegmentReader;
 use crate::shared::Shared;
 
-/// An open store.
+/// An open store whose log is copied.
 #[derive(Debug, Clone)]
 pub(crate) struct LogSource {
     pub(crate) shared: Arc<Shared>,
@@ -18,11 +18,11 @@ pub(crate) struct LogSource {
     pub(crate) id: u64,
 }
 
-/// Complete frames of a segment.
+/// Frames of a segment that were read. Each frame is one batch of commits.
 pub(crate) struct ReadFrames {
     pub(crate) bytes: Vec<u8>,
     pub(crate) last: u64,
-    /// Timestamp of the last batch, or `None` if none of them has one.
+    /// Time of the last batch. `None` if none of the batches has a time.
     pub(crate) instant: Option<u64>,
 }
 
@@ -31,13 +31,13 @@ impl LogSource {
         self.shared.lock().durable_batch
     }
 
-    /// Returns the segment that begins with this batch.
+    /// Returns the log segment that begins with this batch.
     pub(crate) fn beginning_with(&self, batch: u64) -> Option<Live> {
         self.shared.segments.live().into_iter().find(|live| live.first_batch == batch)
     }
 
-    /// Returns the segment that contains this batch or will contain it, or `None` if it would begin a segment that does
-    /// not exist yet.
+    /// Returns the log segment that contains this batch or will contain it. Returns `None` if the batch will begin a
+    /// segment that does not exist yet.
     pub(crate) fn holding(&self, batch: u64) -> Result<Option<Live>, ArchiveError> {
         let live = self.shared.segments.live();
         match live.iter().rfind(|live| live.first_batch <= batch) {
@@ -49,8 +49,8 @@ impl LogSource {
 }
 
 impl SegmentReader {
-    /// Reads frames from `offset` on. The first must be batch `next`, and none is after `durable`. Returns `None` if
-    /// there is no such frame.
+    /// Reads frames from `offset` on. The first one must be batch `next`, and batches after `durable` are not returned.
+    /// Returns `None` if there is no such frame.
     pub(crate) fn frames(&self, offset: u64, next: u64, durable: u64) -> Result<Option<ReadFrames>, ArchiveError> {
         let mut bytes = self.piece(offset)?;
         let (mut end, mut last, mut instant) = (0, next.saturating_sub(1), None);
@@ -64,7 +64,7 @@ impl SegmentReader {
         if end == 0 {
             return Ok(None);
         }
-        // The padding of a frame to eight bytes may be beyond the bytes read.
+        // A frame is padded to eight bytes, and the padding may not have been read.
         let padded = end.next_multiple_of(8);
         bytes.resize(padded.max(end), 0);
         bytes.truncate(padded);

@@ -1,4 +1,4 @@
-//! A standby: a copy that follows an archive and takes over on command. Owns the order of these steps.
+//! A standby: a copy of a store that follows an archive and takes over on command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::disk::storage_error;
 use crate::faults::Faults;
 use crate::instant;
 
-/// File that asks the following process to take over.
+/// File that asks the process of the standby to take over.
 const PROMOTE: &str = "PROMOTE";
-/// Interval of checking whether the old store has stopped.
+/// Interval at which the standby checks whether the old store has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time that an old store is given after its lease has expired. Ours: the duration of one of its steps, and differences
-/// between clocks.
+/// Additional time for which the standby waits after the lease of the old store has expired. Chosen: the duration of a
+/// step of the old store, plus the difference between clocks.
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 
 /// Options of a standby.
@@ -31,7 +31,7 @@ const LEASE_MARGIN: Duration = Duration::from_secs(2);
 pub struct StandbyOptions {
     /// Archive to follow.
     pub archive: ArchiveAddress,
-    /// Data directory: empty, or one that has followed this archive before.
+    /// Data directory of the standby. It is empty, or has followed this archive before.
     pub directory: PathBuf,
     /// Fault injection for tests.
     #[doc(hidden)]
@@ -41,31 +41,31 @@ pub struct StandbyOptions {
 /// Progress of a standby.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Followed {
-    /// Epoch being followed.
+    /// Epoch of the archive that the standby follows.
     pub epoch: u64,
-    /// Last batch applied.
+    /// Last batch that was applied.
     pub batch: u64,
-    /// Number of batches applied by this step.
+    /// Number of batches that this step has applied.
     pub batches_new: u64,
-    /// Instant up to which everything acknowledged is applied, in milliseconds since 1970 by the clock of the followed
-    /// machine.
+    /// Time up to which everything acknowledged has been applied, in milliseconds since 1970 by the clock of the
+    /// followed machine.
     pub at: UnixMs,
-    /// Age of that instant by this machine's clock.
+    /// Age of that time by the clock of this machine.
     pub lag: Duration,
-    /// Whether the standby has started again with a base.
+    /// True if this step has discarded the copy and started again with a new base.
     pub has_begun: bool,
 }
 
 /// Result of taking over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promotion {
-    /// Epoch that this store now owns.
+    /// Epoch of the archive that this store now owns.
     pub epoch: u64,
     /// Last batch of the old store that was applied.
     pub batch: u64,
-    /// Instant up to which everything acknowledged by the old store was applied, in milliseconds since 1970.
+    /// Time up to which everything acknowledged by the old store has been applied, in milliseconds since 1970.
     pub at: UnixMs,
-    /// Whether the old store has recorded that it stopped and that this is everything.
+    /// True if the old store has recorded that it stopped, and that everything that it acknowledged has been applied.
     pub is_all: bool,
 }
 
@@ -82,12 +82,12 @@ impl std::fmt::Debug for Standby {
 }
 
 impl Standby {
-    /// Opens the directory.
+    /// Opens the directory of a standby.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Refused`] or [`ArchiveError::Away`] if the directory is in use, or contains anything other than
-    /// a copy of this archive.
+    /// [`ArchiveError::Refused`] or [`ArchiveError::Away`] if the directory is in use, or contains anything but a copy
+    /// from this archive.
     pub fn open(options: &StandbyOptions) -> Result<Self, ArchiveError> {
         let archive = Archive::open(&options.archive.absolute(), &options.faults)?;
         let copy = Copy::take(&options.directory, Files { faults: Arc::clone(&options.faults) }, true)?;
@@ -99,18 +99,19 @@ impl Standby {
         Ok(Self { copy, archive })
     }
 
-    /// Applies new data.
+    /// Applies new data from the archive.
     ///
     /// # Errors
     ///
-    /// Those of [`restore`](super::restore). Data applied until then is kept, and the next call continues from there.
+    /// As for [`restore`](super::restore). Data that was applied before the error is kept, and the next call continues
+    /// there.
     pub fn step(&mut self, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
         let view = self.newest()?;
         self.follow(&view, tick)
     }
 
-    /// Returns the newest epoch that has a base. Probes the next epochs of a bucket instead of listing it, because
-    /// listing costs more than reading.
+    /// Returns the newest epoch that has a base. In a bucket, this tries to read the next epochs instead of listing the
+    /// bucket, because listing costs more.
     fn newest(&self) -> Result<EpochView, ArchiveError> {
         let Some(following) = &self.copy.following else {
             return read_epochs(&self.archive)?.pop().ok_or_else(|| no_archive(&self.archive));
@@ -145,17 +146,17 @@ impl Standby {
         Ok(Followed { epoch: view.epoch, batch: end, batches_new, at, lag, has_begun: !continues })
     }
 
-    /// Returns whether the standby was asked to take over.
+    /// Returns whether a user has asked this standby to take over.
     pub fn is_asked(&self) -> bool {
         self.copy.path().join(PROMOTE).exists()
     }
 
-    /// Takes over. The old store learns of it from the archive. It is given `wait`, or its lease if it has one and that
-    /// is longer, to stop and to ship what it has acknowledged.
+    /// Takes over. The archive tells the old store to stop. The old store has the time `wait`, or its lease if that is
+    /// longer, to stop and to copy what it has acknowledged.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Refused`] if another store has taken over, or if the copy is incomplete; otherwise those of
+    /// [`ArchiveError::Refused`] if another store has taken over, or if the copy is incomplete. Otherwise as for
     /// [`step`](Self::step).
     pub fn promote(mut self, wait: Duration) -> Result<Promotion, ArchiveError> {
         let followed = self.step(&mut |_| ())?;
@@ -211,11 +212,12 @@ impl Standby {
     }
 }
 
-/// Asks the standby of a directory to take over, and waits until it has. If no process follows, takes over here.
+/// Asks the process of a standby to take over, and waits until it has. If no process follows the archive, this process
+/// takes over itself.
 ///
 /// # Errors
 ///
-/// Those of [`Standby::promote`].
+/// As for [`Standby::promote`].
 pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, ArchiveError> {
     let following: Option<super::copy::Following> = super::read_sealed(directory, COPY)?;
     let Some(following) = following else {
@@ -230,7 +232,7 @@ pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, Ar
     }
 }
 
-/// Asks the following process. Returns `None`, because that process reports the result.
+/// Asks the process of the standby to take over. Returns `None`, because that process reports the result.
 fn ask(directory: &Path) -> Result<Option<Promotion>, ArchiveError> {
     let failed = |error: std::io::Error| storage_error(&error, "ask the standby in", directory);
     let request = directory.join(PROMOTE);

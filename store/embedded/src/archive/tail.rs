@@ -1,5 +1,6 @@
-//! The segment being written: a file that is appended to, or, in a bucket, pieces of which the last is replaced by a
-//! longer one until it is large enough. Owns the rules for writing pieces.
+//! Archive copy of the log segment that is being written. In a directory, it is a file to which bytes are appended. In
+//! a bucket, it consists of pieces: the last piece is put again with more bytes, until it is large enough and the next
+//! one begins.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -19,16 +20,16 @@ use crate::log::sync_directory;
 use crate::private;
 use crate::segment::SegmentReader;
 
-/// Size at which a piece is complete and never written again. Ours: the amount that a slow connection can repeat each
-/// time.
+/// Size at which a piece is complete and is not put again. Chosen: an amount that even a slow connection can send again
+/// with each put.
 const PIECE_BYTES: usize = 256 << 10;
-/// Maximum size collected before a put.
+/// Maximum number of bytes that are collected for one put.
 const PIECE_MAX: usize = 4 << 20;
 
-/// Archive copy of a segment being written.
+/// Archive copy of the segment that is being written.
 pub(crate) struct ArchiveTail {
     pub(crate) number: u64,
-    /// End of the copy.
+    /// Length of the copy in bytes.
     pub(crate) end: u64,
     to: ArchiveTailTo,
 }
@@ -38,25 +39,25 @@ enum ArchiveTailTo {
     Pieces(PieceWriter),
 }
 
-/// Writer of pieces. Each put names the version it replaces, so that a late one has no effect.
+/// Writes pieces to a bucket. Each put names the version that it replaces, so that a late put has no effect.
 struct PieceWriter {
     folder: String,
     runs: Vec<PieceRun>,
     writer: u64,
-    /// Offset of the last piece.
+    /// Offset of the last piece in the segment.
     from: u64,
     bytes: Vec<u8>,
-    /// Length of its stored part, and the tag.
+    /// Number of bytes of the last piece that were put.
     there: usize,
     tag: Option<FileTag>,
-    /// Digest of all bytes of the segment.
+    /// Digest of all bytes of the segment so far.
     digest: Sha256,
-    /// Whether there may be unneeded pieces.
+    /// True if earlier writers may have left pieces that are not needed.
     is_resumed: bool,
 }
 
 impl ArchiveTail {
-    /// Begins a segment with its header.
+    /// Begins the copy of a segment with the segment's header.
     pub(crate) fn begin(
         archive: &Archive,
         epoch: &str,
@@ -82,7 +83,7 @@ impl ArchiveTail {
         Ok(Self { number, end, to: ArchiveTailTo::File { file, path, files } })
     }
 
-    /// Continues at the recorded end of the archived log. Returns `None` if the store's log differs before that.
+    /// Continues at the recorded end of the archived log. Returns `None` if the store's log differs before that end.
     pub(crate) fn resume(
         archive: &Archive,
         epoch: &str,
@@ -99,7 +100,7 @@ impl ArchiveTail {
         Ok(to.map(|to| Self { number, end, to }))
     }
 
-    /// Removes bytes after the end.
+    /// Removes bytes beyond the recorded end.
     pub(crate) fn trim(&mut self) -> Result<(), ArchiveError> {
         let ArchiveTailTo::File { file, path, .. } = &mut self.to else { return Ok(()) };
         let trimmed = file.set_len(self.end).and_then(|()| file.seek(SeekFrom::End(0)));
@@ -125,7 +126,7 @@ impl ArchiveTail {
         Ok(())
     }
 
-    /// Makes everything appended durable.
+    /// Makes all appended bytes durable.
     pub(crate) fn sync(&mut self, archive: &Archive) -> Result<(), ArchiveError> {
         match &mut self.to {
             ArchiveTailTo::File { file, path, files } => {
@@ -135,13 +136,13 @@ impl ArchiveTail {
         }
     }
 
-    /// Returns the current pieces.
+    /// Returns the pieces of the segment. `None` if it is a single file.
     pub(crate) fn pieces(&self) -> Option<OpenPieces> {
         let ArchiveTailTo::Pieces(PieceWriter { runs, from, digest, .. }) = &self.to else { return None };
         Some(OpenPieces { runs: runs.clone(), tail: *from, sha256: hex(&digest.clone().finalize()) })
     }
 
-    /// Returns whether there may be unneeded pieces.
+    /// Returns whether earlier writers may have left pieces that are not needed.
     pub(crate) fn is_resumed(&self) -> bool {
         matches!(&self.to, ArchiveTailTo::Pieces(pieces) if pieces.is_resumed)
     }
@@ -165,7 +166,7 @@ impl PieceWriter {
         if hex(&digest.clone().finalize()) != open.sha256 {
             return Ok(None);
         }
-        // This writer writes the last piece again under its own name.
+        // This writer puts the last piece again, under a name that contains the writer's id.
         let mut runs = open.runs.clone();
         runs.retain(|run| run.from < open.tail);
         runs.push(PieceRun { writer, from: open.tail });
@@ -194,7 +195,7 @@ impl PieceWriter {
     }
 }
 
-/// Refuses an archive that was copied between a directory and a bucket.
+/// Fails if the archive was copied from a directory to a bucket or the other way round.
 pub(crate) fn check_form(archive: &Archive, newest: &Newest) -> Result<(), ArchiveError> {
     let has_pieces = newest.pieces.is_some();
     if newest.segment == 0 || has_pieces == archive.is_bucket() {

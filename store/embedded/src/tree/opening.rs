@@ -1,4 +1,4 @@
-//! Steps when a file is opened: verifying its pages, and adding checksums to the values of earlier versions.
+//! Steps when the file of redb is opened: its pages are verified, and values of earlier versions get checksums.
 
 use std::ops::Bound;
 
@@ -10,23 +10,23 @@ use crate::places;
 use crate::sums;
 use crate::tree::tables::{COPIED, MAP, META, POSITION, SUMMED, SUMMING, begin_write, failed};
 
-/// Maximum size of a file whose pages are verified whenever it is opened. Ours: redb reads this much in about a tenth
-/// of a second, and a start should not take longer. `baton fsck` and a backup of a stopped store verify files of any
+/// Maximum size of a file whose pages are verified whenever it is opened. Chosen: redb reads this much in about a tenth
+/// of a second, and a start should not take longer. `baton fsck`, and a backup of a stopped store, verify files of any
 /// size.
 pub(crate) const VERIFIED_AT_OPEN_MAX: u64 = 64 << 20;
-/// Maximum number of pairs and bytes that get checksums in one transaction.
+/// Maximum number of pairs, and of bytes, that get checksums in one transaction.
 const SUMMED_AT_ONCE: (usize, usize) = (20_000, 8 << 20);
 
 /// Extent of the verification when a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verify {
-    /// All pages if the file is small.
+    /// All pages if the file is small, otherwise none.
     IfSmall,
     /// All pages.
     Always,
 }
 
-/// Verifies redb's checksums of all pages.
+/// Verifies the checksums of all pages of redb.
 pub(crate) fn verify(database: &mut Database) -> Result<(), Error> {
     match database.check_integrity() {
         Ok(true) => Ok(()),
@@ -38,8 +38,8 @@ pub(crate) fn verify(database: &mut Database) -> Result<(), Error> {
     }
 }
 
-/// Adds a checksum to every value of an earlier version, in transactions of limited size. Continues an interrupted
-/// attempt. First verifies the pages, because damaged data must never get a valid checksum.
+/// Adds a checksum to every value of a file that an earlier version wrote, in transactions of limited size. If this was
+/// interrupted, it continues there. The pages are verified first, so that damaged data never gets a valid checksum.
 pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
     verify(database)?;
     tracing::info!("adding checksums to the values of an earlier version, once, before the store opens");
@@ -54,8 +54,8 @@ pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
     }
 }
 
-/// Runs one transaction of [`add_sums`]. Returns how many values got a checksum: 0 if all have one, which is then
-/// recorded.
+/// Runs one transaction of [`add_sums`]. Returns how many values got a checksum. If all values have one, records that
+/// and returns 0.
 fn add_some_sums(database: &Database) -> Result<u64, Error> {
     let txn = begin_write(database)?;
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::tree::Tree;
 
-    /// Creates a map with this many values, as versions before form 4 wrote it.
+    /// Creates a map with this many values, as written by versions before form 4.
     fn unsummed(path: &std::path::Path, count: u32) {
         let database = Database::create(path).unwrap();
         let txn = begin_write(&database).unwrap();
@@ -129,8 +129,8 @@ mod tests {
         let path = directory.path().join("tree.redb");
         let count = u32::try_from(2 * SUMMED_AT_ONCE.0 + 5).unwrap();
         unsummed(&path, count);
-        // Interrupted after each of the transactions that it takes, including the last one, which records the
-        // completion.
+        // The work is interrupted after each of its transactions, including the last one, which records that all values
+        // have checksums.
         for transactions in 0..=4 {
             let cut_short = directory.path().join(format!("{transactions}.redb"));
             std::fs::copy(&path, &cut_short).unwrap();

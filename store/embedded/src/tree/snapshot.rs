@@ -1,4 +1,4 @@
-//! A snapshot of the map, including the values kept in the log.
+//! A snapshot of the map, which also reads the values that stay in the log.
 
 use bytes::Bytes;
 use store::Error;
@@ -7,7 +7,7 @@ use crate::places::StoredLoggedValues;
 use crate::sums::{self, SummedValue};
 use crate::tree::tables::{FROM_BACKUP, failed, guarded};
 
-/// The map as of one moment.
+/// The map at one moment.
 pub(crate) struct Snapshot {
     pub(super) map: redb::ReadOnlyTable<&'static [u8], &'static [u8]>,
     pub(super) logged: Option<StoredLoggedValues>,
@@ -24,7 +24,7 @@ impl Snapshot {
         })
     }
 
-    /// Returns every pair, in key order.
+    /// Returns all pairs in the order of their keys.
     pub(crate) fn all(&self) -> Result<Pairs, Error> {
         let logged = self.logged.clone();
         let range = guarded(|| self.map.range::<&[u8]>(..).map_err(failed))?;
@@ -37,7 +37,7 @@ impl Snapshot {
         self.pairs(from, to, is_reverse, move |pair| copy(logged.as_ref(), pair))
     }
 
-    /// Returns the keys of the range with empty values.
+    /// Returns the keys of a range, each with an empty value.
     pub(crate) fn keys(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
         self.pairs(from, to, is_reverse, |pair| {
             let (key, _) = pair.map_err(failed)?;
@@ -70,7 +70,7 @@ fn copy(
     Ok((Bytes::copy_from_slice(key.value()), value(logged, key.value(), found.value())?))
 }
 
-/// Returns the pairs read from redb, up to the first error.
+/// Returns the pairs read from redb, up to the first error. A panic of redb becomes an error.
 fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> + 'static) -> Pairs {
     let mut is_over = false;
     Box::new(std::iter::from_fn(move || {
@@ -80,7 +80,7 @@ fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> 
     }))
 }
 
-/// Returns the value of a key whose map entry is `found`.
+/// Returns the value of a key. `found` is what the map contains for the key.
 fn value(logged: Option<&StoredLoggedValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
     match sums::unseal(key, found) {
         Some(SummedValue::Value(value)) => Ok(Bytes::copy_from_slice(value)),

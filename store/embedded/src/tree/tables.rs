@@ -1,5 +1,5 @@
-//! Content of redb's file: its tables, the numbers next to the map, transactions, and the interpretation of redb's
-//! errors.
+//! Content of the file of redb: its tables and the numbers stored besides the map. Also begins transactions and
+//! converts the errors of redb.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,19 +11,18 @@ use crate::sums;
 pub(crate) const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 pub(crate) const POSITION: Number = Number { name: "position", sum: "position: checksum" };
-/// Position up to which rows have entries under their terms (`terms.rs`). It equals the position if this version or a
-/// later one has written last; otherwise a version without terms has.
+/// Log position up to which all rows have entries under their terms (`terms.rs`). It equals the map's log position if
+/// this version or a later one has written last. It differs if a version without terms has written last.
 pub(crate) const TERMS: &str = "terms";
-/// Batch of an archive up to which an unfinished copy is complete. Unlike the position, it is not where a log
-/// continues.
+/// Last batch of an archive that an unfinished copy contains. It is not a position from which a log can be read.
 pub(crate) const COPIED: Number = Number { name: "copied", sum: "copied: checksum" };
-/// Present once every value has a checksum. Earlier versions wrote values without one.
+/// Present if every value has a checksum. Earlier versions wrote values without checksums.
 pub(crate) const SUMMED: &str = "checksums";
-/// While checksums are being added to values of an earlier version: the last key that has one, stored under the empty
-/// key.
+/// Last key whose value has a checksum, while checksums are being added to the values of an earlier version. It is
+/// stored under the empty key.
 pub(crate) const SUMMING: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("checksums: last key");
 
-/// A number stored next to the map, and the name under which its checksum is stored.
+/// A number that is stored besides the map, and the name under which its checksum is stored.
 pub(crate) struct Number {
     pub(crate) name: &'static str,
     sum: &'static str,
@@ -52,7 +51,7 @@ pub(crate) const FROM_BACKUP: &str = "Restore the directory from a backup";
 pub(crate) fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         redb::Error::Corrupted(what) => Error::Corrupt { what: format!("redb: {what}. {FROM_BACKUP}") },
-        // A page was expected where the file has already ended.
+        // redb expected a page beyond the end of the file.
         redb::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Error::Corrupt {
             what: format!("redb: `tree.redb` is truncated, or a page of it was changed. {FROM_BACKUP}"),
         },
@@ -60,15 +59,16 @@ pub(crate) fn failed(error: impl Into<redb::Error>) -> Error {
     }
 }
 
-/// Calls redb and converts a panic into an error. redb trusts the content of its pages and panics on some changed ones.
+/// Calls redb, and converts a panic into an error: redb trusts the content of its pages and panics if some of it was
+/// changed.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         Err(Error::Corrupt { what: format!("redb: a page of `tree.redb` cannot be read. {FROM_BACKUP}") })
     })
 }
 
-/// Begins a transaction with quick repair, which saves the allocator's state, so that opening after a crash does not
-/// scan the whole file.
+/// Begins a transaction with quick repair: redb then stores the state of its allocator, so that a start after a crash
+/// need not scan the whole file.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     let mut txn = database.begin_write().map_err(failed)?;
     txn.set_quick_repair(true);

@@ -40,7 +40,7 @@ fn change(change: OptionsChange) -> Command {
     manually("a", ActivityCommand::Change(Box::new(change)))
 }
 
-/// Two attempts, one hour apart; then the activity pauses.
+/// Returns a policy of two attempts, one hour apart. After the second failure, the activity pauses.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         initial_interval: seconds(3_600),
@@ -105,7 +105,7 @@ fn a_manual_result_records_operator_and_reason() {
         };
         let summary = summary.unwrap();
         assert_eq!((summary.identity.as_deref(), summary.reason.as_deref()), (Some("ann"), Some("the bank called")));
-        // No runner held it, so the operator is recorded as the one who started it.
+        // No runner held the activity, so its ActivityStarted event names the operator.
         if let EventKind::ActivityStarted(started) = &events[0].kind {
             assert_eq!(started.identity.as_deref(), Some("ann"));
         }
@@ -155,7 +155,7 @@ fn a_resumed_activity_restarts_its_wait_for_a_runner() {
     check(&resumed.clone().after(60), &resumed.fire(), "ActivityScheduledTimeout DeciderScheduled");
     check(&resumed, &start, "ActivityStarted");
 
-    // The runner may still report a result, so no operator is needed.
+    // The run does not need an operator, because the runner may still report a result.
     let held = scene().decide([schedule("a")]).takes("a").then(&pause());
     assert!(!held.run.is_blocked());
     check(&held, &held.succeed("a"), "ActivitySuccess DeciderScheduled");
@@ -176,37 +176,39 @@ fn an_exhausted_activity_pauses_if_its_policy_says_so() {
     assert_eq!(activity.last_failure().unwrap().reason.as_deref(), Some("busy"));
     check(&given, &given.start_activity("a"), "fault activity-not-waiting");
 
-    // Until its schedule-to-close timeout expires.
+    // The activity stays paused until its schedule-to-close timeout expires.
     let next: Vec<_> = given.run.deadlines(&[]).into_iter().map(|it| it.what).collect();
     let scheduled_event_id = given.scheduled("a");
     assert_eq!(next, [DeadlineKind::ActivityScheduleToClose { scheduled_event_id }, DeadlineKind::Execution]);
     let late = given.clone().after(5_400);
     check(&late, &late.fire(), "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
 
-    // One more attempt, after which it pauses again.
+    // A manual retry allows one more attempt. If it fails, the activity pauses again.
     let again = given.clone().then(&retry()).takes("a");
     assert_eq!(again.run.activity("a").unwrap().1.attempt(), 3);
     check(&again, &again.succeed("a"), "ActivityStarted(try 3 after busy) ActivitySuccess DeciderScheduled");
     let failed = again.clone().then(&fail_with(again.task("a"), "busy", None));
     assert!(failed.run.is_blocked());
     check(&failed, &done(), "ActivityStarted(try 4 after busy) ActivitySuccess DeciderScheduled");
-    // Changing the policy back does not reset the number of attempts.
+    // A later change of the policy does not reset the number of attempts.
     let fails = RetryPolicy { when_exhausted: WhenExhausted::Fail, ..policy() };
     let changed = failed.then(&change(OptionsChange { retry: Some(fails), ..OptionsChange::default() }));
     check(&changed, &done(), "ActivityStarted(try 4 after busy) ActivitySuccess DeciderScheduled");
 
-    // A failure that is not retryable closes it at once, and so does one with another policy.
+    // A failure that the policy does not retry closes the activity at once. So does a failure under a policy that does
+    // not pause.
     let hopeless = retried(limits).takes("a");
     let fails = fail_with(hopeless.task("a"), "hopeless", None);
     check(&hopeless, &fails, "ActivityStarted(try 1) ActivityFailed DeciderScheduled");
-    // An attempt that could only begin after the timeout is skipped.
+    // An attempt that could begin only after the schedule-to-close timeout is skipped, so the attempts count as
+    // exhausted.
     let late = ActivityTimeouts { schedule_to_close: Some(seconds(3_600)), ..ActivityTimeouts::default() };
     assert!(once(retried(late)).run.is_blocked());
-    // Timed-out attempts count.
+    // Attempts that timed out count, too.
     let slow = ActivityTimeouts { start_to_close: Some(seconds(5)), ..ActivityTimeouts::default() };
     let slow = once(retried(slow)).after(3_600).takes("a").after(5);
     check(&slow, &slow.fire(), "ActivityPaused");
-    // A paused activity is not paused again when its attempts are exhausted.
+    // An activity that is already paused does not pause again when its attempts are exhausted.
     let held = once(retried(ActivityTimeouts::default())).after(3_600).takes("a").then(&pause());
     check(&held, &fail_with(held.task("a"), "busy", None), "");
 }
@@ -219,7 +221,7 @@ fn a_manual_retry_takes_effect_at_once() {
     assert_eq!(again.run.activity("a").unwrap().1.not_before(), None);
     check(&again, &again.start_activity("a"), "");
     check(&again, &retry(), "fault activity-not-retryable");
-    // The retry takes it away from its runner.
+    // The runner that held the activity loses it through the retry.
     let held = retried(ActivityTimeouts::default()).takes("a");
     let late = held.succeed("a");
     let taken = held.then(&retry());
@@ -257,7 +259,7 @@ fn only_the_given_options_of_an_activity_change() {
     let activity = moved.run.activity("a").unwrap().1;
     assert_eq!(activity.task_list, "GPU");
     assert_eq!(activity.released.map(|it| it.event_id), Some(moved.run.last_event_id));
-    // A policy can be added before the start, and cannot be removed.
+    // A policy can be added only before the activity is started, and it cannot be removed.
     let with = || change(OptionsChange { retry: Some(policy()), ..OptionsChange::default() });
     check(&plain().takes("a"), &with(), "fault activity-not-retryable");
     let given = plain().then(&with()).takes("a");

@@ -1,4 +1,4 @@
-//! Retried activities: no events between the first attempt and the last.
+//! Activities with a retry policy: no events are recorded between the first and the last attempt.
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::run::DeadlineKind;
@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Three attempts, with delays of one and two seconds.
+/// Returns a policy of three attempts, with delays of one and two seconds.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         maximum_attempts: Some(3),
@@ -26,7 +26,7 @@ fn given(timeouts: ActivityTimeouts) -> Scene {
     scene().decide([schedule_with_retry("a", policy(), timeouts)])
 }
 
-/// Admits a command of an attempt that records no event.
+/// Admits a command for an attempt, and checks that it records no event.
 #[track_caller]
 fn quietly(given: Scene, command: &Command) -> Scene {
     let mut given = given;
@@ -170,7 +170,8 @@ fn schedule_to_close_covers_all_attempts() {
     let EventKind::ActivityTimedOut(timed_out) = &events[0].kind else { panic!("{events:?}") };
     assert_eq!(timed_out.last_failure.as_ref().and_then(|failure| failure.reason.as_deref()), Some("busy"));
 
-    // The next delay of two seconds would end after the timeout, so the failure is reported at once.
+    // The delay of two seconds would end after the schedule-to-close timeout. The failure is therefore reported at
+    // once.
     let given = given.after(1);
     let given = quietly(given.clone(), &given.start_activity("a"));
     check(&given, &given.fail("a"), "ActivityStarted(try 2 after busy) ActivityFailed DeciderScheduled");
@@ -219,7 +220,7 @@ fn an_undelivered_attempt_does_not_count() {
     let given = quietly(given, &Command::ReturnActivity { task: lost, poll: None });
     assert_eq!(given.run.activity("a").unwrap().1.attempt(), 1);
     let given = quietly(given.clone(), &given.start_activity("a"));
-    // If it reached a runner anyway, that runner's result is late.
+    // If the lost task reached a runner after all, the result of that runner is refused as late.
     assert_ne!(given.task("a"), lost);
     check(&given, &fail_with(lost, "busy", None), "fault activity-closed");
     check(&given, &Command::ReturnActivity { task: lost, poll: None }, "fault activity-closed");

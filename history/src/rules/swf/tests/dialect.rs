@@ -1,4 +1,4 @@
-//! Differences of SWF runs, each compared with other runs.
+//! Differences between SWF runs and other runs.
 
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind};
@@ -56,7 +56,7 @@ fn act() -> Decision {
     ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }.into()
 }
 
-/// Returns the names of the events of these decisions, after DeciderCompleted.
+/// Lets the decider make these decisions, and returns the names of the events that follow DeciderCompleted.
 fn names(scene: Scene, decisions: Vec<Decision>) -> Vec<&'static str> {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
     let before = scene.events.len() + 1;
@@ -192,13 +192,13 @@ fn a_child_with_an_id_in_use_is_scheduled_anyway() {
 
 #[test]
 fn swf_accepts_inputs_that_other_runs_refuse() {
-    // Canceling an activity without a cancel request.
+    // The runner cancels an activity that was not asked to stop.
     let held = |scene: Scene, decision| scene.decide([decision]).takes("a");
     let stop = |scene: &Scene| Command::CancelActivity { task: scene.task("a"), details: None };
     let (native, swf_run) = (held(scene(), schedule("a")), held(swf(), act()));
     check(&native, &stop(&native), "fault cancel-not-requested");
     check(&swf_run, &stop(&swf_run), "ActivityCanceled DeciderScheduled");
-    // A failure without a reason, or with an empty one.
+    // The runner reports a failure without a reason, or with an empty reason.
     for reason in [None, Some(String::new())] {
         let fail = |scene: &Scene| Command::FailActivity {
             task: scene.task("a"),
@@ -213,18 +213,18 @@ fn swf_accepts_inputs_that_other_runs_refuse() {
         let EventKind::ActivityFailed(failed) = &events[0].kind else { panic!("{events:?}") };
         assert_eq!((failed.reason.as_str(), failed.has_empty_reason), ("", reason.is_some()));
     }
-    // An empty identity.
+    // The poller sends an empty identity.
     let takes = Command::StartTurn { scheduled_event_id: 2, identity: Some(String::new()), poll: None };
     check(&scene(), &takes, "fault invalid-field");
     check(&swf(), &takes, "DeciderStarted");
-    // A reserved marker name, and a zero timeout.
+    // The decider uses a reserved marker name, and a timeout of zero.
     let note = || Decision::from(RecordMarker { name: "baton.x".to_owned(), details: None });
     assert_eq!(names(scene(), vec![note()]), ["MarkerFailed", "DeciderScheduled"]);
     assert_eq!(names(swf(), vec![note()]), ["Marker"]);
     let mut zero = activity();
     zero.timeouts.schedule_to_start = Some(Duration::ZERO);
     assert_eq!(names(swf().with_activity("A", known(zero)), vec![act()]), ["ActivityScheduled"]);
-    // An empty tag, and a context of 32,768 characters of three bytes each.
+    // The start has an empty tag, and the decider's context has 32,768 characters of three bytes each.
     let tagged = Start { tags: vec![String::new()], ..start(ChildPolicy::Terminate) };
     let busy = Scene::of(&tagged).take();
     let context = Payload::of(&"漢".repeat(32_768)).unwrap();

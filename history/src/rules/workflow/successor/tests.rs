@@ -75,7 +75,7 @@ fn a_successor_restarts_only_the_run_timeout() {
     let at = |scene: &Scene, what| scene.run.deadlines(&[]).into_iter().find(|it| it.what == what).unwrap().at;
     assert_eq!(at(&second, DeadlineKind::Execution), begun.plus(seconds(100)));
     assert_eq!(at(&second, DeadlineKind::Run), begun.plus(seconds(110)));
-    // This holds for any number of successors.
+    // Further successors do not extend the execution timeout either.
     let third = successor(&second.after(10).decide([go_on()]));
     assert_eq!(at(&third, DeadlineKind::Execution), begun.plus(seconds(100)));
     let late = third.after(40);
@@ -121,7 +121,7 @@ fn a_successors_run_id_is_deterministic() {
     assert_eq!(last(&scene().decide([go_on()])).new_run_id, id);
     let again = successor(&given).decide([go_on()]);
     assert_ne!(last(&again).new_run_id, id);
-    // It has a separate history, which begins at the current time of the clock.
+    // The successor's history is separate. It begins at the current time of the clock, even if that is earlier.
     let early = Transition::successor(&given.run, last(&given), None, None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.at, Timestamp::from_millis(1));
 }
@@ -141,23 +141,24 @@ fn a_successor_receives_the_cancel_request() {
     assert_eq!(carried.reason.as_deref(), Some("the customer thought again"));
     assert_eq!((carried.identity.as_deref(), carried.releases_first_turn), (Some("ann"), false));
     assert_eq!(next.events[2].key, None, "the request was made once");
-    // It is passed on until a decider answers it.
+    // The cancel request is passed on to each successor until a decider answers it.
     let third = successor(&next.decide([go_on()]));
     assert_eq!((third.run.cancel_requested, third.events.len()), (true, 3));
     assert!(!third.decide([failure()]).run.has_successor());
-    // A request of another run keeps its origin. If there are several, the newest is passed on.
+    // A cancel request from another run keeps its origin. If there are several requests, the newest is passed on.
     let both = successor(&scene().then(&ask("first")).then(&cancel_of(3, 7)).decide([go_on()]));
     let EventKind::WorkflowCancelRequested(carried) = &both.events[2].kind else { panic!() };
     assert_eq!(carried.origin, Some(crate::scene::origin(3, 7)));
     assert_eq!(both.events.len(), 3);
-    // Without a request, none is passed on.
+    // Without a cancel request, the successor receives none.
     assert!(!successor(&scene().decide([go_on()])).run.cancel_requested);
-    // An unseen request makes the decision fail. If the decision is forced, the request is passed on.
+    // If the decider has not seen the request, its decision fails. If the decision is forced, the successor receives
+    // the request.
     let busy = scene().take().then(&request_cancel());
     check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
     let by_force: Decision = ContinueAsNew { force: true, ..ContinueAsNew::default() }.into();
     assert!(successor(&busy.decide([by_force])).run.cancel_requested);
-    // A paused run stays paused after the request.
+    // If the run was paused, the successor is paused after the request is recorded.
     let paused = scene().then(&request_cancel()).take().then(&crate::scene::pause()).decide([go_on()]);
     let next = summary(&successor(&paused).events);
     assert_eq!(next, "WorkflowStarted DeciderScheduled WorkflowCancelRequested WorkflowPaused");

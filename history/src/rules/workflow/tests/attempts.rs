@@ -1,4 +1,4 @@
-//! Retries of workflows, each in a new run.
+//! Retries of workflows. Each attempt is a new run.
 
 use crate::admit::{Starting, is_cancel_request, may_start, starting};
 use crate::event::{ChildPolicy, EventKind, RequestKey, Successor, WorkflowTimeout};
@@ -15,7 +15,7 @@ use crate::{
 
 const SECONDS: fn(u64) -> Duration = Duration::from_secs;
 
-/// Three attempts, with delays of ten and twenty seconds.
+/// Returns a policy of three attempts, with delays of ten and twenty seconds.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         initial_interval: SECONDS(10),
@@ -38,7 +38,7 @@ fn closing(scene: &Scene) -> &EventKind {
     &scene.events.last().unwrap().kind
 }
 
-/// Returns the run of the next attempt, started at the scene's time.
+/// Returns the run of the next attempt. It is created at the scene's current time.
 fn next_attempt(scene: &Scene) -> Scene {
     let Successor { run_id, not_before } = closing(scene).followed_by().expect("another attempt");
     let input = scene.events[0].kind.payload().cloned();
@@ -68,7 +68,7 @@ fn a_failed_run_is_retried_after_the_backoff() {
     check(&second.clone().after(9), &second.start_turn(), "fault turn-not-waiting");
     check(&second.clone().after(10), &second.start_turn(), "DeciderStarted");
 
-    // Twice the delay before the third attempt, which is the last.
+    // The third attempt is the last. The delay before it is twice as long.
     let third = next_attempt(&second.after(10).decide([fails("busy")]));
     assert_eq!(third.run.started.first_turn_at(), third.now.plus(SECONDS(20)));
     let last = third.after(20).decide([fails("busy")]);
@@ -121,7 +121,7 @@ fn the_execution_timeout_covers_all_attempts() {
             let second = next_attempt(&failed);
             let deadline = second.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Execution).unwrap();
             assert_eq!(deadline.at, begun.plus(SECONDS(timeout)));
-            // The delay leaves time for a second attempt and not for a third.
+            // The delays leave time for a second attempt, but not for a third.
             assert!(!second.after(10).decide([fails("busy")]).run.has_successor());
         }
     }
@@ -134,7 +134,7 @@ fn a_late_attempt_has_its_full_run_timeout() {
     assert_eq!((late.run.started.start_after, late.run.started.first_turn_at()), (None, late.now));
     let run_deadline = late.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
     assert_eq!(run_deadline.at, late.now.plus(SECONDS(60)));
-    // A clock that was put back does not make the delay longer.
+    // If the clock was put back, the delay does not become longer.
     let Successor { run_id, not_before: at } = closing(&failed).followed_by().unwrap();
     let early = Transition::retry(&failed.run, run_id, None, at.unwrap(), None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.first_turn_at(), at.unwrap());
@@ -190,7 +190,8 @@ fn a_run_with_a_cancel_request_is_not_retried() {
     let parent = Some(origin(3, 7));
     let child = Start { parent: parent.clone(), ..start() };
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
-    // From a caller, a schedule's overlap policy, another run's decider, or the close of the parent.
+    // The request comes from a caller or a schedule's overlap policy, from another run's decider, or from the close of
+    // the parent.
     for ask in [request_cancel(), cancel_of(4, 1), of_parent] {
         let asked = Scene::of(&child).take().then(&ask);
         let fails_by_force = FailWorkflow { reason: "busy".to_owned(), force: true, ..FailWorkflow::default() };
@@ -205,7 +206,7 @@ fn a_run_with_a_cancel_request_is_not_retried() {
             assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {ask:?}");
         }
     }
-    // An attempt is also final if only it received the request, and not the attempt before.
+    // The cancel request also prevents a retry if it came only during a later attempt.
     let second = next_attempt(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
     assert!(!second.decide([fails("busy")]).run.has_successor());
 }
@@ -213,7 +214,7 @@ fn a_run_with_a_cancel_request_is_not_retried() {
 #[test]
 fn a_retry_planned_earlier_receives_the_cancel_request() {
     let mut failed = Scene::of(&start()).decide([fails("busy")]);
-    // As recorded before the rule that a cancel request prevents retries.
+    // An earlier version recorded a retry in spite of the cancel request.
     let asked = Scene::of(&start()).then(&request_cancel());
     failed.events.insert(1, asked.events[2].clone());
     let second = next_attempt(&failed);
@@ -234,17 +235,17 @@ fn a_cancel_request_releases_a_delayed_first_turn() {
             check(&asked, &asked.start_turn(), "DeciderStarted");
             assert_eq!((asked.run.next_attempt_at(), asked.run.held_turn(asked.now)), (None, None));
             assert_eq!(asked.run.started.first_turn_at(), asked.now);
-            // Timeouts count from then.
+            // The timeouts count from the cancel request.
             let deadline = asked.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
             assert_eq!(deadline.at, asked.now.plus(SECONDS(60)));
             let late = asked.clone().after(60);
             check(&late, &late.fire(), "WorkflowTimedOut");
-            // A second request has nothing to release.
+            // The first turn is already available, so a second request has no such effect.
             let again = asked.then(&request_cancel());
             let EventKind::WorkflowCancelRequested(request) = closing(&again) else { panic!() };
             assert!(!request.releases_first_turn);
         }
-        // A signal waits for the turn, and a paused run for its resume.
+        // A signal does not make the delayed turn available. In a paused run, the turn waits for the resume.
         let signaled = given.clone().then(&signal("go"));
         check(&signaled, &signaled.start_turn(), "fault turn-not-waiting");
         let paused = given.clone().then(&pause()).then(&request_cancel());
@@ -252,7 +253,7 @@ fn a_cancel_request_releases_a_delayed_first_turn() {
         let resumed = paused.then(&resume());
         check(&resumed, &resumed.start_turn(), "DeciderStarted");
     }
-    // After the delay there is nothing to release, and neither is there with a failed turn.
+    // If the delay is over, or the first turn has failed, the request need not make the turn available.
     let over = delayed.after(1_000).then(&request_cancel());
     let EventKind::WorkflowCancelRequested(request) = closing(&over) else { panic!() };
     assert!(!request.releases_first_turn);

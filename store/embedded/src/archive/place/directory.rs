@@ -16,10 +16,10 @@ use crate::disk::storage_error;
 use crate::log::sync_directory;
 use crate::private;
 
-/// Maximum size of a file that is read. The largest value is 16 MiB.
+/// Maximum size of a file that is read. Chosen: the largest value has 16 MiB, and a file can contain several.
 const FILE_READ_MAX: u64 = 64 << 20;
 
-/// Intervals of shipping to and watching a directory. Ours: a tenth of the acceptable loss when a machine fails.
+/// Intervals for a directory. Chosen: a tenth of the data loss that is acceptable when a machine fails.
 const INTERVALS: Intervals =
     Intervals { every: Duration::from_millis(100), heartbeat: Duration::from_secs(1), watch: Duration::ZERO };
 
@@ -156,7 +156,7 @@ impl ArchivePlace for DirectoryPlace {
     }
 }
 
-/// Returns whether a directory is an archive or empty.
+/// Returns whether a directory contains an archive or nothing.
 fn is_archive_or_empty(root: &Path) -> io::Result<bool> {
     let mut is_empty = true;
     for entry in std::fs::read_dir(root)? {

@@ -1,4 +1,4 @@
-//! A bucket in memory for tests, with the guarantees of a real one and fault injection.
+//! A bucket in memory, for tests. It has the guarantees of a real bucket, and can inject faults.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{ArchivePlace, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 
-/// Short intervals, to keep tests fast.
+/// Intervals for tests. They are short, so that tests are fast.
 const INTERVALS: Intervals = Intervals {
     every: Duration::from_millis(20),
     heartbeat: Duration::from_millis(50),
@@ -23,28 +23,28 @@ fn buckets() -> MutexGuard<'static, BTreeMap<String, Arc<MemoryBucket>>> {
     BUCKETS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A bucket that `s3://BUCKET/…` addresses within this process refer to.
+/// A bucket in memory. Addresses `s3://BUCKET/…` with its name refer to it in this process.
 #[derive(Debug, Default)]
 pub struct MemoryBucket {
     objects: Arc<Mutex<BTreeMap<String, (Bytes, u64)>>>,
-    /// Number of puts, shared by all handles to these objects.
+    /// Number of puts. It is shared by all handles to the same objects.
     puts: Arc<AtomicU64>,
-    /// Whether puts wait.
+    /// True if puts wait until this is switched off.
     is_held: Mutex<bool>,
     is_let_go: Condvar,
-    /// One in this many puts succeeds but loses its response.
+    /// If this is `n`, every `n`th put succeeds but its response is lost. Zero loses none.
     lost_answers: AtomicU64,
 }
 
 impl MemoryBucket {
-    /// Creates a bucket, replacing an existing one of this name.
+    /// Creates a bucket. A bucket that already has this name is replaced.
     pub fn make(bucket: &str) -> Arc<Self> {
         let made = Arc::new(Self::default());
         buckets().insert(bucket.to_owned(), Arc::clone(&made));
         made
     }
 
-    /// Creates another handle to the same objects, with separate faults.
+    /// Creates another handle to the same objects. Its faults are separate.
     pub fn other_handle(&self, bucket: &str) -> Arc<Self> {
         let (objects, puts) = (Arc::clone(&self.objects), Arc::clone(&self.puts));
         let made = Arc::new(Self { objects, puts, ..Self::default() });
@@ -87,13 +87,13 @@ impl MemoryBucket {
         self.puts.load(Ordering::SeqCst)
     }
 
-    /// Makes puts through this handle wait until this is switched off, so that they arrive late.
+    /// Switches waiting on or off. While it is on, puts through this handle wait, and then take effect late.
     pub fn hold(&self, holds: bool) {
         *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = holds;
         self.is_let_go.notify_all();
     }
 
-    /// Loses the response of every `nth` put from now on; zero loses none.
+    /// Loses the response to every `nth` put from now on. Zero loses none.
     pub fn lose_answers(&self, nth: u64) {
         self.lost_answers.store(nth, Ordering::SeqCst);
     }
@@ -129,7 +129,7 @@ pub(crate) struct MemoryPlace {
     prefix: String,
 }
 
-/// Returns the location for an address, if the bucket was created here.
+/// Returns the location for an address. Returns `None` if no such bucket was created in this process.
 pub(crate) fn find(bucket: &str, prefix: &str) -> Option<MemoryPlace> {
     let found = buckets().get(bucket).cloned()?;
     Some(MemoryPlace { bucket: found, name: bucket.to_owned(), prefix: prefix.to_owned() })

@@ -1,5 +1,5 @@
-//! A bucket of S3 or of an S3-compatible store as the location of an archive. Owns the requests, their timeouts, and
-//! their error messages, which never contain a secret.
+//! A bucket of S3 or of an S3-compatible store as the location of an archive: the requests, their timeouts, and their
+//! error messages, which never contain a secret.
 
 use std::future::Future;
 use std::sync::mpsc::sync_channel;
@@ -18,22 +18,23 @@ use tokio::runtime::{Builder, Runtime};
 use super::{ArchivePlace, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 
-/// Intervals of shipping to and watching a bucket. Ours: every put costs money, but with longer intervals the archive
-/// would lag by more than a second.
+/// Intervals for a bucket. Chosen: each put costs money, but with longer intervals the archive would lag by more than a
+/// second.
 const INTERVALS: Intervals =
     Intervals { every: Duration::from_millis(400), heartbeat: Duration::from_secs(2), watch: Duration::from_secs(3) };
-/// Timeout of a response. Ours: a hundred times the usual; enough for the largest object on a slow connection.
+/// Timeout of a response. Chosen: a hundred times the usual duration, and enough for the largest object over a slow
+/// connection.
 const ANSWER_WITHIN: &str = "10 seconds";
 const CONNECT_WITHIN: &str = "5 seconds";
-/// Time during which the client retries a rejected request.
+/// Time during which the client library retries a request that was rejected.
 const REPEATED_FOR: Duration = Duration::from_secs(10);
-/// Maximum number of these retries.
+/// Maximum number of retries by the client library.
 const REPEATS: usize = 4;
-/// Timeout of the whole operation, longer than the client's own.
+/// Timeout of a whole operation. It is longer than all retries of the client library take.
 const LONGEST: Duration = Duration::from_secs(45);
-/// Number of attempts for a request without side effects if there is no response.
+/// Number of attempts of a request without side effects, if there is no response.
 const READS: usize = 2;
-/// Object used to test that the store honors conditions.
+/// Object that is used to test whether the bucket honors the conditions of puts.
 const CONDITIONS: &str = "CONDITIONS";
 /// Environment variables whose values must never appear in a message.
 const SECRETS: [&str; 3] = ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_TOKEN"];
@@ -47,12 +48,12 @@ pub(crate) struct S3Place {
 
 impl std::fmt::Debug for S3Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The client contains credentials.
+        // The client contains credentials, so it is not shown.
         write!(f, "S3Place({})", self.shown(""))
     }
 }
 
-/// Opens a bucket with the settings of the environment: credentials, region and endpoint.
+/// Opens a bucket. The environment provides the credentials, the region and the endpoint.
 pub(crate) fn open(bucket: &str, prefix: &str) -> Result<S3Place, ArchiveError> {
     let retry = RetryConfig { max_retries: REPEATS, retry_timeout: REPEATED_FOR, ..RetryConfig::default() };
     let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
@@ -69,7 +70,8 @@ pub(crate) fn open(bucket: &str, prefix: &str) -> Result<S3Place, ArchiveError> 
     Ok(S3Place { store: Arc::new(built.map_err(refused)?), bucket: bucket_name, prefix })
 }
 
-/// Runs a request on a separate runtime, because the caller may be on a thread that must not block, as in tests.
+/// Runs a request on a separate runtime and waits for it. The caller's thread may belong to another runtime, as in
+/// tests.
 fn wait<T: Send + 'static>(asked: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     let build = || Builder::new_multi_thread().worker_threads(1).thread_name("store-s3").enable_all().build();
@@ -85,7 +87,7 @@ impl S3Place {
         Path::parse(joined.trim_matches('/')).map_err(|error| ArchiveError::Refused { why: error.to_string() })
     }
 
-    /// Returns the error of a failed operation.
+    /// Returns the error of an operation that failed.
     fn failed(&self, doing: &str, name: &str, why: &str) -> ArchiveError {
         ArchiveError::Away { why: format!("cannot {doing} `{}`: {why}", self.shown(name)) }
     }
@@ -138,7 +140,7 @@ impl ArchivePlace for S3Place {
             let why = format!("`{}` contains other objects than an archive: name an unused prefix", self.shown(""));
             return Err(ArchiveError::Refused { why });
         }
-        // If the store ignored conditions, two services could write the same archive.
+        // If the bucket ignored the conditions of puts, two services could write the same archive.
         let (one, other) = (Bytes::from_static(b"one\n"), Bytes::from_static(b"other\n"));
         self.put(CONDITIONS, &one, PutWhen::Absent)?;
         let never = FileTag(format!("\"{}\"", "0".repeat(32)));
@@ -239,8 +241,8 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     Some(text.split_once(before)?.1.split_once(behind)?.0)
 }
 
-/// Describes an error for people. Of the store's response only its code and message are used, because the rest repeats
-/// the request.
+/// Describes an error for people. Of the response, only the code and the message are used, because the other parts
+/// repeat the request.
 fn describe(error: &Error) -> String {
     let text = error.to_string();
     let text = match between(&text, "<Code>", "</Code>") {

@@ -1,4 +1,4 @@
-//! Removal of expired data from an archive.
+//! Removes data from an archive that is no longer needed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::archive::layout::{ArchivedSegment, SegmentEnd, chunks_folder, pieces_
 use crate::archive::pieces::pieces_of;
 use crate::instant;
 
-/// Maximum distance of the clock from the last base but one, in milliseconds. Otherwise a clock that is temporarily
-/// years ahead would expire all bases except the newest. Ours: if bases are further apart, older ones are kept
-/// accordingly longer.
+/// Maximum time by which the clock is believed to be ahead of the last but one base, in milliseconds. Without this
+/// limit, a clock that is temporarily years ahead would remove all bases except the newest. Chosen: one day. If bases
+/// are taken more rarely, old data is kept longer.
 const AHEAD_MAX: u64 = 24 * 3_600 * 1_000;
 
-/// Returns the earliest instant to which a restore must be possible.
+/// Returns the earliest instant to which a restore must still be possible.
 fn kept_since(bases: impl DoubleEndedIterator<Item = u64>, now: u64, keep: Duration) -> u64 {
     let now = bases.rev().nth(1).map_or(now, |base| now.min(base.saturating_add(AHEAD_MAX)));
     now.saturating_sub(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl Shipper {
-    /// Removes data that no restore to an instant within `keep` needs.
+    /// Removes data that is not needed for a restore to any instant within `keep`.
     pub(crate) fn forget(&mut self, keep: Duration) -> Result<(), ArchiveError> {
         let since = kept_since(self.manifest.bases.iter().map(|base| base.instant), instant::now(), keep);
         let Some(first) = self.manifest.bases.iter().rposition(|base| base.instant <= since).filter(|first| *first > 0)
@@ -63,7 +63,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Removes pieces of a closed segment that were replaced by those of another writer.
+    /// Removes pieces of a closed segment that another writer has replaced.
     pub(super) fn tidy(&self, number: u64, end: &SegmentEnd) -> Result<(), ArchiveError> {
         let Some(runs) = &end.pieces else { return Ok(()) };
         let folder = pieces_folder(&self.folder, number);
@@ -89,7 +89,8 @@ mod tests {
         let (day, keep) = (24 * HOUR, Duration::from_secs(7 * 24 * 3_600));
         let bases = |count: u64| (1..=count).map(move |number| number * day);
         assert_eq!(kept_since(bases(20), 20 * day + HOUR, keep), 13 * day, "the last but one is a day old");
-        // Two years ahead has the effect of one day, even if a base was taken in the meantime.
+        // A clock that is two years ahead has the same effect as one that is one day ahead, even if a base was taken in
+        // the meantime.
         assert_eq!(kept_since(bases(20), 750 * day, keep), 13 * day);
         assert_eq!(kept_since(bases(20).chain([750 * day]), 750 * day, keep), 14 * day);
         assert_eq!(kept_since(bases(1), 20 * day, keep), 13 * day, "the only base never expires");

@@ -1,5 +1,5 @@
-//! Starting to write an archive: determines the owner of the epoch, whether another process writes it, and where it
-//! ends.
+//! Opens an archive for writing: finds out who owns the epoch, whether another process is writing it, and where the
+//! archived log ends.
 
 use std::time::Duration;
 
@@ -20,26 +20,26 @@ use crate::instant;
 use crate::private::{self, LockAttempt};
 use crate::segment::SegmentReader;
 
-/// Time without an update after which another writer is considered gone. Ours: several times the longest interval of an
-/// active writer.
+/// Time without an update after which another writer is considered gone. Chosen: several times the longest interval
+/// between the updates of an active writer.
 const SILENT: Duration = Duration::from_secs(30);
 
 impl Shipper {
-    /// Opens this store's epoch, creating the first one of a new archive.
+    /// Opens this store's epoch of the archive. If the archive is new, creates its first epoch.
     pub(crate) fn open(
         source: LogSource,
         archive: &Archive,
         lease: Duration,
         writer: ArchiveWriter,
     ) -> Result<Self, ArchiveError> {
-        // Keeps the log until it is known what has been copied.
+        // The log is kept until it is known how much of it has been copied.
         let _hold = source.shared.segments.holds.hold(0);
         archive.place.prepare()?;
         let epoch = own_epoch(archive, source.id)?;
         Self::open_again(source, archive, epoch, lease, writer)
     }
 
-    /// Opens an epoch that is known to be this store's, although another store may have taken over since.
+    /// Opens an epoch that belongs to this store. Another store may have taken over the archive in the meantime.
     pub(crate) fn open_again(
         source: LogSource,
         archive: &Archive,
@@ -93,7 +93,7 @@ impl Shipper {
         };
         let is_changed = found && shipper.resume()?;
         if shipper.archive.is_bucket() {
-            // The next put of a previous writer fails because of this one.
+            // If a previous writer still exists, its next put fails because of these puts.
             shipper.put_newest(shipper.newest.clone())?;
             shipper.put_manifest()?;
         } else if is_changed {
@@ -105,8 +105,8 @@ impl Shipper {
         Ok(shipper)
     }
 
-    /// Continues at the end of the archive if the log still contains that position; otherwise starts again. Returns
-    /// whether the manifest must be rewritten.
+    /// Continues at the end of the archived log if the store's log still contains that position. Otherwise a new base
+    /// is needed. Returns whether the manifest must be written again.
     fn resume(&mut self) -> Result<bool, ArchiveError> {
         let durable = self.source.durable();
         if self.newest.batch > durable {
@@ -132,7 +132,7 @@ impl Shipper {
                 ),
             });
         };
-        // An interrupted step may have left bytes behind, and may even have switched to the next segment.
+        // An interrupted step may have copied more bytes than were recorded. It may even have begun the next segment.
         let is_further = |segment: &ArchivedSegment| segment.number > live.number;
         let is_changed = |it: &ArchivedSegment| is_further(it) || it.number == live.number && it.end.is_some();
         let is_changed = self.manifest.segments.iter().any(is_changed);
@@ -147,7 +147,7 @@ impl Shipper {
     }
 }
 
-/// Returns whether another process writes an epoch of a bucket, by watching it for changes.
+/// Watches an epoch of a bucket for changes. Returns whether another process is writing it.
 fn is_being_written(
     archive: &Archive,
     folder: &str,
@@ -171,7 +171,7 @@ fn is_being_written(
     Ok(false)
 }
 
-/// Returns the epoch owned by a store, creating the first one of a new archive.
+/// Returns the epoch that the store owns. If the archive is new, creates its first epoch.
 fn own_epoch(archive: &Archive, id: u64) -> Result<u64, ArchiveError> {
     let me = store_text(id);
     let take = |after: u64| claim(archive, after, &me)?.ok_or_else(|| claimed_by_another(archive, after + 1));
@@ -182,7 +182,7 @@ fn own_epoch(archive: &Archive, id: u64) -> Result<u64, ArchiveError> {
     if owners.last().is_some_and(is_mine) {
         return Ok(newest);
     }
-    // The store that created it has not recorded its name, and there was no earlier owner.
+    // The store that created this epoch has not recorded itself as the owner, and no earlier epoch has an owner.
     if owners.iter().all(Option::is_none) {
         return take(newest);
     }
