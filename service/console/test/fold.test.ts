@@ -169,7 +169,7 @@ test('the state as of an event is that of the events up to it', () => {
 test('deadlines come in the order of time, and none are left when it is closed', () => {
   const deadlines = deadlinesOf(stateAsOf(ORDER, 7));
   assert.deepEqual(
-    deadlines.map(({ what, at }) => [what, (at - START) / 1000]),
+    deadlines.map(({ kind, at }) => [kind, (at - START) / 1000]),
     [
       ['activity-start-to-close', 9],
       ['timer', 603],

@@ -25,7 +25,10 @@ struct RevocableBody {
 impl Through for RevocableBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
         if self.revoked.poll_unpin(context).is_ready() || !self.pass.is_good() {
-            tracing::info!(who = self.pass.holder().name(), "an answer was cut off: its credential is no longer good");
+            tracing::info!(
+                caller = self.pass.holder().name(),
+                "a response was cut off because its credential is no longer valid"
+            );
             *body = Body::empty();
             self.revoked = std::future::pending().boxed();
             return Poll::Ready(Some(Err(axum::Error::new(CutOff))));

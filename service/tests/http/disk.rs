@@ -69,7 +69,7 @@ async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_l
         [&json!(RESERVE - 1), &json!(RESERVE), &json!(true)]
     );
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
+    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are reserved"), "{detail}");
     assert!(problem["advice"].as_str().unwrap().contains("--disk-reserve"), "{problem}");
     assert_eq!(api.ask(start("second", &json!({}))).await.header("retry-after"), "10");
     let metrics = api.engine.render_metrics();
@@ -83,7 +83,7 @@ async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_l
     let ready = api.get("/readyz").await.json(200);
     assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("disk-low")));
     let detail = ready["warnings"][0]["detail"].as_str().unwrap();
-    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
+    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are reserved"), "{detail}");
     // Nor is one started for a signal or an update.
     api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "insufficient-storage").await;
     let update =

@@ -420,7 +420,7 @@ async fn what_a_credential_may_do_is_of_the_list_in_the_path_and_no_token_of_ano
     let said = guarded.ask(ask(own)).await.json(200);
     let problem = &said["receipts"][0]["problem"];
     assert_eq!((&problem["code"], problem["status"].as_u64()), (&json!("invalid-field"), Some(400)), "{said}");
-    assert!(problem["detail"].as_str().unwrap().contains("list `acts` in domain `default`, not of this one"), "{said}");
+    assert!(problem["detail"].as_str().unwrap().contains("belongs to list `acts` in domain `default`"), "{said}");
     assert!(!api.names("a").await.contains(&"ActivitySuccess".to_owned()));
 }
 

@@ -158,7 +158,7 @@ async fn a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why() 
         let answer = domain(&guarded, &token).await;
         assert_eq!(answer.status.as_u16(), 401, "{what}: {}", answer.text);
         let problem = answer.problem(401, "token-refused");
-        assert_eq!(problem["detail"], "this token is not one that is believed here", "{what}");
+        assert_eq!(problem["detail"], "the token is not trusted", "{what}");
         assert_eq!(answer.header("www-authenticate"), "Bearer");
         // As many wrong ones again are heard out.
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -43,7 +43,7 @@ async fn requests_beyond_a_rate_are_throttled_as_aws_does_and_answers_to_tasks_a
     let answer = swf.ask("DescribeDomain", &describe).await;
     answer.status_is(429);
     let fault: Value = serde_json::from_str(&answer.text).unwrap();
-    let message = "Rate exceeded: domain `default` may have 1 requests-per-second, and has them";
+    let message = "Rate exceeded: domain `default` has reached its limit of 1 requests-per-second";
     assert_eq!((&fault["__type"], &fault["message"]), (&json!(THROTTLED), &json!(message)));
     assert_eq!(answer.headers["retry-after"], "1");
     swf.ask("ListDomains", &json!({ "registrationStatus": "REGISTERED" })).await.json();
@@ -73,7 +73,7 @@ async fn bytes_count_on_this_wire_too() {
 async fn of_what_there_can_be_only_so_many_the_limit_is_reached_as_at_aws() {
     let (engine, swf) = ready().await;
     put(&engine, Limit { open_runs: Some(1), task_lists: Some(1), watchers: Some(1), ..Limit::default() });
-    let reached = |limit: &str| format!("Rate exceeded: domain `default` may have 1 {limit}, and has them");
+    let reached = |limit: &str| format!("Rate exceeded: domain `default` has reached its limit of 1 {limit}");
     start(&swf, "a").await.json();
     let kind = "com.amazonaws.swf.base.model#LimitExceededFault";
     start(&swf, "b").await.fault(kind, &reached("open-runs"));

@@ -241,12 +241,12 @@ async fn a_key_that_has_expired_is_told_to_whom_its_signature_is_right_and_anoth
         (
             AccessKey { expires: at(SIGNED), ..key("BATNKEY") },
             Some("com.amazon.coral.service#ExpiredTokenException"),
-            "The security token included in the request is expired: it was good until 2023-11-14T22:13:20.000Z",
+            "The security token included in the request is expired: it expired at 2023-11-14T22:13:20.000Z",
         ),
         (
             AccessKey { not_before: at(SIGNED + 1), ..key("BATNKEY") },
             Some("com.amazon.coral.service#UnrecognizedClientException"),
-            "The security token included in the request is good from 2023-11-14T22:13:20.001Z on",
+            "The security token included in the request is not valid before 2023-11-14T22:13:20.001Z",
         ),
         (
             AccessKey { expires: at(SIGNED), secret: "another secret key".to_owned(), ..key("BATNKEY") },
