@@ -194,7 +194,7 @@ test('clocks that stood still have timers come later', () => {
 });
 
 test('each deadline that the service names has words', () => {
-  for (const what of [
+  for (const kind of [
     'timer',
     'execution',
     'run',
@@ -209,7 +209,7 @@ test('each deadline that the service names has words', () => {
     'turn-retry',
     'effects',
   ]) {
-    assert.notEqual(consequenceOf({ what }).then, '', what);
+    assert.notEqual(consequenceOf({ kind }).then, '', kind);
   }
 });
 

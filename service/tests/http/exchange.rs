@@ -189,7 +189,7 @@ async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
         line = lines.next().await.unwrap();
     }
     assert_eq!(task(&line, 0)["workflowId"], "a");
-    let matched = |count: u32| format!("\nbaton_tasks_matched_at_once_total {count}\n");
+    let matched = |count: u32| format!("\nbaton_sync_matches_total {count}\n");
     let metrics = api.engine.render_metrics();
     assert!(metrics.contains(&matched(1)), "{metrics}");
 

@@ -82,7 +82,7 @@ async fn so_many_requests_a_second_pass_and_one_more_when_its_time_has_come() {
     api.get(DOMAIN).await.json(200);
     refused(&api.get(DOMAIN).await, "requests-per-second", 2);
     let metrics = api.engine.render_metrics();
-    let counted = "baton_throttled_requests_total{limit=\"requests-per-second\",of=\"domain\",name=\"default\"} 3\n";
+    let counted = "baton_throttled_requests_total{limit=\"requests-per-second\",scope=\"domain\",name=\"default\"} 3\n";
     assert!(metrics.contains(counted), "{metrics}");
     // A poll is one request, however long it waits.
     tokio::time::advance(Duration::from_secs(1)).await;
