@@ -82,7 +82,7 @@ impl Client {
         }
         let unpolled = headers.get(UNPOLLED).and_then(|value| value.to_str().ok());
         if let Some(lists) = unpolled.filter(|lists| self.unpolled.replace(lists)) {
-            tracing::info!(polled = url, lists, "nothing came; tasks wait on other lists, and nobody polls there");
+            tracing::info!(polled = url, lists, "no task arrived; other lists have waiting tasks and no pollers");
         }
         Ok(None)
     }

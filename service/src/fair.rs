@@ -32,7 +32,7 @@ const WAITING_MAX: usize = 16_384;
 
 /// Error of a full queue. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("as many requests wait for their turn as may")]
+#[error("too many requests are waiting")]
 pub(crate) struct Crowded;
 
 /// Totals of waiting for a place.

@@ -116,6 +116,7 @@ answers! {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Exchanged{T}"))]
+#[serde(rename_all = "camelCase")]
 pub struct Exchanged<T> {
     /// Outcomes of the answers, in the same order. In a streamed response only in the first line.
     pub receipts: Option<Vec<AnswerReceipt>>,

@@ -320,7 +320,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                     tracing::info!(
                         polled = self.url,
                         lists,
-                        "nothing came; tasks wait on other lists, and nobody polls there"
+                        "no task arrived; other lists have waiting tasks and no pollers"
                     );
                 }
                 for task in tasks {

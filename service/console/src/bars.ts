@@ -166,10 +166,10 @@ export function barsOf(row: Row, state: State, now: number): Bar[] {
     }
   }
   if (!state.closed) {
-    for (const { at, eventId, what } of deadlinesOf(state)) {
+    for (const { at, eventId, kind } of deadlinesOf(state)) {
       const bar = eventId === undefined ? undefined : byScheduled.get(eventId);
       const last = bar?.parts.at(-1);
-      if (bar && last && last.kind !== 'pending' && at > last.to && (what === 'timer' || what.startsWith('activity'))) {
+      if (bar && last && last.kind !== 'pending' && at > last.to && (kind === 'timer' || kind.startsWith('activity'))) {
         bar.parts.push({ from: last.to, to: at, kind: 'pending' });
       }
     }

@@ -169,7 +169,7 @@ test('the state as of an event is that of the events up to it', () => {
 test('deadlines come in the order of time, and none are left when it is closed', () => {
   const deadlines = deadlinesOf(stateAsOf(ORDER, 7));
   assert.deepEqual(
-    deadlines.map(({ what, at }) => [what, (at - START) / 1000]),
+    deadlines.map(({ kind, at }) => [kind, (at - START) / 1000]),
     [
       ['activity-start-to-close', 9],
       ['timer', 603],
@@ -194,7 +194,7 @@ test('clocks that stood still have timers come later', () => {
 });
 
 test('each deadline that the service names has words', () => {
-  for (const what of [
+  for (const kind of [
     'timer',
     'execution',
     'run',
@@ -209,7 +209,7 @@ test('each deadline that the service names has words', () => {
     'turn-retry',
     'effects',
   ]) {
-    assert.notEqual(consequenceOf({ what }).then, '', what);
+    assert.notEqual(consequenceOf({ kind }).then, '', kind);
   }
 });
 

@@ -80,15 +80,15 @@ test('a history out of a file keeps its numbers', () => {
 
 test('a try is never one of fewer', () => {
   const paused = { cause: 'AttemptsExhausted' };
-  const operator = { cause: 'OperatorInitiated' };
+  const byHand = { cause: 'OperatorInitiated' };
   for (const [activity, said] of [
     [{ attempt: 1 }, 'try 1'],
     [{ attempt: 7, maximumAttempts: null }, 'try 7'],
     [{ attempt: 1, maximumAttempts: 2 }, 'try 1 of 2'],
     [{ attempt: 2, maximumAttempts: 2 }, 'try 2 of 2'],
-    [{ attempt: 2, maximumAttempts: 2, paused: operator }, 'try 2 of 2'],
+    [{ attempt: 2, maximumAttempts: 2, paused: byHand }, 'try 2 of 2'],
     [{ attempt: 3, maximumAttempts: 2, paused }, 'after try 2, its last'],
-    [{ attempt: 3, maximumAttempts: 2, paused: operator }, 'after try 2, its last'],
+    [{ attempt: 3, maximumAttempts: 2, paused: byHand }, 'after try 2, its last'],
     [{ attempt: 2, maximumAttempts: 5, paused }, 'after try 1, its last'],
     [{ attempt: 3, maximumAttempts: 2 }, 'try 3 by hand, after 2 by its policy'],
   ] as const)

@@ -91,7 +91,12 @@ test('each way in which a run stands has its reason in words', () => {
     reason({
       retrying: true,
       openActivities: [
-        { activityId: 'pull', attempt: 2, nextAttemptAt: '2026-11-23T06:11:00.000Z', lastFailure: { reason: 'http-503' } },
+        {
+          activityId: 'pull',
+          attempt: 2,
+          nextAttemptAt: '2026-11-23T06:11:00.000Z',
+          lastFailure: { reason: 'http-503' },
+        },
       ],
     }),
     /try 2 of activity pull, in 1 m: http-503/,

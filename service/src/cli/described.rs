@@ -7,7 +7,7 @@ use history::event::{ActivityPausedCause, ChildPolicy};
 pub(super) fn unpolled(run: &Described) -> Vec<String> {
     let line = |it: &ListWithoutPollers| {
         let (what, list, since) = (if it.decider { "turns" } else { "activities" }, &it.task_list, it.since);
-        format!("nobody polls list `{list}` for {what} since {since}")
+        format!("list `{list}` has had no pollers for {what} since {since}")
     };
     run.no_pollers.iter().map(line).collect()
 }
@@ -219,8 +219,8 @@ started    {at}
 events     12
 turn       none on orders
 reason     declined: card 7
-waits      nobody polls list `orders` for turns since {at}
-waits      nobody polls list `carriers` for activities since {at}
+waits      list `orders` has had no pollers for turns since {at}
+waits      list `carriers` has had no pollers for activities since {at}
 tags       eu, gold
 child      of batch, run {run}: its event 7
 cancel     was asked for

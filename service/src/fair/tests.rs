@@ -246,14 +246,14 @@ async fn requests_of_both_protocols_wait_and_are_measured() {
     let waiting = of_domain().map(|request| service.ask(request));
     until_waiting(&service.places, 2).await;
     assert!(waiting.iter().all(|request| !request.is_finished()));
-    assert!(service.front.render_metrics().contains("\nbaton_requests_waiting_for_place 2\n"));
+    assert!(service.front.render_metrics().contains("\nbaton_requests_queued 2\n"));
     busy.ends();
     for request in waiting {
         assert_eq!(request.await.unwrap().0, 200);
     }
     let metrics = service.front.render_metrics();
-    assert!(metrics.contains("\nbaton_requests_waiting_for_place 0\n"), "{metrics}");
-    assert!(metrics.contains("\nbaton_place_waits_total 2\n"), "{metrics}");
+    assert!(metrics.contains("\nbaton_requests_queued 0\n"), "{metrics}");
+    assert!(metrics.contains("\nbaton_request_queue_waits_total 2\n"), "{metrics}");
     let seconds = metrics.lines().find_map(|line| line.strip_prefix("baton_request_queue_wait_seconds_total "));
     assert!(seconds.unwrap().parse::<f64>().unwrap() > 0.0, "{metrics}");
 }
@@ -283,7 +283,7 @@ async fn a_full_queue_refuses_a_request_without_effect() {
     assert_eq!((status, &fault["retryAfter"]), (503, &json!("1")), "{fault}");
     drop((busy, full));
     assert_eq!(service.ask(get("/v1/domains/default/workflows/w")).await.unwrap().0, 404);
-    assert!(service.front.render_metrics().contains("\nbaton_place_refusals_total 2\n"));
+    assert!(service.front.render_metrics().contains("\nbaton_request_queue_refusals_total 2\n"));
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(bytes) => bytes_of_json(status, bytes),
         Err(error) => {
-            tracing::error!(%error, "an answer has no JSON form");
+            tracing::error!(%error, "a response body could not be written as JSON");
             Refused::Panicked.into_response()
         }
     }

@@ -83,7 +83,7 @@ impl Connection {
                     connection.as_mut().graceful_shutdown();
                 }
                 _ = crowded.wait_for(|crowded| *crowded), if has_left => {
-                    return tracing::debug!("connection closed: its client sends nothing more, and others wait");
+                    return tracing::debug!("idle connection closed because others wait");
                 }
             }
         }

@@ -32,7 +32,7 @@ pub(super) async fn shake_hands(socket: &Socket, stream: Stalling<Socket>, tls: 
         tls.standing().handshake_failed();
     }
     begun.unwrap_or_else(|error| {
-        tracing::debug!(%error, "a connection could not be encrypted");
+        tracing::debug!(%error, "TLS handshake failed");
         Begun::Failed
     })
 }

@@ -149,7 +149,7 @@ impl Server {
                 Err(error) => {
                     // Probably too many open files: wait until some are closed. Only the first failure is logged.
                     if !std::mem::replace(&mut is_refused, true) {
-                        tracing::warn!(%error, "a connection could not be accepted; it is tried again");
+                        tracing::warn!(%error, "a connection could not be accepted; retrying");
                     }
                     tokio::time::sleep(ACCEPT_WAIT).await;
                     continue;
@@ -157,7 +157,7 @@ impl Server {
             };
             is_refused = false;
             if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection without TCP_NODELAY");
+                tracing::debug!(%error, "TCP_NODELAY could not be set");
             }
             let accepted = AcceptedConnection {
                 socket: Socket::new(stream),
@@ -180,7 +180,7 @@ impl Server {
         tokio::select! {
             () = stopping.closed() => {}
             () = tokio::time::sleep(limits.shutdown_wait) => {
-                tracing::warn!("some requests were still under way when the wait for them was over");
+                tracing::warn!("some requests had not finished at the end of the grace period");
             }
         }
     }
@@ -215,7 +215,7 @@ impl AcceptedConnection {
             if served.is_none() {
                 tracing::debug!(
                     peer = %self.remote.0,
-                    "connection closed: its request was not complete and others need the room"
+                    "connection closed: its request was incomplete, and the memory is needed for others"
                 );
             }
         });

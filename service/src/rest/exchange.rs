@@ -353,7 +353,7 @@ impl TasksOf {
     ) -> Option<(Vec<u8>, Vec<Receipt>)> {
         // The answers were recorded; only the poll failed.
         let found = found.unwrap_or_else(|refusal| {
-            tracing::debug!(%refusal, "no further tasks");
+            tracing::debug!(%refusal, "no further tasks could be taken");
             Vec::new()
         });
         if found.is_empty() && self.peer.has_left() {

@@ -203,7 +203,7 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
                 return None;
             }
             let Ok(making) = reader.front.budget().page().await else {
-                tracing::debug!("an event stream ends early: there is no room for its events");
+                tracing::debug!("an event stream ended early: too many bytes are in flight");
                 return None;
             };
             let leaves_payloads_out = !reader.caller.sees_payloads(&reader.at.domain);
@@ -211,7 +211,7 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
             let mut found = match reader.front.engine().views().history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
-                    tracing::warn!(%refusal, "an event stream ends early");
+                    tracing::warn!(%refusal, "an event stream ended early");
                     return None;
                 }
             };

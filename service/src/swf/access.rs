@@ -52,16 +52,15 @@ impl From<NoEntry> for SwfFault {
                 unrecognized()
             }
             NoEntry::Expired { since, .. } => {
-                let message =
-                    format!("The security token included in the request is expired: it was good until {since}");
+                let message = format!("The security token included in the request is expired: it expired at {since}");
                 Self::new(FaultKind::ExpiredToken, message)
             }
             NoEntry::NotYetValid { from, .. } => {
-                let message = format!("The security token included in the request is good from {from} on");
+                let message = format!("The security token included in the request is not valid before {from}");
                 Self::new(FaultKind::UnrecognizedClient, message)
             }
             NoEntry::Certificate { shown, why } => {
-                let message = format!("The certificate of the connection, {shown}, lets nobody in: {why}");
+                let message = format!("The certificate of the connection, {shown}, is not accepted: {why}");
                 Self::new(FaultKind::UnrecognizedClient, message)
             }
         }

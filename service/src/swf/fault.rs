@@ -113,18 +113,18 @@ impl SwfFault {
     pub(super) fn overloaded() -> Self {
         Self::new(
             FaultKind::Unavailable,
-            "Too many bytes of requests and answers are in flight; ask again after a moment",
+            "Too many bytes of requests and responses are in flight; retry after a moment",
         )
     }
 
     /// Returns the fault for too many waiting requests.
     pub(super) fn crowded() -> Self {
-        Self::new(FaultKind::Unavailable, "As many requests wait for their turn as may; ask again after a moment")
+        Self::new(FaultKind::Unavailable, "Too many requests are waiting; retry after a moment")
     }
 
     /// Returns the fault for a credential that was revoked during the request.
     pub(super) fn revoked() -> Self {
-        let what = "The security token included in the request is invalid: it was revoked meanwhile.";
+        let what = "The security token included in the request is invalid: it was revoked during the request.";
         Self::new(FaultKind::UnrecognizedClient, what)
     }
 
@@ -180,11 +180,11 @@ impl From<Refusal> for SwfFault {
                 return Self::new(FaultKind::Validation, "Invalid token");
             }
             Refusal::WrongTokenKind { found: TokenKind::Decider } => {
-                let text = "Invalid token: it is of a decision task; respond with RespondDecisionTaskCompleted";
+                let text = "Invalid token: it belongs to a decision task; respond with RespondDecisionTaskCompleted";
                 return Self::new(FaultKind::Validation, text);
             }
             Refusal::WrongTokenKind { found: TokenKind::Activity } => {
-                let text = "Invalid token: it is of an activity task; respond with RespondActivityTaskCompleted, \
+                let text = "Invalid token: it belongs to an activity task; respond with RespondActivityTaskCompleted, \
                             RespondActivityTaskFailed or RespondActivityTaskCanceled";
                 return Self::new(FaultKind::Validation, text);
             }
@@ -227,14 +227,14 @@ impl From<Refused> for SwfFault {
             }
             Refused::ListsTooLarge { max } => Self::new(
                 FaultKind::TooLarge,
-                format!("The members of the request take more than {max} bytes of memory"),
+                format!("The members of the request need more than {max} bytes of memory"),
             ),
             Refused::Overloaded { .. } => Self::overloaded(),
             Refused::Crowded => Self::crowded(),
             Refused::AuditLogUnavailable => {
-                Self::new(FaultKind::Unavailable, "The audit log cannot be written, so nothing is changed now")
+                Self::new(FaultKind::Unavailable, "The audit log cannot be written; nothing was changed")
             }
-            Refused::RequestTimeout => Self::new(FaultKind::TooSlow, "The request did not come in time"),
+            Refused::RequestTimeout => Self::new(FaultKind::TooSlow, "The request did not arrive in time"),
             Refused::ContentEncoding(found) => Self::new(
                 FaultKind::UnsupportedMediaType,
                 format!("Content-Encoding '{found}' is not supported; send the body uncompressed"),

@@ -172,7 +172,7 @@ async fn render_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTa
         Ok(rendered) => delivered(&rendered, receipt),
         Err(fault) if fault.is_overload() => Err(fault),
         Err(fault) => {
-            tracing::error!(%workflow_id, %run_id, %fault, "a turn cannot be shown to the poll that took it");
+            tracing::error!(%workflow_id, %run_id, %fault, "a turn could not be returned to its poller");
             receipt.delivered();
             Ok(None)
         }

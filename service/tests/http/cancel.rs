@@ -131,7 +131,7 @@ async fn a_refusal_says_until_when_a_turn_is_delayed() {
             let ask = Ask::post(&format!("{WORKFLOWS}/w/{what}"), &json!({})).header("prefer", "wait=0.01");
             let problem = api.ask(ask).await.problem(504, code);
             let detail = problem["detail"].as_str().unwrap();
-            assert!(detail.contains(&format!("the run's first turn is held back until {until}")), "{detail}");
+            assert!(detail.contains(&format!("the run's first turn is delayed until {until}")), "{detail}");
             assert_eq!((&problem["turnNotBefore"], &problem["noPollersSince"]), (&json!(until), &Value::Null));
         }
         cancel(&api).await;
@@ -146,7 +146,7 @@ async fn a_refusal_says_until_when_a_turn_is_delayed() {
     api.post(&format!("{}/fail", crate::support::turn_path(&turn)), &json!({ "reason": "no" })).await.json(200);
     let ask = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
     let problem = api.ask(ask).await.problem(504, "query-timed-out");
-    assert!(problem["detail"].as_str().unwrap().contains("a decider gave the run's turn back"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("a decider failed the run's turn"), "{problem}");
 }
 
 #[tokio::test]

@@ -276,13 +276,13 @@ async fn a_token_of_the_other_kind_of_task_is_refused_with_advice() {
     ] {
         let ask = Ask::post(&format!("/v1/activity-tasks/{turn_token}/{call}"), &body);
         let problem = api.refused(ask, 400, "bad-token").await;
-        assert_eq!(problem["detail"], "this is the token of a decider task, expected one of an activity task");
+        assert_eq!(problem["detail"], "the token belongs to a decider task, expected an activity task");
         assert!(problem["advice"].as_str().unwrap().contains("/v1/decider-tasks/{token}/complete"), "{problem}");
     }
     for call in ["complete", "fail"] {
         let ask = Ask::post(&format!("/v1/decider-tasks/{activity_token}/{call}"), &json!({}));
         let problem = api.refused(ask, 400, "bad-token").await;
-        assert_eq!(problem["detail"], "this is the token of an activity task, expected one of a decider task");
+        assert_eq!(problem["detail"], "the token belongs to an activity task, expected a decider task");
         assert!(problem["advice"].as_str().unwrap().contains("/v1/activity-tasks/{token}/success"), "{problem}");
     }
     // The same in receipts of exchanges.
@@ -290,12 +290,12 @@ async fn a_token_of_the_other_kind_of_task_is_refused_with_advice() {
     let said = api.ask(Ask::post(ACTIVITY_EXCHANGE, &answers).header("prefer", "wait=0")).await.json(200);
     assert_eq!(
         said["receipts"][0]["problem"]["detail"],
-        "this is the token of a decider task, expected one of an activity task"
+        "the token belongs to a decider task, expected an activity task"
     );
     let answers = json!({ "answers": [{ "token": activity_token, "complete": {} }] });
     let said = api.ask(Ask::post(EXCHANGE, &answers).header("prefer", "wait=0")).await.json(200);
     assert_eq!(
         said["receipts"][0]["problem"]["detail"],
-        "this is the token of an activity task, expected one of a decider task"
+        "the token belongs to an activity task, expected a decider task"
     );
 }

@@ -69,7 +69,7 @@ async fn starts_are_refused_below_the_disk_reserve() {
         [&json!(RESERVE - 1), &json!(RESERVE), &json!(true)]
     );
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
+    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are reserved"), "{detail}");
     assert!(problem["advice"].as_str().unwrap().contains("--disk-reserve"), "{problem}");
     assert_eq!(api.ask(start("second", &json!({}))).await.header("retry-after"), "10");
     let metrics = api.engine.render_metrics();
@@ -83,7 +83,7 @@ async fn starts_are_refused_below_the_disk_reserve() {
     let ready = api.get("/readyz").await.json(200);
     assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("disk-low")));
     let detail = ready["warnings"][0]["detail"].as_str().unwrap();
-    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
+    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are reserved"), "{detail}");
     // Starts by a signal or an update are refused, too.
     api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "insufficient-storage").await;
     let update =

@@ -189,7 +189,7 @@ async fn slots_wait_while_answers_are_recorded() {
         line = lines.next().await.unwrap();
     }
     assert_eq!(task(&line, 0)["workflowId"], "a");
-    let matched = |count: u32| format!("\nbaton_tasks_matched_at_once_total {count}\n");
+    let matched = |count: u32| format!("\nbaton_sync_matches_total {count}\n");
     let metrics = api.engine.render_metrics();
     assert!(metrics.contains(&matched(1)), "{metrics}");
 
@@ -420,7 +420,7 @@ async fn an_exchange_takes_only_tokens_of_its_own_list() {
     let said = guarded.ask(ask(own)).await.json(200);
     let problem = &said["receipts"][0]["problem"];
     assert_eq!((&problem["code"], problem["status"].as_u64()), (&json!("invalid-field"), Some(400)), "{said}");
-    assert!(problem["detail"].as_str().unwrap().contains("list `acts` in domain `default`, not of this one"), "{said}");
+    assert!(problem["detail"].as_str().unwrap().contains("belongs to list `acts` in domain `default`"), "{said}");
     assert!(!api.names("a").await.contains(&"ActivitySuccess".to_owned()));
 }
 

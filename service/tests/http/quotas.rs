@@ -82,7 +82,7 @@ async fn requests_per_second_are_limited() {
     api.get(DOMAIN).await.json(200);
     refused(&api.get(DOMAIN).await, "requests-per-second", 2);
     let metrics = api.engine.render_metrics();
-    let counted = "baton_throttled_requests_total{limit=\"requests-per-second\",of=\"domain\",name=\"default\"} 3\n";
+    let counted = "baton_throttled_requests_total{limit=\"requests-per-second\",scope=\"domain\",name=\"default\"} 3\n";
     assert!(metrics.contains(counted), "{metrics}");
     // A poll counts as one request, however long it waits.
     tokio::time::advance(Duration::from_secs(1)).await;

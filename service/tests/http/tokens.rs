@@ -158,7 +158,7 @@ async fn every_invalid_token_is_refused_with_the_same_problem() {
         let answer = domain(&guarded, &token).await;
         assert_eq!(answer.status.as_u16(), 401, "{what}: {}", answer.text);
         let problem = answer.problem(401, "token-refused");
-        assert_eq!(problem["detail"], "this token is not one that is believed here", "{what}");
+        assert_eq!(problem["detail"], "the token is not trusted", "{what}");
         assert_eq!(answer.header("www-authenticate"), "Bearer");
         // A second later, as many wrong secrets are verified again.
         tokio::time::advance(Duration::from_secs(1)).await;

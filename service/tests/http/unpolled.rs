@@ -134,7 +134,7 @@ async fn an_unanswered_query_or_update_names_a_list_without_pollers() {
     for (ask, code) in [(query, "query-timed-out"), (update, "update-timed-out")] {
         let problem = api.ask(ask).await.problem(504, code);
         let detail = problem["detail"].as_str().unwrap();
-        let told = format!("nobody polls list `deciders` for turns since {}", opened.as_str().unwrap());
+        let told = format!("list `deciders` has had no pollers for turns since {}", opened.as_str().unwrap());
         assert!(detail.contains(&told), "{detail}");
         assert_eq!((&problem["taskList"], &problem["noPollersSince"]), (&json!("deciders"), &opened));
     }

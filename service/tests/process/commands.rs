@@ -199,15 +199,15 @@ async fn waiting_commands_report_a_list_without_pollers_at_once() {
         let (code, text) = shell.run(command);
         assert_eq!(code, 5, "{text}");
         assert_eq!(
-            text.matches("nobody polls list `nobody` for turns since 2").count(),
+            text.matches("list `nobody` has had no pollers for turns since 2").count(),
             2,
             "at once and at the end: {text}"
         );
         assert!(text.contains(" is still open"), "{text}");
     }
     let (code, text) = shell.run("workflow result w --wait 0s");
-    assert!(code == 5 && text.contains("nobody polls list `nobody`"), "{text}");
-    assert!(shell.ok("workflow describe w").contains("waits      nobody polls list `nobody` for turns since 2"));
+    assert!(code == 5 && text.contains("list `nobody` has had no pollers"), "{text}");
+    assert!(shell.ok("workflow describe w").contains("waits      list `nobody` has had no pollers for turns since 2"));
     for command in [
         "query w total --wait 0.1",
         "update w add --wait 0.1s",
@@ -215,7 +215,7 @@ async fn waiting_commands_report_a_list_without_pollers_at_once() {
         "workflow update w add --wait PT0.1S",
     ] {
         let text = shell.refused(command);
-        assert!(text.contains("nobody polls list `nobody` for turns since 2"), "{command}: {text}");
+        assert!(text.contains("list `nobody` has had no pollers for turns since 2"), "{command}: {text}");
     }
 }
 

@@ -18,7 +18,7 @@ async fn a_service_below_its_disk_reserve_refuses_starts_with_advice() {
     let output = baton(&["workflow", "start", "w", "--type", "t", "--url", &service.url]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in ["1073741824 MiB are kept for runs that are open", "lower --disk-reserve"] {
+    for part in ["1073741824 MiB are reserved for open runs", "lower --disk-reserve"] {
         assert!(said.contains(part), "{part} in {said}");
     }
     drop(service);

@@ -28,7 +28,7 @@ async fn a_start_below_the_disk_reserve_returns_503() {
     let fault: Value = serde_json::from_str(&refused.text).unwrap();
     assert_eq!(fault["__type"], "com.amazon.coral.service#ServiceUnavailableException");
     let message = fault["message"].as_str().unwrap();
-    assert!(message.contains("511 MiB are free") && message.contains("512 MiB are kept"), "{message}");
+    assert!(message.contains("511 MiB are free") && message.contains("512 MiB are reserved"), "{message}");
     faults.set_disk_free(RESERVE);
     swf.ask("StartWorkflowExecution", &start).await.json();
 }

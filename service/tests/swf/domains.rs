@@ -130,7 +130,7 @@ async fn a_domain_has_at_most_fifty_tags() {
     let more = json!({ "resourceArn": arn, "tags": [{ "key": "k50" }] });
     swf.ask("TagResource", &more)
         .await
-        .fault(&format!("{SWF}TooManyTagsFault"), "there can be at most 50 tags of a domain");
+        .fault(&format!("{SWF}TooManyTagsFault"), "limit reached: at most 50 tags of a domain");
     let keys: Vec<String> = (1..49).map(|n| format!("k{n:02}")).collect();
     swf.ask("UntagResource", &json!({ "resourceArn": arn, "tagKeys": keys })).await.nothing();
     let listed = swf.ask("ListTagsForResource", &json!({ "resourceArn": arn })).await.json();

@@ -211,7 +211,7 @@ async fn a_token_of_the_other_kind_of_task_is_a_fault() {
     let signal = json!({ "domain": "default", "workflowId": "w", "signalName": "go" });
     swf.ask("SignalWorkflowExecution", &signal).await.nothing();
     let turn = turn(&swf).await;
-    let of_decision = "Invalid token: it is of a decision task; respond with RespondDecisionTaskCompleted";
+    let of_decision = "Invalid token: it belongs to a decision task; respond with RespondDecisionTaskCompleted";
     let token = json!({ "taskToken": turn["taskToken"] });
     for operation in [
         "RespondActivityTaskCompleted",
@@ -221,7 +221,7 @@ async fn a_token_of_the_other_kind_of_task_is_a_fault() {
     ] {
         swf.ask(operation, &token).await.invalid(of_decision);
     }
-    let of_activity = "Invalid token: it is of an activity task; respond with RespondActivityTaskCompleted, \
+    let of_activity = "Invalid token: it belongs to an activity task; respond with RespondActivityTaskCompleted, \
                        RespondActivityTaskFailed or RespondActivityTaskCanceled";
     let token = json!({ "taskToken": task["taskToken"] });
     swf.ask("RespondDecisionTaskCompleted", &token).await.invalid(of_activity);

@@ -43,7 +43,7 @@ async fn requests_over_a_rate_are_throttled_and_task_answers_are_not() {
     let answer = swf.ask("DescribeDomain", &describe).await;
     answer.status_is(429);
     let fault: Value = serde_json::from_str(&answer.text).unwrap();
-    let message = "Rate exceeded: domain `default` may have 1 requests-per-second, and has them";
+    let message = "Rate exceeded: domain `default` has reached its limit of 1 requests-per-second";
     assert_eq!((&fault["__type"], &fault["message"]), (&json!(THROTTLED), &json!(message)));
     assert_eq!(answer.headers["retry-after"], "1");
     swf.ask("ListDomains", &json!({ "registrationStatus": "REGISTERED" })).await.json();
@@ -73,7 +73,7 @@ async fn bytes_over_swf_count_for_the_quota() {
 async fn exhausted_counts_return_the_limit_fault_of_aws() {
     let (engine, swf) = ready().await;
     put(&engine, Limit { open_runs: Some(1), task_lists: Some(1), watchers: Some(1), ..Limit::default() });
-    let reached = |limit: &str| format!("Rate exceeded: domain `default` may have 1 {limit}, and has them");
+    let reached = |limit: &str| format!("Rate exceeded: domain `default` has reached its limit of 1 {limit}");
     start(&swf, "a").await.json();
     let kind = "com.amazonaws.swf.base.model#LimitExceededFault";
     start(&swf, "b").await.fault(kind, &reached("open-runs"));

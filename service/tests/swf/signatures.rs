@@ -241,12 +241,12 @@ async fn an_expired_key_is_reported_only_to_a_valid_signature() {
         (
             AccessKey { expires: at(SIGNED), ..key("BATNKEY") },
             Some("com.amazon.coral.service#ExpiredTokenException"),
-            "The security token included in the request is expired: it was good until 2023-11-14T22:13:20.000Z",
+            "The security token included in the request is expired: it expired at 2023-11-14T22:13:20.000Z",
         ),
         (
             AccessKey { not_before: at(SIGNED + 1), ..key("BATNKEY") },
             Some("com.amazon.coral.service#UnrecognizedClientException"),
-            "The security token included in the request is good from 2023-11-14T22:13:20.001Z on",
+            "The security token included in the request is not valid before 2023-11-14T22:13:20.001Z",
         ),
         (
             AccessKey { expires: at(SIGNED), secret: "another secret key".to_owned(), ..key("BATNKEY") },

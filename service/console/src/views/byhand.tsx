@@ -7,7 +7,7 @@ import { Name, Payload, Time } from '../ui';
 import { type Described, triesOf } from '../words';
 import { Actions } from './act';
 
-export function OperatorAction({
+export function ByHand({
   domain,
   run,
   activity,

@@ -6,7 +6,7 @@ import { setQuery } from '../state';
 import { duration, exactTime, millisecondsOf } from '../time';
 import { Name, Payload, Time } from '../ui';
 import { fieldsOf, kindOf, payloadsOf, subjectOf, toneOf } from '../words';
-import { OperatorAction } from './byhand';
+import { ByHand } from './byhand';
 import type { Shown } from './shown';
 
 /** An event in one line, to be clicked. */
@@ -86,7 +86,7 @@ export function EventPanel({ event, shown }: { event: Event; shown: Shown }): JS
         </>
       ) : null}
       {described && activity ? (
-        <OperatorAction domain={shown.run.domain} run={described} activity={activity} events={shown.run.row.value.events} />
+        <ByHand domain={shown.run.domain} run={described} activity={activity} events={shown.run.row.value.events} />
       ) : null}
       {payloadsOf(event).map(([name, json]) => (
         <Payload key={`${event.id}${name}`} name={name} json={json} />

@@ -18,9 +18,9 @@ export function Future(shown: Shown): JSX.Element {
   const deadlines: Deadline[] =
     isPast || !described
       ? deadlinesOf(state)
-      : described.deadlines.map(({ at, what, name, scheduledEventId }) => ({
+      : described.deadlines.map(({ at, kind, name, scheduledEventId }) => ({
           at: Date.parse(at),
-          what,
+          kind,
           ...(name ? { name } : {}),
           ...(scheduledEventId ? { eventId: scheduledEventId } : {}),
         }));

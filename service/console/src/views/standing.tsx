@@ -4,7 +4,7 @@ import { duration } from '../time';
 import { Name, Payload, useNarrow } from '../ui';
 import { rawOf } from '../raw';
 import { payloadsOf } from '../words';
-import { OperatorAction } from './byhand';
+import { ByHand } from './byhand';
 import type { Shown } from './shown';
 
 /** The run as of the event that the slider is at, or as the service says that it stands now. */
@@ -86,7 +86,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
               const activity = described?.openActivities[index];
               // What it says and offers is in the history, too.
               return described && activity && shown.run.row.value.events.length > 0 ? (
-                <OperatorAction
+                <ByHand
                   domain={shown.run.domain}
                   run={described}
                   activity={activity}

@@ -357,7 +357,7 @@ mod tests {
         let version = env!("CARGO_PKG_VERSION");
         format!(
             "# HELP x\nbaton_build_info{{version=\"{version}\",features=\"\"}} 1\n\
-             baton_runs_flagged_counted_timestamp_seconds 1700000010\nbaton_clock_doubted 0\n\
+             baton_runs_flagged_counted_timestamp_seconds 1700000010\nbaton_clock_suspect 0\n\
              baton_disk_free_bytes 1073741824\nbaton_disk_reserve_bytes 536870912\n\
              baton_nodes{{version=\"{version}\"}} 2\n\
              baton_ship_lag_seconds 0.1\nbaton_ship_failing 0\n\

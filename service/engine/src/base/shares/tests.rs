@@ -33,7 +33,7 @@ async fn requests_count_for_credential_and_domain_except_task_answers() {
     assert!(shares.admit(asking("one")).is_ok());
     let refused = shares.admit(asking("one")).unwrap_err();
     assert_eq!((refused.kind, refused.max, refused.retry_after()), (LimitKind::Requests, 1, 1));
-    assert_eq!(refused.to_string(), "credential `one` may have 1 requests-per-second, and has them");
+    assert_eq!(refused.to_string(), "credential `one` has reached its limit of 1 requests-per-second");
     assert!(shares.admit(asking("two")).is_ok(), "the second of the domain");
     assert_eq!(shares.admit(asking("two")).unwrap_err().whose, Whose::domain("shop"));
     assert!(shares.admit(Asking { is_of_task: true, ..asking("one") }).is_ok());
