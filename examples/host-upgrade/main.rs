@@ -70,7 +70,7 @@ async fn roll_out(client: &Client, cli: &Cli) -> anyhow::Result<()> {
     }
     for workflow_id in rollouts {
         client.result(&workflow_id, None, Duration::from_secs(60)).await?;
-        println!("{}", baton_client::table::history(&client.events(&workflow_id, None).await?));
+        println!("{}", baton_tables::history(&client.events(&workflow_id, None).await?));
     }
     Ok(())
 }

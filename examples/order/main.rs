@@ -221,7 +221,7 @@ async fn send_orders(client: &Client) -> anyhow::Result<()> {
         println!(
             "\nthe history of {} (its carrier was busy twice):\n\n{}\n",
             id(order),
-            baton_client::table::history(&events)
+            baton_tables::history(&events)
         );
     }
     println!("all {} orders ended as expected, in {:.1} s", orders.len(), began.elapsed().as_secs_f64());

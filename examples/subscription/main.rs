@@ -74,6 +74,6 @@ async fn subscribe(client: &Client, cli: &Cli) -> anyhow::Result<()> {
     client.cancel(&workflow_id, None, &cancel, None).await?;
     client.result(&workflow_id, None, Duration::from_secs(60)).await?;
     let events = client.events(&workflow_id, None).await?;
-    println!("{}", baton_client::table::history(&events));
+    println!("{}", baton_tables::history(&events));
     Ok(())
 }

@@ -20,7 +20,7 @@ const RELOADED: &str = "tls";
 /// TLS options of the listener.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(crate) struct Encryption {
+pub(crate) struct EncryptionOptions {
     /// The certificate to show, as PEM, and after it those that lead to its authority: the service then speaks HTTPS
     /// alone. Read again when it changes
     #[arg(long, env = "BATON_TLS_CERT", value_name = "FILE")]
@@ -44,7 +44,7 @@ pub(crate) struct Encryption {
     allow_remote_without_tls: bool,
 }
 
-impl Encryption {
+impl EncryptionOptions {
     /// Adds other options for those that are absent.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {

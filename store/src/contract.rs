@@ -24,6 +24,8 @@ use crate::listing::{Count, ListPage, ListQuery, PageToken};
 /// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag and may contain heads that no
 ///   longer qualify, but never miss one that does.
 /// * `Lost`, and every error except `Unknown`, mean that the head was not written.
+/// * [`Limits::is_shared`] is true if and only if the same store can be opened again while it is open, and both see each
+///   other's commits.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Returns the engine's limits.

@@ -87,7 +87,7 @@ async fn a_service_raises_its_limit_of_open_files_and_holds_more_connections_tha
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_with_few_descriptors_takes_fewer_connections_and_goes_on() {
     let scratch = Scratch::new("hard-limit");
-    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &[]);
+    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &["--connections-max", "20000"]);
     // This one's connection is there before the others.
     let mut kept = Kept::to(&service);
     kept.start("first", 0);

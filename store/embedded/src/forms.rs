@@ -14,6 +14,3 @@ pub const LOG: u32 = 1;
 
 /// Form of heads and rows, recorded in the first byte of each.
 pub const RECORDS: u8 = 1;
-
-/// Form of archives: of every file that is not a copy of another, recorded in its first line.
-pub const ARCHIVE: u32 = 1;

@@ -1,0 +1,153 @@
+//! `baton activity …`: an operator's actions on an open activity.
+
+use clap::{Args, Subcommand};
+use client::ActivityOperation;
+use client::body::{ChangeActivity, ChangeTimeouts, CompleteByHand, FailByHand};
+use history::{Duration, RetryPolicy};
+
+use super::workflow::Hand;
+use super::{Done, Failed, print_json, read_input};
+
+/// Which one of the open activities of a run, who does it, and why.
+#[derive(Debug, Args)]
+pub struct OpenActivity {
+    #[command(flatten)]
+    hand: Hand,
+    /// The decider's name for the activity; `baton workflow show` lists the open ones
+    activity_id: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ActivityCommands {
+    /// It is done, whoever has it
+    Complete {
+        #[command(flatten)]
+        which: OpenActivity,
+        /// The result: JSON, @file, or - for standard input
+        #[arg(long)]
+        result: Option<String>,
+    },
+    /// It cannot be done, whatever its retry policy has
+    Fail {
+        #[command(flatten)]
+        which: OpenActivity,
+        /// Why it cannot be done, for its decider
+        #[arg(long, value_name = "REASON")]
+        failure: String,
+        /// More of that: JSON, @file, or - for standard input
+        #[arg(long)]
+        details: Option<String>,
+    },
+    /// Try it again at once, whatever it waits for
+    Retry {
+        #[command(flatten)]
+        which: OpenActivity,
+    },
+    /// Hand it out no more; whoever has it may still answer
+    Pause {
+        #[command(flatten)]
+        which: OpenActivity,
+    },
+    /// Hand it out again
+    Resume {
+        #[command(flatten)]
+        which: OpenActivity,
+    },
+    /// Change its options; those that are not given stay
+    Set {
+        #[command(flatten)]
+        which: OpenActivity,
+        #[command(flatten)]
+        options: ActivityOptionsArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct ActivityOptionsArgs {
+    /// Where runners poll for it
+    #[arg(long, value_name = "LIST")]
+    list: Option<String>,
+    /// Until a runner takes it, at most, e.g. 1h; `none` for no limit
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    schedule_to_start: Option<TimeoutArg>,
+    /// Until its runner answers, at most
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    start_to_close: Option<TimeoutArg>,
+    /// Until it closes, at most
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    schedule_to_close: Option<TimeoutArg>,
+    /// From one sign of life to the next, at most
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    heartbeat: Option<TimeoutArg>,
+    /// A whole retry policy as JSON, e.g. '{"maximumAttempts": 5, "whenExhausted": "pause"}'
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    retry: Option<RetryPolicy>,
+}
+
+/// A time limit, or `None` to remove it.
+#[derive(Debug, Clone, Copy)]
+struct TimeoutArg(Option<Duration>);
+
+fn limit(text: &str) -> Result<TimeoutArg, String> {
+    if text == "none" { Ok(TimeoutArg(None)) } else { text.parse().map(|span| TimeoutArg(Some(span))) }
+}
+
+fn policy(text: &str) -> Result<RetryPolicy, String> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let policy = history::retry_of_request(&mut reader).map_err(|error| error.to_string())?;
+    reader.end().map_err(|error| error.to_string())?;
+    policy.ok_or_else(|| "a policy cannot be taken away".to_owned())
+}
+
+impl ActivityOptionsArgs {
+    fn timeouts(&self) -> ChangeTimeouts {
+        let given = |limit: Option<TimeoutArg>| limit.map(|limit| limit.0);
+        ChangeTimeouts {
+            schedule_to_start: given(self.schedule_to_start),
+            start_to_close: given(self.start_to_close),
+            schedule_to_close: given(self.schedule_to_close),
+            heartbeat: given(self.heartbeat),
+        }
+    }
+}
+
+impl ActivityCommands {
+    pub(crate) async fn run(self) -> Done {
+        let (OpenActivity { hand, activity_id }, act) = self.act()?;
+        let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
+        print_json(&client.act_on_activity(id, run, &activity_id, &act, key).await?)
+    }
+
+    fn act(self) -> Result<(OpenActivity, ActivityOperation), Failed> {
+        Ok(match self {
+            Self::Complete { which, result } => {
+                let (identity, reason) = which.hand.who();
+                let result = read_input(result.as_deref())?;
+                (which, ActivityOperation::Complete(CompleteByHand { result, identity, reason }))
+            }
+            Self::Fail { which, failure, details } => {
+                let (identity, reason) = which.hand.who();
+                let details = read_input(details.as_deref())?;
+                (which, ActivityOperation::Fail(FailByHand { failure_reason: failure, details, identity, reason }))
+            }
+            Self::Retry { which } => {
+                let by_hand = which.hand.by_hand();
+                (which, ActivityOperation::Retry(by_hand))
+            }
+            Self::Pause { which } => {
+                let by_hand = which.hand.by_hand();
+                (which, ActivityOperation::Pause(by_hand))
+            }
+            Self::Resume { which } => {
+                let by_hand = which.hand.by_hand();
+                (which, ActivityOperation::Resume(by_hand))
+            }
+            Self::Set { which, options } => {
+                let (identity, reason) = which.hand.who();
+                let timeouts = options.timeouts();
+                let ActivityOptionsArgs { list: task_list, retry, .. } = options;
+                (which, ActivityOperation::Change(ChangeActivity { task_list, timeouts, retry, identity, reason }))
+            }
+        })
+    }
+}
