@@ -25,7 +25,7 @@ const LIST: &str = "hosts";
 #[command(about = "Rolls out two versions to the same hosts at the same time")]
 struct Cli {
     /// URL of the service
-    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420")]
     url: String,
     /// Number of hosts
     #[arg(long, default_value_t = 3)]

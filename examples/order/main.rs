@@ -61,7 +61,8 @@ enum Role {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    let url = || cli.url.as_deref().unwrap_or("http://127.0.0.1:7420");
+    let of_environment = std::env::var("BATON_URL").ok();
+    let url = || cli.url.as_deref().or(of_environment.as_deref()).unwrap_or("http://127.0.0.1:7420");
     match &cli.role {
         None => demonstrate(cli.url.as_deref(), cli.flow).await,
         Some(Role::Decider { flow }) => {

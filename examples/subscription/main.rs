@@ -27,7 +27,7 @@ const LIST: &str = "subscriptions";
 #[command(about = "Subscribes, pays for some months, and cancels")]
 struct Cli {
     /// URL of the service
-    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420")]
     url: String,
     /// Use the explicit decider instead of the flow
     #[arg(long)]

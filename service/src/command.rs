@@ -18,12 +18,12 @@ use cli::{Completions, Done, Failed, Man, exit_code, print_json, without_dangero
 
 use crate::settings::Serve;
 
-/// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
+/// Durable workflows as plain histories: the service, and commands to use and operate it.
 ///
-/// Durations are written like `30s`, `1h 30m` or `7d`, as ISO 8601 has them (`PT30S`), or as a number of seconds.
+/// Durations are written `30s`, `1h 30m` or `7d`, in ISO 8601 (`PT30S`), or as a number of seconds.
 ///
-/// Exit codes: 0 done; 1 refused by the service; 2 wrong usage; 3 the service cannot be reached; 4 `workflow result`
-/// and `workflow start --wait`: the run did not close with success; 5 these: the run is still open.
+/// Exit codes: 0 success; 1 the service refused the request; 2 invalid usage; 3 the service cannot be reached.
+/// `workflow result` and `workflow start --wait` also return 4 if the run did not succeed, and 5 if it is still open.
 #[derive(Debug, Parser)]
 #[command(name = "baton", version)]
 pub(crate) struct Baton {
@@ -37,17 +37,17 @@ enum Command {
     #[command(flatten)]
     Cli(cli::CliCommand),
     Standby(standby::StandbyCommand),
-    /// Check and read the audit log
+    /// Read and verify the audit log
     #[command(subcommand)]
     Audit(audit::Audit),
-    /// Make credentials for the service's configuration
+    /// Create, list and revoke credentials in the service's configuration file
     #[command(subcommand)]
     Credential(credential::CredentialCommand),
-    /// Make, check and price the table of `serve --store dynamodb`
+    /// Create and check the table of `serve --store dynamodb`, and estimate its costs
     #[cfg(feature = "dynamodb")]
     #[command(subcommand)]
     Dynamodb(dynamodb::Dynamodb),
-    /// Print the API as an `OpenAPI` document
+    /// Print the REST API as an `OpenAPI` document
     Openapi,
     Version(version::Version),
     Completions(Completions),

@@ -9,8 +9,8 @@ const RESERVE: usize = 512;
 /// Minimum number of descriptors. Ours: half of them are enough for the store, the runtime and its sockets.
 const DESCRIPTORS_MIN: usize = 64;
 
-/// Raises the limit and returns the maximum number of connections: `wanted` or the default, or fewer if the limit requires
-/// it. Fewer than the operator wanted are worth a warning.
+/// Raises the limit and returns the maximum number of connections: `wanted` or the default, or fewer if the limit
+/// requires it. Fewer than the operator wanted are worth a warning.
 ///
 /// # Errors
 ///
@@ -19,8 +19,8 @@ pub(crate) fn connections(wanted: Option<usize>, default: usize) -> Result<usize
     let descriptors = raise();
     if descriptors < DESCRIPTORS_MIN {
         return Err(format!(
-            "this process may open {descriptors} files and sockets, expected {DESCRIPTORS_MIN} or more; raise the limit \
-             with `ulimit -n` or `LimitNOFILE`"
+            "this process may open {descriptors} files and sockets, expected {DESCRIPTORS_MIN} or more; raise the \
+             limit with `ulimit -n` or `LimitNOFILE`"
         ));
     }
     let connections = within(wanted.unwrap_or(default), descriptors);
@@ -29,8 +29,8 @@ pub(crate) fn connections(wanted: Option<usize>, default: usize) -> Result<usize
             connections_max = wanted,
             connections,
             descriptors,
-            "fewer connections at once than configured, because this process may not open more files and sockets: raise \
-             the limit with `ulimit -n` or `LimitNOFILE`"
+            "fewer connections at once than configured, because this process may not open more files and sockets: \
+             raise the limit with `ulimit -n` or `LimitNOFILE`"
         ),
         None if connections < default => tracing::info!(
             connections_max = default,

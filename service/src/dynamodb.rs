@@ -22,23 +22,24 @@ use store::Store;
 /// Default name of the table.
 const TABLE_DEFAULT: &str = "baton";
 
-/// A DynamoDB table, and its address. Credentials come from the sources of every AWS tool; for an address of this machine,
-/// made-up credentials are used if none are configured.
+/// A DynamoDB table, and its address. Credentials come from the sources of every AWS tool; for an address of this
+/// machine, made-up credentials are used if none are configured.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct Table {
-    /// The DynamoDB table [default: baton]
-    #[arg(long = "table", env = "BATON_TABLE", value_name = "NAME")]
+    /// Name of the table [default: baton]
+    #[arg(help_heading = "DynamoDB options", long = "table", env = "BATON_TABLE", value_name = "NAME")]
     #[serde(rename = "table")]
     name: Option<String>,
-    /// The table's region; otherwise that of `AWS_REGION`, of the profile, or of this machine
-    #[arg(long, value_name = "REGION")]
+    /// Region of the table [default: that of AWS_REGION, of the profile, or of this machine]
+    #[arg(help_heading = "DynamoDB options", long, value_name = "REGION")]
     region: Option<String>,
-    /// Where DynamoDB is, if not at AWS: DynamoDB Local, or an Alternator
-    #[arg(long, env = "BATON_ENDPOINT_URL", value_name = "URL")]
+    /// URL of DynamoDB Local or Alternator instead of AWS. On this machine, made-up credentials are used if none are
+    /// configured
+    #[arg(help_heading = "DynamoDB options", long, env = "BATON_ENDPOINT_URL", value_name = "URL")]
     endpoint_url: Option<String>,
-    /// Take a table with provisioned capacity
-    #[arg(long, env = "BATON_ALLOW_PROVISIONED")]
+    /// Accept a table with provisioned capacity
+    #[arg(help_heading = "DynamoDB options", long, env = "BATON_ALLOW_PROVISIONED")]
     allow_provisioned: bool,
 }
 

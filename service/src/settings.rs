@@ -21,18 +21,18 @@ use crate::spans::Spans;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StoreKind {
-    /// In files in the data directory.
+    /// Files in the data directory.
     Embedded,
-    /// In memory only: everything is gone when the process ends.
+    /// Memory only: all data is lost when the process ends.
     Memory,
-    /// In a DynamoDB table, which other nodes may share. Needs a `baton` built with the feature `dynamodb`.
+    /// A DynamoDB table, which several nodes can share. Requires a `baton` built with the feature `dynamodb`.
     Dynamodb,
 }
 
 /// Run the service.
 ///
-/// Every option can also be given in the environment or in a TOML file (`--config`), by the option's name; an option on
-/// the command line comes first, then the environment, then the file.
+/// Every option can also be set in the environment or, by its name, in a TOML file (`--config`). The command line takes
+/// precedence over the environment, and the environment over the file.
 #[derive(Debug, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(
@@ -40,79 +40,76 @@ pub(crate) enum StoreKind {
     reason = "the unsafe code is within tokio::select, and no field is part of it"
 )]
 pub(crate) struct Serve {
-    /// A TOML file with any of these options
+    /// Configuration file (TOML) with any of these options
     #[arg(long, env = "BATON_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
-    /// Where to keep everything [default: baton-data]
+    /// Data directory [default: baton-data]
     #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Address and port to listen on, e.g. `0.0.0.0:7420`; `:7420` is this machine only, port 0 picks a free one
-    /// [default: 127.0.0.1:7420]
+    /// Address and port, e.g. `0.0.0.0:7420`; `:7420` for this machine only, port 0 for any free port [default:
+    /// 127.0.0.1:7420]
     #[arg(long, env = "BATON_LISTEN", value_name = "ADDRESS", value_parser = listen_address)]
     #[serde(deserialize_with = "listen_in_file")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Listen beyond this machine although nobody is asked who they are
+    /// Accept connections from other machines although no credentials are configured
     #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
     pub(crate) allow_remote_without_credentials: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) encryption: EncryptionOptions,
-    /// Names under which the service may be asked beside this machine's own, where it listens on this machine alone
-    /// and nobody is asked who they are; separated by commas
+    /// Additional host names of the service, separated by commas, if it accepts only connections from this machine and
+    /// has no credentials
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<String>,
-    /// Whether the web console is there, below `/console/` [default: on]
+    /// Web console at `/console/` [default: on]
     #[arg(long, env = "BATON_CONSOLE")]
     pub(crate) console: Option<Console>,
-    /// Where the other nodes over the same store reach this one, e.g. `https://10.0.0.7:7420` [default: where it
-    /// listens]
+    /// URL at which other nodes reach this one, e.g. `https://10.0.0.7:7420` [default: the address of --listen]
     #[arg(long, env = "BATON_NODE_ADDRESS", value_name = "URL")]
     pub(crate) node_address: Option<String>,
-    /// Write the address that is listened on to this file, once the service is ready
+    /// File to which the address is written when the service is ready
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,
-    /// Where runs are kept [default: embedded]
+    /// Store [default: embedded]
     #[arg(long, env = "BATON_STORE")]
     pub(crate) store: Option<StoreKind>,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) table: Table,
-    /// Memory for recently used runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
+    /// Memory for the cache of runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
     #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<usize>,
-    /// Memory for what is not yet in the store's tables, in MiB [default: 32, or a twelfth of the control group's
-    /// limit if that is less]
+    /// Memory for data that is only in the log, in MiB [default: 32, or a twelfth of the control group's limit if that
+    /// is less]
     #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
     pub(crate) store_memory_mib: Option<usize>,
-    /// Log that may wait for a checkpoint, in MiB [default: 64]
+    /// Maximum size of the log between two checkpoints, in MiB [default: 64]
     #[arg(long, env = "BATON_STORE_LOG_MIB", value_name = "MIB")]
     pub(crate) store_log_mib: Option<u64>,
-    /// Room on the disk of the data directory that is kept for runs that are open, in MiB: with less no other is
-    /// started; 0 for none [default: 512]
+    /// Disk space reserved for open runs, in MiB: with less free space, no run is started; 0 for none [default: 512]
     #[arg(long, env = "BATON_DISK_RESERVE", value_name = "MIB")]
     pub(crate) disk_reserve: Option<u64>,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) shipping: Shipping,
-    /// Connections at once [default: 20000]
+    /// Maximum number of connections [default: 20000]
     #[arg(long, env = "BATON_CONNECTIONS_MAX", value_name = "COUNT")]
     pub(crate) connections_max: Option<usize>,
-    /// Requests that are worked on at once; beyond them domains take turns [default: two for each processor]
+    /// Number of requests processed concurrently; if more are waiting, domains take turns [default: two per processor]
     #[arg(long, env = "BATON_REQUESTS_AT_ONCE", value_name = "COUNT")]
     pub(crate) requests_at_once: Option<usize>,
-    /// How long requests under way may take when the service stops, in seconds [default: 10]
+    /// Grace period for open requests when the service stops, in seconds [default: 10]
     #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     pub(crate) shutdown_seconds: Option<u64>,
-    /// Hold runs over SWF's wire to AWS's limits: 25,000 events, a year, 100,000 open runs, 100 domains, 1,000 polls
-    /// on a list
+    /// Enforce the limits of AWS SWF for runs started over its protocol: 25,000 events, one year, 100,000 open runs,
+    /// 100 domains, 1,000 polls per list
     #[arg(long, env = "BATON_SWF_LIMITS")]
     pub(crate) swf_limits: bool,
-    /// Directory of compiled time-zone tables to use for schedules, e.g. /usr/share/zoneinfo [default: those built in]
+    /// Directory of compiled time-zone tables for schedules, e.g. /usr/share/zoneinfo [default: built-in tables]
     #[arg(long, env = "BATON_ZONEINFO", value_name = "DIR")]
     pub(crate) zoneinfo: Option<PathBuf>,
-    /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be
-    /// repeated
+    /// Function for SWF's Lambda tasks: a URL to which its input is posted, or a shell command; can be repeated
     #[arg(long = "lambda", value_name = "NAME=URL|COMMAND")]
     #[serde(skip)]
     pub(crate) lambdas: Vec<String>,
@@ -129,19 +126,19 @@ pub(crate) struct Serve {
     /// Quotas of domains and credentials; only in the configuration file.
     #[arg(skip)]
     pub(crate) limits: Vec<Limit>,
-    /// Write a JSON line for each request to the end of this file, or to standard output: `-`
+    /// File to which a JSON line per request is appended; `-` for standard output
     #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
     pub(crate) access_log: Option<String>,
-    /// Keep a chain of entries in this directory, one before each change that somebody makes: who, what, when
+    /// Directory of the audit log, which records every change before it is made
     #[arg(long, env = "BATON_AUDIT_LOG", value_name = "DIR")]
     pub(crate) audit_log: Option<PathBuf>,
-    /// Log as JSON lines rather than text
+    /// Log JSON lines instead of text
     #[arg(long, env = "BATON_LOG_JSON")]
     pub(crate) log_json: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) spans: Spans,
-    /// What to log: a level, or levels by what names of crates begin with, e.g. `warn,baton=debug` [default: info]
+    /// Log filter: a level, or levels by prefix of crate names, e.g. `warn,baton=debug` [default: info]
     #[arg(long, env = "BATON_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
 }

@@ -14,20 +14,20 @@ use store_embedded::Embedded;
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Shipping {
-    /// Copy everything that is durable to this archive, ten times a second: a directory on another disk or machine, or
-    /// `s3://BUCKET/PREFIX`, which is written about twice a second
-    #[arg(long, env = "BATON_SHIP_TO", value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    /// Archive to which durable data is copied: a directory on another disk or machine (ten times per second), or
+    /// `s3://BUCKET/PREFIX` (about twice per second)
+    #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_TO", value_name = "ARCHIVE")]
+    #[arg(value_hint = ValueHint::AnyPath)]
     ship_to: Option<ArchiveAddress>,
-    /// To any instant within so long the archive can be restored; what is older goes [default: 7d]
-    #[arg(long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
+    /// Time for which any instant can be restored from the archive; older data is removed [default: 7d]
+    #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
     ship_keep: Option<Duration>,
-    /// Stop when the archive could not be written for so long, so that a standby that takes over is the only one
-    /// [default: never]
-    #[arg(long, env = "BATON_SHIP_LEASE", value_name = "DURATION")]
+    /// Stop if the archive cannot be written for this long, so that a standby can take over safely [default: never]
+    #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_LEASE", value_name = "DURATION")]
     ship_lease: Option<Duration>,
-    /// Start without `--ship-to` although the data directory was shipped before. Another store may have taken over
-    /// from it: make sure that none has
-    #[arg(id = "stop_shipping", long = "stop-shipping", env = "BATON_STOP_SHIPPING")]
+    /// Start without `--ship-to` although the data directory was shipped. Make sure first that no other store has taken
+    /// over
+    #[arg(help_heading = "Archive options", id = "stop_shipping", long = "stop-shipping", env = "BATON_STOP_SHIPPING")]
     #[serde(default, rename = "stop-shipping")]
     stops: bool,
 }

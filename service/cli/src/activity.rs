@@ -13,47 +13,47 @@ use super::{Done, Failed, print_json, read_input};
 pub struct OpenActivity {
     #[command(flatten)]
     hand: Hand,
-    /// The decider's name for the activity; `baton workflow show` lists the open ones
+    /// Activity id; `baton workflow show` lists the open activities
     activity_id: String,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ActivityCommands {
-    /// It is done, whoever has it
+    /// Complete an activity with a result, even if a runner has it
     Complete {
         #[command(flatten)]
         which: OpenActivity,
-        /// The result: JSON, @file, or - for standard input
+        /// Result: JSON, @file, or - for standard input
         #[arg(long)]
         result: Option<String>,
     },
-    /// It cannot be done, whatever its retry policy has
+    /// Fail an activity, regardless of its retry policy
     Fail {
         #[command(flatten)]
         which: OpenActivity,
-        /// Why it cannot be done, for its decider
+        /// Reason of the failure, which the decider gets
         #[arg(long, value_name = "REASON")]
         failure: String,
-        /// More of that: JSON, @file, or - for standard input
+        /// Details of the failure: JSON, @file, or - for standard input
         #[arg(long)]
         details: Option<String>,
     },
-    /// Try it again at once, whatever it waits for
+    /// Retry an activity now, without waiting for its backoff
     Retry {
         #[command(flatten)]
         which: OpenActivity,
     },
-    /// Hand it out no more; whoever has it may still answer
+    /// Pause an activity: it is no longer dispatched, but a runner that has it may still answer
     Pause {
         #[command(flatten)]
         which: OpenActivity,
     },
-    /// Hand it out again
+    /// Resume a paused activity
     Resume {
         #[command(flatten)]
         which: OpenActivity,
     },
-    /// Change its options; those that are not given stay
+    /// Change the options of an activity; the others remain as they are
     Set {
         #[command(flatten)]
         which: OpenActivity,
@@ -64,22 +64,22 @@ pub enum ActivityCommands {
 
 #[derive(Debug, Args)]
 pub struct ActivityOptionsArgs {
-    /// Where runners poll for it
+    /// Task list from which runners take the activity
     #[arg(long, value_name = "LIST")]
     list: Option<String>,
-    /// Until a runner takes it, at most, e.g. 1h; `none` for no limit
+    /// Maximum time until a runner takes the activity, e.g. 1h; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     schedule_to_start: Option<TimeoutArg>,
-    /// Until its runner answers, at most
+    /// Maximum time of one attempt; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     start_to_close: Option<TimeoutArg>,
-    /// Until it closes, at most
+    /// Maximum time of all attempts together; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     schedule_to_close: Option<TimeoutArg>,
-    /// From one sign of life to the next, at most
+    /// Maximum time between two heartbeats; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     heartbeat: Option<TimeoutArg>,
-    /// A whole retry policy as JSON, e.g. '{"maximumAttempts": 5, "whenExhausted": "pause"}'
+    /// Complete retry policy as JSON, e.g. '{"maximumAttempts": 5, "whenExhausted": "pause"}'
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     retry: Option<RetryPolicy>,
 }

@@ -9,23 +9,22 @@ use store_archive::{ArchiveAddress, ArchiveError, BackupOptions, CopyProgress, E
 
 use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
 
-/// Back a data directory up to an archive, while the service runs or when it is stopped
+/// Back up a data directory to an archive; the service may be running
 ///
-/// The archive is a directory, or `s3://BUCKET/PREFIX`; what it has already is checked and not copied again. Run it
-/// on the machine of the service, as its user: the service writes the archive, with the credentials for S3 that it
-/// has itself.
+/// Only new data is copied; existing data of the archive is verified. Run this command on the machine of the service,
+/// as its user. A running service writes the archive itself, with its own credentials for S3.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Backup {
     #[command(subcommand)]
     command: Option<BackupCommand>,
-    /// The archive, a directory or `s3://BUCKET/PREFIX`; made if it is not there
+    /// Archive: a directory or `s3://BUCKET/PREFIX`, created if it does not exist
     #[arg(required = true, value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
     archive: Option<ArchiveAddress>,
-    /// Where everything is kept
+    /// Data directory
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
-    /// Remove what no restore to an instant within so long needs; nothing is removed when absent
+    /// Remove data that is not needed to restore any instant within this time [default: remove nothing]
     #[arg(long, value_name = "DURATION")]
     keep: Option<Duration>,
     #[command(flatten)]
@@ -34,9 +33,9 @@ pub struct Backup {
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
-    /// Read all of an archive, and say what it holds: from when to when it can be restored, and how many runs
+    /// Verify all data of an archive, and print which instants can be restored and how many runs it contains
     Verify {
-        /// The archive, a directory or `s3://BUCKET/PREFIX`
+        /// Archive: a directory or `s3://BUCKET/PREFIX`
         #[arg(value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
         archive: ArchiveAddress,
         #[command(flatten)]
@@ -44,22 +43,23 @@ enum BackupCommand {
     },
 }
 
-/// Make a data directory from an archive, as it was at an instant
+/// Restore a data directory from an archive, as of any instant
 ///
-/// The service is then started on it. Tokens of tasks that were handed out before are refused, and these tasks time
-/// out and are handed out again.
+/// Then start the service with that directory. It refuses tokens of tasks that were dispatched before; these tasks time
+/// out and are dispatched again.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// The archive, of `baton backup` or `baton serve --ship-to`: a directory or `s3://BUCKET/PREFIX`
+    /// Archive of `baton backup` or `baton serve --ship-to`: a directory or `s3://BUCKET/PREFIX`
     #[arg(value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
     archive: ArchiveAddress,
-    /// The data directory to make: empty, or not there
+    /// New data directory: empty, or not yet existing
     #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
     data_dir: PathBuf,
-    /// Up to the last commit at or before this instant, e.g. `2027-01-31T12:00:00Z`; everything when absent
+    /// Restore the last commit at or before this instant, e.g. `2027-01-31T12:00:00Z` [default: everything]
     #[arg(long, value_name = "INSTANT")]
     to: Option<Timestamp>,
-    /// Take the place of the old service: it stops when it sees that in the archive, and this one may be shipped there
+    /// Replace the old service: it stops when it finds this in the archive, and the new one can ship to the same
+    /// archive
     #[arg(long)]
     take_over: bool,
     #[command(flatten)]

@@ -9,19 +9,18 @@ use super::{Done, Failed, Identity, Target, note, print_json, print_line, print_
 
 #[derive(Debug, Subcommand)]
 pub enum ClockCommand {
-    /// Say that the service's clock is right although it jumped: what is past its retention is deleted, and warnings
-    /// end
+    /// Confirm that the clock is right although it jumped: expired runs are deleted again, and warnings end
     Confirm {
         #[command(flatten)]
         target: Target,
     },
     /// List open runs with deadlines that are too late because they were set while the clock was ahead
     ///
-    /// Looks at every open run. Run it before the clock comes to the times that it had while it was ahead.
+    /// Examines every open run. Use it before the clock reaches the times that it showed while it was ahead.
     Show {
         #[command(flatten)]
         scope: Scope,
-        /// As JSON, one run a line
+        /// Print JSON, one run per line
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -31,15 +30,16 @@ pub enum ClockCommand {
     },
     /// Repair deadlines that are too late because they were set while the clock was ahead
     ///
-    /// A repaired timer, timeout or retry counts its whole span from now. The service refuses while its clock is
-    /// doubted: correct the clock, then `baton clock confirm`. It can be repeated: what was repaired is left alone.
+    /// A repaired timer, timeout or retry counts its whole duration from now. The service refuses until its clock is
+    /// right: correct the clock, then run `baton clock confirm`. Repeating this command does not change repaired
+    /// deadlines again.
     Repair {
         #[command(flatten)]
         scope: Scope,
-        /// Only say what would be repaired
+        /// Print what would be repaired, and change nothing
         #[arg(long)]
         dry_run: bool,
-        /// Why; the histories keep it
+        /// Reason, which the histories record
         #[arg(long)]
         reason: Option<String>,
         #[command(flatten)]
@@ -57,7 +57,7 @@ pub struct Scope {
     /// Only the run of this workflow id
     #[arg(long, value_name = "ID", conflicts_with = "all_domains")]
     workflow: Option<String>,
-    /// In all domains rather than the one of --domain
+    /// Runs of all domains instead of that of --domain
     #[arg(long)]
     all_domains: bool,
 }

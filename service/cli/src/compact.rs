@@ -10,13 +10,13 @@ use super::{Done, Failed, Quiet, print_line};
 /// Time between two progress reports. Ours: each reads only the sizes of a few files.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Pack a data directory and give what is free in it back to the disk
+/// Compact a data directory and return free space to the disk
 ///
-/// The service must not be running on the data directory. While it runs, what is free is used again but not given back.
-/// Needs as much room as is in use, and about ten seconds a gigabyte.
+/// Stop the service first: while it runs, it reuses free space but does not return it. Compacting needs as much free
+/// disk space as the data occupies, and about ten seconds per gigabyte.
 #[derive(Debug, Args)]
 pub struct Compact {
-    /// Where everything is kept
+    /// Data directory
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
     #[command(flatten)]

@@ -5,10 +5,10 @@ use clap_complete::Shell;
 
 use super::{Done, print_text};
 
-/// Print what lets your shell complete commands and options, e.g. `source <(baton completions bash)`
+/// Print a script for shell completion, e.g. `source <(baton completions bash)`
 #[derive(Debug, Args)]
 pub struct Completions {
-    /// For which shell
+    /// Shell
     shell: Shell,
 }
 

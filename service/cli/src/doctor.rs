@@ -17,21 +17,20 @@ use crate::advice;
 use crate::report::report;
 use crate::say::note;
 
-/// Check a running service: whether it takes work, its store, its disk, its clock, what waits and what is stuck, its
-/// nodes
+/// Check a running service: readiness, store, disk, clock, waiting tasks, stuck runs and nodes
 ///
-/// Exit codes: 0 all is well; 1 there are warnings; 2 something fails, or the service cannot be asked.
+/// Exit codes: 0 no problems; 1 warnings; 2 failures, or the service cannot be reached.
 #[derive(Debug, Args)]
 pub struct Doctor {
     #[command(flatten)]
     target: Target,
-    /// Show what is well, too
+    /// Also print checks without problems
     #[arg(long)]
     all: bool,
-    /// Print JSON, with what is well
+    /// Print JSON, including checks without problems
     #[arg(long)]
     json: bool,
-    /// Only whether it takes work, which needs no credential: for health checks
+    /// Check readiness only, which needs no credential: for health checks
     #[arg(long)]
     ready: bool,
 }

@@ -10,49 +10,49 @@ use super::{Done, Target, print_json, print_rows};
 pub enum DomainCommand {
     /// Create a domain
     Create {
-        /// Its name
+        /// Name of the domain
         name: String,
-        /// What it is for
+        /// Description
         #[arg(long)]
         description: Option<String>,
-        /// How long its runs stay readable after they closed, e.g. 30d
+        /// Time for which closed runs are kept, e.g. 30d
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
         target: Target,
     },
-    /// Change what the domain named by --domain is for, or how long its next runs are kept
+    /// Change the description or the retention of the domain
     Set {
-        /// What it is for
+        /// Description
         #[arg(long)]
         description: Option<String>,
-        /// How long runs stay readable after they closed that are started from now on, e.g. 30d
+        /// Time for which runs that start from now on are kept after they close, e.g. 30d
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
         target: Target,
     },
-    /// List the domains
+    /// List all domains
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Have nothing started or registered any more in the domain named by --domain; what is open goes on
+    /// Deprecate the domain: nothing can be started or registered in it, and open runs continue
     Deprecate {
         #[command(flatten)]
         target: Target,
     },
-    /// Delete a deprecated domain that has no runs and no schedules any more
+    /// Delete a deprecated domain without runs and schedules
     Delete {
-        /// Its name
+        /// Name of the domain
         name: String,
         #[command(flatten)]
         target: Target,
     },
-    /// Show the domain named by --domain
+    /// Show the domain
     Show {
         #[command(flatten)]
         target: Target,

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::moved::{AT_ONCE, Counts, FileWriter};
+use super::workflow::OUTCOMES;
 use super::{Done, Failed, Quiet, Target, note, print_line};
 
 /// Number of runs per page of a list.
@@ -24,28 +25,28 @@ const LIST_ROWS: usize = 1_000;
 /// Time for which the service may be unavailable. Ours: a restart.
 pub(super) const PATIENCE: Patience = Patience::For(Duration::from_secs(30));
 
-/// Export closed runs with their histories into a file
+/// Export closed runs with their histories to a file
 ///
-/// `baton import` gives them to another service. The file is JSON Lines: a line that says what it is, for each run a
-/// line with its description and one for each of its events, and a line with counts and a digest. It is its owner's
-/// alone (0600), as it has all payloads. Open runs are left out, and counted.
+/// `baton import` imports the file into another service. It contains JSON Lines: a header, for each run its description
+/// and its events, and a last line with counts and a digest. Because it contains all payloads, only its owner can read
+/// it. Open runs are not exported, but counted.
 #[derive(Debug, Args)]
 pub struct Export {
     /// Only runs of this workflow id
     workflow_id: Option<String>,
-    /// Only this run of it
+    /// Only this run of the workflow id
     #[arg(long, requires = "workflow_id")]
     run: Option<Uuid>,
-    /// The file, which must not be there yet; `-` for standard output
+    /// File, which must not exist yet; `-` for standard output
     #[arg(long, short, value_name = "FILE")]
     out: PathBuf,
-    /// Only runs that closed so: success, failed, canceled, timed-out, terminated or continued-as-new
-    #[arg(long)]
+    /// Only runs with this outcome
+    #[arg(long, value_parser = OUTCOMES)]
     status: Option<String>,
-    /// Only of this workflow type
+    /// Only runs of this workflow type
     #[arg(long = "type", value_name = "TYPE")]
     workflow_type: Option<String>,
-    /// Only with this tag
+    /// Only runs with this tag
     #[arg(long)]
     tag: Option<String>,
     /// Only runs that closed at this instant or later, e.g. `2027-01-31T12:00:00Z`

@@ -10,13 +10,12 @@ use store_embedded::{Embedded, Options};
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// Check every stored run: the stored bytes must be those that were written, the state the fold of the history, and
-/// the history must keep the rules
+/// Check every stored run: its bytes, its state against its history, and its history against the rules
 ///
-/// The service must not be running on the data directory.
+/// Stop the service first.
 #[derive(Debug, Args)]
 pub struct Fsck {
-    /// Where everything is kept
+    /// Data directory
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
     #[command(flatten)]

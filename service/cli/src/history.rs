@@ -11,18 +11,18 @@ use super::{Done, Target, print_json, print_json_text, print_line, print_text};
 /// Show a run's history as a table
 #[derive(Debug, Args)]
 pub struct History {
-    /// The workflow id
+    /// Workflow id
     workflow_id: String,
-    /// The run; the newest one unless given
+    /// Run id [default: the newest run]
     #[arg(long)]
     run: Option<Uuid>,
-    /// Newest first
+    /// Print the newest event first
     #[arg(long, conflicts_with = "follow")]
     reverse: bool,
-    /// Go on showing events as they come, until the run closes
+    /// Print new events as they are recorded, until the run closes
     #[arg(long)]
     follow: bool,
-    /// As JSON: the events as the API gives them, one a line with --follow
+    /// Print JSON: the events in the format of the API; with --follow one per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -16,19 +16,19 @@ use super::moved::{AT_ONCE, BadFile, Counts, FileReader, FileRun};
 use super::{Done, Failed, Quiet, Target, note, print_line};
 use crate::report::report;
 
-/// Give the closed runs of a file that `baton export` has made to a service
+/// Import closed runs from a file of `baton export`
 ///
-/// The whole file is checked before anything is written. What is there already is left as it is, so an import that
-/// was cut short is simply run again. Takes an operator's credential.
+/// The whole file is checked before anything is written. Runs that exist already are not changed, so an interrupted
+/// import can be repeated. Requires an operator's credential.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// The file
+    /// File of `baton export`
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Take runs of another domain than the one that `--domain` names
+    /// Import runs of another domain into the domain of --domain
     #[arg(long)]
     other_domain: bool,
-    /// Only check the file; no service is asked
+    /// Only check the file, without a service
     #[arg(long)]
     check: bool,
     #[command(flatten)]

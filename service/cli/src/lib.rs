@@ -53,13 +53,13 @@ use options::{Identity, read_input};
 /// A command that talks to a service or works on a data directory.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
-    /// Create and look at domains
+    /// Create, show, change and delete domains
     #[command(subcommand)]
     Domain(domain::DomainCommand),
-    /// Start, list, look at and end workflows
+    /// Start, list, show, signal and end workflows
     #[command(subcommand)]
     Workflow(workflow::Workflow),
-    /// Create, look at and change schedules, which start workflows at their times
+    /// Create, show and change schedules, which start workflows at given times
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
     #[expect(missing_docs, reason = "clap takes the description of the type")]
@@ -68,13 +68,13 @@ pub enum CliCommand {
     Query(query::QueryCommand),
     #[expect(missing_docs, reason = "clap takes the description of the type")]
     Update(update::UpdateCommand),
-    /// Complete, fail, retry, pause, resume or change an open activity by hand
+    /// Complete, fail, retry, pause, resume or change an open activity
     #[command(subcommand)]
     Activity(activity::ActivityCommands),
-    /// See to the service's clock
+    /// Confirm the service's clock, and repair deadlines that it set while it was ahead
     #[command(subcommand)]
     Clock(clock::ClockCommand),
-    /// See to the secret that task tokens are made with
+    /// Rotate the secret that signs task tokens
     #[command(subcommand)]
     Secret(secret::SecretCommand),
     #[expect(missing_docs, reason = "clap takes the description of the type")]

@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::{Done, Failed, print_text};
 
-/// Write a man page for each command, e.g. `baton man ~/.local/share/man/man1`; without a directory, print the first
+/// Write a man page for each command, e.g. `baton man ~/.local/share/man/man1`
 #[derive(Debug, Args)]
 pub struct Man {
-    /// Where to write them; it is made where it is missing
+    /// Directory, created if it does not exist [default: print the first page]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }

@@ -9,27 +9,30 @@ use history::Payload;
 
 use crate::failed::Failed;
 
-/// Which service to talk to.
+/// Heading of the options that select the service, after those of the command itself.
+const CONNECTION: &str = "Connection options";
+
+/// The service, and the credential for it.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
-    /// Where the service is, e.g. `https://baton.example`, or `localhost:7420`
-    #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420", value_name = "URL")]
+    /// URL of the service, e.g. `https://baton.example` or `localhost:7420`
+    #[arg(help_heading = CONNECTION, long, env = "BATON_URL", value_name = "URL")]
+    #[arg(default_value = "http://127.0.0.1:7420")]
     url: String,
-    /// The domain
-    #[arg(long, env = "BATON_DOMAIN", default_value = "default", value_name = "NAME")]
+    /// Domain
+    #[arg(help_heading = CONNECTION, long, env = "BATON_DOMAIN", default_value = "default", value_name = "NAME")]
     domain: String,
-    /// A file with a credential's secret; without one `BATON_SECRET` has it. On a command line everybody could read it
-    #[arg(long, env = "BATON_SECRET_FILE", value_name = "FILE")]
+    /// File that contains the secret of a credential. Without it, the secret is read from BATON_SECRET
+    #[arg(help_heading = CONNECTION, long, env = "BATON_SECRET_FILE", value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Certificates of authorities to trust for https beside those that this machine trusts, as PEM
-    #[arg(long, env = "BATON_CA_FILE", value_name = "FILE")]
+    /// PEM file with certificate authorities to trust in addition to those of this machine
+    #[arg(help_heading = CONNECTION, long, env = "BATON_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// A certificate to show to the service, as PEM, where it takes one in the place of a secret or wants one of
-    /// everybody
-    #[arg(long, env = "BATON_CLIENT_CERT", value_name = "FILE")]
+    /// PEM file with a client certificate, if the service accepts or requires one
+    #[arg(help_heading = CONNECTION, long, env = "BATON_CLIENT_CERT", value_name = "FILE")]
     client_cert: Option<PathBuf>,
-    /// Its key, as PEM without a passphrase
-    #[arg(long, env = "BATON_CLIENT_KEY", value_name = "FILE")]
+    /// PEM file with the private key of the certificate, without a passphrase
+    #[arg(help_heading = CONNECTION, long, env = "BATON_CLIENT_KEY", value_name = "FILE")]
     client_key: Option<PathBuf>,
 }
 
@@ -118,4 +121,58 @@ pub(crate) fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed>
 /// Parses a value of an API enumeration.
 pub(crate) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Subcommand as _;
+
+    use super::*;
+    use crate::CliCommand;
+
+    /// Calls a function with each command that has no subcommands.
+    fn each(command: &mut clap::Command, name: &str, check: &mut dyn FnMut(&str, &mut clap::Command)) {
+        let name = format!("{name} {}", command.get_name());
+        if command.get_subcommands().next().is_none() {
+            check(name.trim_start(), command);
+        }
+        for inner in command.get_subcommands_mut() {
+            each(inner, &name, check);
+        }
+    }
+
+    #[test]
+    fn connection_options_follow_the_options_of_a_command() {
+        let mut program = CliCommand::augment_subcommands(clap::Command::new("baton"));
+        program.build();
+        let (mut with, mut without) = (0, 0);
+        each(&mut program, "", &mut |name, command| {
+            let connects = command.get_arguments().any(|argument| argument.get_id() == "url");
+            let is_under_heading = |argument: &&clap::Arg| argument.get_help_heading() == Some(CONNECTION);
+            let options = command.get_arguments().filter(is_under_heading).count();
+            let help = command.render_long_help().to_string();
+            if connects {
+                assert_eq!(options, 6, "{name}: {help}");
+                let at =
+                    |heading: &str| help.find(&format!("\n{heading}:\n")).unwrap_or_else(|| panic!("{name}: {help}"));
+                assert!(at("Options") < at(CONNECTION), "{name}: {help}");
+                with += 1;
+            } else {
+                assert_eq!(options, 0, "{name}");
+                without += 1;
+            }
+        });
+        assert!(with > 40 && without >= 5, "{with} {without}");
+    }
+
+    #[test]
+    fn one_variable_names_the_service_for_every_command() {
+        let mut program = CliCommand::augment_subcommands(clap::Command::new("baton"));
+        program.build();
+        each(&mut program, "", &mut |name, command| {
+            for argument in command.get_arguments().filter(|argument| argument.get_id() == "url") {
+                assert_eq!(argument.get_env(), Some("BATON_URL".as_ref()), "{name}");
+            }
+        });
+    }
 }

@@ -25,7 +25,7 @@ const SPINNER: &str = "{spinner} {msg}: {human_pos} {prefix}, {elapsed}";
 /// The option that disables progress reports.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Quiet {
-    /// Do not say how far it is
+    /// Print no progress
     #[arg(long, short)]
     quiet: bool,
 }

@@ -11,26 +11,26 @@ use super::{Done, Failed, Target, print_json_text, read_input};
 /// Maximum wait of one request of `--watch`.
 const WATCH_WAIT: Duration = Duration::from_mins(1);
 
-/// Ask the decider of a run something; it sees all that was recorded before
+/// Query a run's decider, which has all events recorded before the query
 #[derive(Debug, Args)]
 pub struct QueryCommand {
-    /// The workflow id
+    /// Workflow id
     workflow_id: String,
-    /// The query's name
+    /// Name of the query
     name: String,
-    /// Its input: JSON, @file, or - for standard input
+    /// Input of the query: JSON, @file, or - for standard input
     #[arg(long)]
     input: Option<String>,
-    /// The run; the newest one unless given
+    /// Run id [default: the newest run]
     #[arg(long, conflicts_with = "watch")]
     run: Option<Uuid>,
-    /// How long to wait for the answer, e.g. 30s or 1h
+    /// Maximum wait for the answer, e.g. 30s or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     wait: ::history::Duration,
-    /// Go on until interrupted, and show every other result as it comes, one a line
+    /// Continue until interrupted, and print each new result on a line
     #[arg(long)]
     watch: bool,
-    /// As JSON, with the tag that `--if-match` of a signal or an update takes
+    /// Print JSON with the tag for `--if-match` of a signal or an update
     #[arg(long)]
     tag: bool,
     #[command(flatten)]

@@ -19,71 +19,71 @@ pub enum ScheduleCommand {
     Create(Box<Create>),
     /// List schedules, newest first
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Show a schedule: what it has done, and what it will
+    /// Show a schedule: its settings, past actions and next times
     Show {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Have times pass without an action
+    /// Pause a schedule: its times pass without an action
     Pause {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// Why
+        /// Reason
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Let a schedule go on, from now
+    /// Resume a paused schedule from now on
     Resume {
         #[command(flatten)]
         which: ScheduleArgs,
     },
-    /// Have a schedule act now
+    /// Trigger an action of a schedule now
     Trigger {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// What to do while an earlier run is open; as the schedule says unless given
+        /// Action while an earlier run is open [default: that of the schedule]
         #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
         overlap: Option<Overlap>,
-        /// The same key never acts twice
+        /// Idempotency key: repeated requests with the same key act once
         #[arg(long)]
         key: Option<String>,
     },
-    /// Have a schedule act for the times of a span
+    /// Perform the actions of a time range in the past
     Backfill {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// The first instant, e.g. 2026-11-01T00:00:00Z
+        /// First instant, e.g. 2026-11-01T00:00:00Z
         #[arg(long)]
         from: Timestamp,
-        /// The last one
+        /// Last instant
         #[arg(long)]
         to: Timestamp,
-        /// What to do while an earlier run is open; as the schedule says unless given
+        /// Action while an earlier run is open [default: that of the schedule]
         #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
         overlap: Option<Overlap>,
-        /// The same key never acts twice
+        /// Idempotency key: repeated requests with the same key act once
         #[arg(long)]
         key: Option<String>,
     },
-    /// Forget a schedule; its runs go on
+    /// Delete a schedule; its runs continue
     Delete {
         #[command(flatten)]
         which: ScheduleArgs,
     },
-    /// Show the next times of a schedule
+    /// Print the next times of a schedule
     Next {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// How many
+        /// Number of times
         #[arg(long, default_value_t = 10)]
         limit: usize,
     },
@@ -91,7 +91,7 @@ pub enum ScheduleCommand {
 
 #[derive(Debug, Args)]
 pub struct ScheduleArgs {
-    /// The schedule's id
+    /// Schedule id
     schedule_id: String,
     #[command(flatten)]
     target: Target,
@@ -99,51 +99,51 @@ pub struct ScheduleArgs {
 
 #[derive(Debug, Args)]
 pub struct Create {
-    /// The schedule's id
+    /// Schedule id
     schedule_id: String,
-    /// A cron expression: minute, hour, day of month, month, day of week; may be given several times
+    /// Cron expression: minute, hour, day of month, month, day of week; can be repeated
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
-    /// An interval, e.g. 15m; may be given several times
+    /// Interval, e.g. 15m; can be repeated
     #[arg(long, value_name = "DURATION")]
     every: Vec<Duration>,
-    /// The time zone of the expressions, e.g. Europe/Berlin; UTC unless given
+    /// Time zone of the expressions, e.g. Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// Each action is up to this much later, by chance
+    /// Maximum random delay of each action
     #[arg(long, value_name = "DURATION")]
     jitter: Option<Duration>,
-    /// The whole schedule as JSON, as the REST API takes it: @file, or - for standard input
+    /// Complete schedule as JSON in the format of the REST API: @file, or - for standard input
     #[arg(long, value_name = "JSON", conflicts_with_all = ["cron", "every", "workflow_type"])]
     from: Option<String>,
-    /// The workflow type
+    /// Workflow type
     #[arg(long = "type", value_name = "TYPE", required_unless_present = "from")]
     workflow_type: Option<String>,
-    /// The workflow id, to which the time is appended; the schedule's unless given
+    /// Workflow id, to which the time is appended [default: the schedule id]
     #[arg(long, value_name = "ID")]
     workflow_id: Option<String>,
-    /// The task list where deciders poll
+    /// Task list of the deciders
     #[arg(long, value_name = "LIST")]
     list: Option<String>,
-    /// The input: JSON, @file, or - for standard input
+    /// Input: JSON, @file, or - for standard input
     #[arg(long)]
     input: Option<String>,
-    /// While an earlier run is open: skip, buffer-one, buffer-all, cancel-other, terminate-other or allow-all
+    /// Action while an earlier run is open: skip, buffer-one, buffer-all, cancel-other, terminate-other or allow-all
     #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
     overlap: Option<Overlap>,
-    /// What was missed by less than this is made good; a day unless given
+    /// Maximum delay up to which a missed action is performed later [default: 1d]
     #[arg(long, value_name = "DURATION")]
     catch_up: Option<Duration>,
-    /// A run that fails or times out pauses the schedule
+    /// Pause the schedule if a run fails or times out
     #[arg(long)]
     pause_on_failure: bool,
-    /// How many times have an action
+    /// Number of actions, after which the schedule ends
     #[arg(long, value_name = "COUNT")]
     times: Option<u64>,
-    /// What it is for
+    /// Description
     #[arg(long)]
     note: Option<String>,
-    /// Begin paused
+    /// Create the schedule paused
     #[arg(long)]
     paused: bool,
     #[command(flatten)]

@@ -8,9 +8,9 @@ use super::{Done, Target, print_json};
 
 #[derive(Debug, Subcommand)]
 pub enum SecretCommand {
-    /// Make another secret for task tokens and nodes; for operators
+    /// Create a new secret for task tokens and nodes; requires an operator's credential
     Rotate {
-        /// How long tokens of those before stay good; 30d when absent, `0s` to end them at once
+        /// Time for which tokens of earlier secrets remain valid; `0s` invalidates them now [default: 30d]
         #[arg(long)]
         overlap: Option<Duration>,
         #[command(flatten)]

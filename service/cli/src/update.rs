@@ -5,34 +5,34 @@ use client::body::{StartWorkflow, UpdateWorkflow};
 
 use super::{Done, Identity, Target, print_json, read_input};
 
-/// Have a run's decider judge an update, and wait for its answer
+/// Send an update to a run's decider and wait for its answer
 ///
-/// One that is rejected leaves no trace; the reason is printed, and the exit code is 1.
+/// A rejected update is not recorded; its reason is printed, and the exit code is 1.
 #[derive(Debug, Args)]
 pub struct UpdateCommand {
-    /// The workflow id
+    /// Workflow id
     workflow_id: String,
-    /// What kind of update it is
+    /// Name of the update
     name: String,
-    /// What it says: JSON, @file, or - for standard input
+    /// Input: JSON, @file, or - for standard input
     #[arg(long)]
     input: Option<String>,
-    /// Your name for this one update: the same id never updates twice, and fetches the answer again
+    /// Update id: repeated requests with the same id update once, and return the same answer
     #[arg(long)]
     id: Option<String>,
-    /// Only if the run is just as it was: an entity tag, as the service gives it with a description or an answer
+    /// Only if the run has not changed since this entity tag, which descriptions and answers contain
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
-    /// How long to wait for the answer, e.g. 30s or 1h
+    /// Maximum wait for the answer, e.g. 30s or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     wait: ::history::Duration,
-    /// Start the run as this workflow type unless it is open; its first turn judges the update
+    /// If no run is open, start one of this workflow type, whose first turn gets the update
     #[arg(long, value_name = "TYPE", conflicts_with = "if_match")]
     start: Option<String>,
-    /// The task list of the run that is started
+    /// Task list of the started run
     #[arg(long, requires = "start", value_name = "LIST")]
     start_list: Option<String>,
-    /// The input of the run that is started: JSON, @file, or - for standard input
+    /// Input of the started run: JSON, @file, or - for standard input
     #[arg(long, requires = "start", value_name = "INPUT")]
     start_input: Option<String>,
     #[command(flatten)]

@@ -15,8 +15,8 @@ use super::history::History;
 use super::query::QueryCommand;
 use super::update::UpdateCommand;
 use super::{Done, Identity, Target, described, print_json, print_line, print_text, read_input};
-pub(super) use list::close_reason;
 use list::{ListFilters, OrderArg, list};
+pub(super) use list::{OUTCOMES, close_reason};
 use result::{NOTE_AFTER, show_result};
 use start::StartArgs;
 
@@ -24,14 +24,14 @@ use start::StartArgs;
 pub enum Workflow {
     /// Start a run
     Start(Box<StartArgs>),
-    /// List runs, newest start first
+    /// List runs
     List {
         #[command(flatten)]
         filter: ListFilters,
         /// Order of the list
         #[arg(long, value_enum)]
         order: Option<OrderArg>,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -44,32 +44,32 @@ pub enum Workflow {
         #[command(flatten)]
         target: Target,
     },
-    /// Show the state of a run: what is open, and what time will do next
+    /// Show the state of a run: open activities, timers and children, and its deadlines
     #[command(visible_alias = "describe")]
     Show {
         #[command(flatten)]
         which: Which,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Start a run and wait for its end, a year unless --wait says: `start --wait`
+    /// Start a run and wait for its close, like `start --wait` [default wait: a year]
     Execute(Box<StartArgs>),
-    /// Signal a run
+    /// Send a signal to a run
     Signal {
         #[command(flatten)]
         which: Which,
-        /// The signal's name
+        /// Name of the signal
         name: String,
-        /// What it says: JSON, @file, or - for standard input
+        /// Input: JSON, @file, or - for standard input
         #[arg(long)]
         input: Option<String>,
-        /// The same key never signals twice
+        /// Idempotency key: repeated requests with the same key signal once
         #[arg(long)]
         key: Option<String>,
-        /// Only if nothing has changed since `baton query --tag` showed this tag
+        /// Only if the run has not changed since `baton query --tag` printed this tag
         #[arg(long, value_name = "TAG")]
         if_match: Option<String>,
         #[command(flatten)]
@@ -77,64 +77,65 @@ pub enum Workflow {
         #[command(flatten)]
         target: Target,
     },
-    /// Ask for a run to be canceled; its decider chooses what that means
+    /// Request the cancellation of a run, which its decider handles
     Cancel {
         #[command(flatten)]
         hand: Hand,
     },
-    /// End a run, whatever its decider thinks
+    /// Terminate a run without its decider
     Terminate {
         #[command(flatten)]
         hand: Hand,
     },
-    /// Show a run's history: `baton history`
+    /// Show a run's history, like `baton history`
     History(History),
-    /// Ask a run's decider something: `baton query`
+    /// Query a run's decider, like `baton query`
     Query(QueryCommand),
-    /// Have a run's decider judge an update: `baton update`
+    /// Send an update to a run's decider, like `baton update`
     Update(UpdateCommand),
-    /// Delete a run, or all runs of a workflow id, before their retention is over
+    /// Delete a run, or all runs of a workflow id, before their retention ends
     Delete {
-        /// The workflow id
+        /// Workflow id
         workflow_id: String,
-        /// The run; all of them unless given
+        /// Run id [default: all runs of the workflow id]
         #[arg(long)]
         run: Option<Uuid>,
-        /// Terminate an open run first; it is refused otherwise
+        /// Terminate an open run first; otherwise the command fails
         #[arg(long)]
         terminate: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Have a run wait: nothing of it is handed out until it is resumed
+    /// Pause a run: none of its tasks are dispatched until it is resumed
     Pause {
         #[command(flatten)]
         hand: Hand,
-        /// Its timers and all timeouts wait, too, and go on where they were
+        /// Also stop its timers and timeouts, which continue when it is resumed
         #[arg(long)]
         stop_clocks: bool,
     },
-    /// Have a paused run go on
+    /// Resume a paused run
     Resume {
         #[command(flatten)]
         hand: Hand,
     },
-    /// Have a new run go on from an event of a run; the newest run is terminated if it is open
+    /// Start a new run that continues from an event of a run; the newest run is terminated if it is open
     Reset {
         #[command(flatten)]
         hand: Hand,
-        /// The last event of the old history that the new run has; a refusal names the nearest that can be
+        /// Last event of the old history that the new run keeps; if it is not possible, the error names the nearest
+        /// ones
         #[arg(long, value_name = "EVENT")]
         at: EventId,
-        /// Do without the signals that came later; the new run has them unless given
+        /// Drop later signals [default: the new run gets them]
         #[arg(long)]
         drop_signals: bool,
     },
-    /// Wait for a run to close and show how it ended
+    /// Wait for a run to close and print its outcome
     Result {
         #[command(flatten)]
         which: Which,
-        /// How long to wait for it, e.g. 30s or 1h; not at all unless given
+        /// Maximum wait, e.g. 30s or 1h [default: no wait]
         #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true)]
         wait: Duration,
         #[command(flatten)]
@@ -144,9 +145,9 @@ pub enum Workflow {
 
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The workflow id
+    /// Workflow id
     workflow_id: String,
-    /// The run; the newest one unless given
+    /// Run id [default: the newest run]
     #[arg(long)]
     run: Option<Uuid>,
 }
@@ -156,12 +157,12 @@ pub struct Which {
 pub struct Hand {
     #[command(flatten)]
     pub(super) which: Which,
-    /// Why; the history keeps it
+    /// Reason, which the history records
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
     who: Identity,
-    /// The same key never does it twice
+    /// Idempotency key: repeated requests with the same key act once
     #[arg(long)]
     pub(super) key: Option<String>,
     #[command(flatten)]

@@ -20,36 +20,35 @@ pub(crate) enum Audit {
     Verify(VerifyFiles),
 }
 
-/// Show entries of a service's audit log, oldest first; for operators
+/// List entries of the audit log, oldest first; requires an operator's credential
 ///
-/// Each node has a log of its own: --url says of which. Entries are read and not checked; `baton audit verify` does
-/// that.
+/// Each node has a separate log; --url selects the node. Entries are not verified: `baton audit verify` does that.
 #[derive(Debug, Args)]
 pub(crate) struct ListEntries {
-    /// Entries after the one with this number; the last ones when absent
+    /// Only entries after this number [default: the last entries]
     #[arg(long, value_name = "NUMBER")]
     after: Option<u64>,
-    /// At most so many
+    /// Maximum number of entries
     #[arg(long, value_name = "COUNT", default_value_t = ENTRIES_DEFAULT)]
     limit: u64,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     target: Target,
 }
 
-/// Check the files of an audit log: every entry must be as it was written, and follow on the one before it
+/// Verify the files of an audit log: every entry is unchanged and follows its predecessor
 ///
-/// Asks no service, and may be run while one writes the log. Names the file and the line of the first entry that does
-/// not fit, and ends with exit code 1. Whoever can write the files can also write the whole chain anew, and cut its
-/// end off: keep heads elsewhere, and check with --head.
+/// Reads only files, and can run while a service writes the log. Reports the file and line of the first invalid entry,
+/// with exit code 1. A user who can write the files can also truncate or rewrite the chain: keep the printed head in
+/// another place, and verify with --head.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyFiles {
-    /// The directory of the log, or of a copy
+    /// Directory of the log, or of a copy
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The hash of an entry that must be there: the head that an earlier check told
+    /// Hash of an entry that must exist: the head that an earlier verification printed
     #[arg(long, value_name = "HASH")]
     head: Option<String>,
 }

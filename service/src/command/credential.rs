@@ -32,7 +32,7 @@ pub(crate) enum CredentialCommand {
 /// The configuration of a service.
 #[derive(Debug, Args)]
 struct Config {
-    /// The service's TOML file
+    /// Configuration file of the service (TOML)
     #[arg(long = "config", env = "BATON_CONFIG", value_name = "FILE")]
     path: Option<PathBuf>,
 }
@@ -46,71 +46,72 @@ impl Config {
     }
 }
 
-/// Make a secret, and write what lets its holder in into the service's configuration
+/// Create a credential, or another secret of one, in the service's configuration file
 ///
-/// The secret goes to standard output, once; it is kept nowhere, and in the file is its hash. A name that is there
-/// already gets another secret beside those that it has. A service that runs takes it within seconds.
+/// The secret is printed once on standard output and not stored; the file contains its hash. If the name exists
+/// already, the new secret is added to its earlier ones. A running service reads the file again within seconds.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct New {
-    /// Whose it is, for people
+    /// Name of the credential
     name: String,
-    /// May do everything
+    /// Permit everything
     #[arg(long)]
     operator: bool,
-    /// May read /metrics
+    /// Permit reading /metrics
     #[arg(long)]
     metrics: bool,
-    /// A domain that it may read; * is all
+    /// Permit reading in this domain; * for all
     #[arg(long = "reader", value_name = "DOMAIN")]
     readers: Vec<String>,
-    /// A domain that it may read without payloads; * is all
+    /// Permit reading in this domain without payloads; * for all
     #[arg(long = "reader-without-payloads", value_name = "DOMAIN")]
     readers_without_payloads: Vec<String>,
-    /// A domain whose workflows it may start, read, signal, query, update, cancel and terminate; * is all
+    /// Permit starting, reading, signaling, querying, updating, canceling and terminating workflows in this domain; *
+    /// for all
     #[arg(long = "application", value_name = "DOMAIN")]
     applications: Vec<String>,
-    /// A domain that it may operate: acts by hand, resets, pauses, deletion, types, schedules; * is all
+    /// Permit operating this domain: activities, resets, pauses, deletion, types, schedules; * for all
     #[arg(long = "operates", value_name = "DOMAIN")]
     operators: Vec<String>,
-    /// A task list where it may take and answer turns; DOMAIN/* is all of a domain
+    /// Permit deciders on this task list; DOMAIN/* for all lists of a domain
     #[arg(long = "decider", value_name = "DOMAIN/LIST")]
     deciders: Vec<String>,
-    /// A task list where it may take and answer activities; DOMAIN/* is all of a domain
+    /// Permit runners on this task list; DOMAIN/* for all lists of a domain
     #[arg(long = "runner", value_name = "DOMAIN/LIST")]
     runners: Vec<String>,
-    /// How long the secret is good, e.g. `90d`; for ever when absent
+    /// Validity of the secret, e.g. `90d` [default: unlimited]
     #[arg(long, value_name = "TIME")]
     expires: Option<Duration>,
-    /// Make a key that signs, for clients of AWS SWF
+    /// Create an access key for clients of AWS SWF, which sign requests
     ///
-    /// Its secret is in the file, because signatures cannot be checked with less: keep the file from others' eyes.
+    /// The file then contains the secret of the key, because signatures cannot be verified otherwise: protect the file.
     #[arg(long)]
     access_key: bool,
-    /// Print what belongs in the file rather than write it, and the secret on standard error
+    /// Print the section for the file instead of writing it, and the secret on standard error
     #[arg(long)]
     print: bool,
     #[command(flatten)]
     config: Config,
 }
 
-/// Show the credentials of a configuration: names, levels, and until when each secret is good
+/// List the credentials of a configuration file: names, permissions, and the validity of each secret
 ///
-/// A secret is named by the first digits of its hash, a key by its id.
+/// A secret is identified by the first digits of its hash, an access key by its id.
 #[derive(Debug, Args)]
 pub(crate) struct ListCredentials {
     #[command(flatten)]
     config: Config,
 }
 
-/// Take a credential out of the service's configuration, or one of its secrets
+/// Remove a credential, or one of its secrets, from the service's configuration file
 ///
-/// A service that runs lets nobody in with it within seconds, and ends what is under way.
+/// A running service rejects it within seconds, and ends its open requests.
 #[derive(Debug, Args)]
 pub(crate) struct Revoke {
-    /// Whose it is
+    /// Name of the credential
     name: String,
-    /// Only this secret: the first digits of its hash, or the id of a key, as `baton credential list` has them
+    /// Remove only this secret: the first digits of its hash, or the id of an access key, as in `baton credential list`
     #[arg(long, value_name = "DIGITS")]
     secret: Option<String>,
     #[command(flatten)]

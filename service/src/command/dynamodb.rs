@@ -13,38 +13,39 @@ pub(crate) enum Dynamodb {
     Cost(Cost),
 }
 
-/// Make the table, on demand, with its indexes and its TTL
+/// Create the table, billed on demand, with its indexes and its TTL
 #[derive(Debug, Args)]
 pub(crate) struct CreateTable {
     #[command(flatten)]
     table: Table,
-    /// Let the table be deleted by whoever may
+    /// Create the table without deletion protection
     #[arg(long)]
     unprotected: bool,
-    /// Where there is one already, only see whether it can be used
+    /// If the table exists already, only check it
     #[arg(long)]
     if_missing: bool,
 }
 
-/// See whether the table can be used
+/// Check that a service can use the table
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     table: Table,
 }
 
-/// What operations cost, in units and dollars
+/// Print the costs of operations in units and dollars
 ///
-/// For heads of up to a kilobyte; docs/dynamodb-costs.md explains other sizes. Prices are for us-east-1 unless given.
+/// The figures are for heads of up to a kilobyte; docs/dynamodb-costs.md explains other sizes. Default prices are those
+/// of us-east-1.
 #[derive(Debug, Args)]
 pub(crate) struct Cost {
-    /// How many of each
+    /// Number of operations of each kind
     #[arg(long, default_value_t = 1_000_000, value_name = "COUNT")]
     times: u64,
-    /// Dollars a million write units
+    /// Price of a million write units, in dollars
     #[arg(long, default_value_t = prices::WRITE_UNIT, value_name = "DOLLARS")]
     write_price: f64,
-    /// Dollars a million read units
+    /// Price of a million read units, in dollars
     #[arg(long, default_value_t = prices::READ_UNIT, value_name = "DOLLARS")]
     read_price: f64,
 }

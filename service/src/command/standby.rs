@@ -30,41 +30,40 @@ const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
 /// notice the takeover.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Keep a data directory that follows an archive, and take over on command
+/// Keep a copy of a shipped store up to date, and take over on command
 ///
-/// It ends once it has taken over, with exit code 0: `baton standby --follow A --data-dir D && baton serve --data-dir
-/// D --ship-to A`.
+/// The command ends with exit code 0 when it has taken over: `baton standby --follow A --data-dir D && baton serve
+/// --data-dir D --ship-to A`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct StandbyCommand {
     #[command(subcommand)]
     command: Option<StandbyAction>,
-    /// The archive that the service ships to: a directory or `s3://BUCKET/PREFIX`
+    /// Archive to which the service ships: a directory or `s3://BUCKET/PREFIX`
     #[arg(long, required = true, value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
     follow: Option<ArchiveAddress>,
-    /// The data directory: empty, or one that has followed this archive before
+    /// Data directory: empty, or that of a standby of the same archive
     #[arg(long, env = "BATON_DATA_DIR", required = true, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// How long the old service is given to stop, when this one takes over
+    /// Time for the old service to stop at a takeover
     #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
     wait: Duration,
-    /// Say how far it is as JSON lines, each second
+    /// Print progress as JSON lines, every second
     #[arg(long)]
     json: bool,
-    /// Answer `/metrics` and `/readyz` at this address and port, e.g. `:7421`, which is this machine only [default:
-    /// nowhere]
+    /// Address and port for `/metrics` and `/readyz`, e.g. `:7421` for this machine only [default: none]
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]
 enum StandbyAction {
-    /// Take over: the old service stops when it sees that in the archive
+    /// Take over: the old service stops when it finds this in the archive
     Promote {
-        /// The data directory of the standby
+        /// Data directory of the standby
         #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
         data_dir: PathBuf,
-        /// How long the old service is given to stop, where no standby runs on the directory
+        /// Time for the old service to stop, if no standby is running on the directory
         #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
         wait: Duration,
     },

@@ -7,10 +7,10 @@ use cli::{Done, print_json, print_line, print_rows};
 use engine::numbers;
 use store_embedded::forms;
 
-/// Show the version, and the numbers of what is stored and said
+/// Print the version of this program, and its format numbers
 ///
-/// Two versions whose numbers are the same can be used over the same data, in turn and, as nodes, at once.
-/// docs/upgrading.md says what to do where they differ.
+/// Two versions with the same numbers can use the same data, alternately or as nodes at the same time.
+/// docs/upgrading.md explains what to do if numbers differ.
 #[derive(Debug, Args)]
 pub(crate) struct Version {
     /// Print JSON

@@ -108,6 +108,15 @@ async fn a_service_with_few_descriptors_takes_fewer_connections_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fewer_descriptors_than_by_default_are_no_warning() {
+    let scratch = Scratch::new("default-limit");
+    let service = Service::start_after(&scratch.0, "ulimit -n 4096", &[]);
+    service.client().describe("w", None).await.unwrap_err();
+    let log = log(&scratch.0);
+    assert!(!log.contains("connections"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_runs_out_of_descriptors_for_a_moment_goes_on_when_there_are_some() {
     let scratch = Scratch::new("no-descriptor");
     let args = ["--store-memory-mib", "4", "--store-log-mib", "8"];

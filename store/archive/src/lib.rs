@@ -2,8 +2,8 @@
 //! Backups, continuous shipping by a running service, and standbys that follow it share one format.
 //! `docs/adr/0032-backup.md` gives the reasons.
 //!
-//! Owns the files of an archive, and a data directory until it is a complete store. In the directory of an open store it
-//! owns `SHIPPED`, `RESTORED`, and the files of backup requests. It reads the other files of a store and never writes
+//! Owns the files of an archive, and a data directory until it is a complete store. In the directory of an open store
+//! it owns `SHIPPED`, `RESTORED`, and the files of backup requests. It reads the other files of a store and never writes
 //! them.
 
 mod address;
@@ -35,8 +35,8 @@ pub use request::{back_up, serve_backups};
 pub use shipping::{ShipStanding, ShipTo, Shipment, ship, shipped_to};
 pub use standby::{Followed, Promotion, Standby, StandbyOptions, promote};
 
-/// Form of archives: of every file that is not a copy of another, recorded in its first line. A build that does not know
-/// the number refuses the file. `docs/upgrading.md` explains how to change a form.
+/// Form of archives: of every file that is not a copy of another, recorded in its first line. A build that does not
+/// know the number refuses the file. `docs/upgrading.md` explains how to change a form.
 pub const FORM: u32 = 1;
 
 /// Progress of a long copy.

@@ -90,8 +90,8 @@ impl LogSource {
         waited.unwrap_or_else(PoisonError::into_inner).0.phase
     }
 
-    /// Returns true if no further batch becomes durable: the store has stopped, or is closing and has written all of its
-    /// commits.
+    /// Returns true if no further batch becomes durable: the store has stopped, or is closing and has written all
+    /// of its commits.
     pub fn is_complete(&self) -> bool {
         let state = self.shared.lock();
         match state.phase {

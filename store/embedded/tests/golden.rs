@@ -208,6 +208,7 @@ async fn write_golden_archive(archive: &Path) {
     store.close().await.unwrap();
     // Opened again, so that redb contains the earlier data and the log the later.
     let store = Embedded::open(Options::new(data.path())).await.unwrap();
+    baton_store_archive::serve_backups(&store).unwrap();
     for number in 0..2 {
         let (data, options) = (data.path().to_owned(), BackupOptions::new(archive));
         let done = tokio::task::spawn_blocking(move || baton_store_archive::back_up(&data, &options, &mut |_| ()))

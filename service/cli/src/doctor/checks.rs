@@ -406,6 +406,14 @@ mod tests {
     }
 
     #[test]
+    fn each_check_says_what_is_well_about_its_subject() {
+        let checks = checks(&healthy(), NOW);
+        let found = |what: &str| checks.iter().find(|check| check.what == what).unwrap().found.clone();
+        assert_eq!(found("secrets"), "none expires within a week");
+        assert_eq!(found("files"), "all files that were read again are in force");
+    }
+
+    #[test]
     fn each_problem_is_reported_with_its_severity() {
         use Verdict::{Failing, Warning};
         assert_eq!(found(""), []);

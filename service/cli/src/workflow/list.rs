@@ -49,6 +49,9 @@ const STATUSES: [&str; 14] = [
     "continued-as-new",
 ];
 
+/// Outcomes of closed runs, which are values of `--status`, too.
+pub(crate) const OUTCOMES: [&str; 6] = ["success", "failed", "canceled", "timed-out", "terminated", "continued-as-new"];
+
 /// Those of [`STATUSES`] that only open runs have.
 const OPEN_STATUSES: [&str; 7] = ["open", "paused", "blocked", "stuck", "failing", "retrying", "repeating"];
 
@@ -198,6 +201,17 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_status_is_refused_with_the_known_ones() {
+        use clap::Subcommand as _;
+        for line in ["workflow list --status bogus", "workflow count --status bogus", "export -o - --status bogus"] {
+            let program = crate::CliCommand::augment_subcommands(clap::Command::new("baton"));
+            let typed = ["baton"].into_iter().chain(line.split(' '));
+            let said = program.try_get_matches_from(typed).unwrap_err().to_string();
+            assert!(said.contains("'bogus'") && OUTCOMES.iter().all(|word| said.contains(word)), "{line}: {said}");
+        }
+    }
+
+    #[test]
     fn every_status_that_a_list_shows_can_be_selected() {
         use history::Status;
         let closed = [
@@ -223,6 +237,7 @@ mod tests {
             .chain([Status::Open.word(), "closed"]);
         let words: std::collections::BTreeSet<&str> = words.collect();
         assert_eq!(words, std::collections::BTreeSet::from(STATUSES));
+        assert_eq!(closed.map(Status::word), OUTCOMES);
     }
 
     #[test]

@@ -10,52 +10,50 @@ use crate::{Done, Identity, Target, print_json, read_input};
 
 #[derive(Debug, Args)]
 pub struct StartArgs {
-    /// The workflow id
+    /// Workflow id
     workflow_id: String,
-    /// The workflow type
+    /// Workflow type
     #[arg(long = "type", value_name = "TYPE")]
     workflow_type: String,
-    /// The task list where its deciders poll
+    /// Task list of the deciders
     #[arg(long, value_name = "LIST")]
     list: Option<String>,
-    /// The input: JSON, @file, or - for standard input
+    /// Input: JSON, @file, or - for standard input
     #[arg(long)]
     input: Option<String>,
-    /// A tag, for lists; may be given up to five times
+    /// Tag, by which runs can be listed; can be repeated up to five times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// From start to close, at most, of all runs that go on for each other, e.g. 30d
+    /// Maximum time from start to close, including retries and runs that continue as new, e.g. 30d
     #[arg(long)]
     execution_timeout: Option<Duration>,
-    /// From start to close of one run, at most
+    /// Maximum time from start to close of one run
     #[arg(long)]
     run_timeout: Option<Duration>,
-    /// How long a decider may take for a turn, e.g. 10m where you are the decider; 30 seconds unless given
+    /// Maximum time of a turn, e.g. 10m if you answer turns by hand [default: 30s]
     #[arg(long, value_name = "DURATION")]
     turn_timeout: Option<Duration>,
-    /// Whether the id of a closed run may be used again: allow-duplicate-failed-only, allow-duplicate or
-    /// reject-duplicate
+    /// Reuse of the id of a closed run: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
     #[arg(long, value_name = "POLICY", value_parser = word::<ReusePolicy>)]
     reuse: Option<ReusePolicy>,
-    /// What to do while a run of this id is open: fail, use-existing or terminate-existing
+    /// Action if a run of this id is open: fail, use-existing or terminate-existing
     #[arg(long, value_name = "POLICY", value_parser = word::<ConflictPolicy>)]
     conflict: Option<ConflictPolicy>,
-    /// Signal the run as it starts, or the one that is open
+    /// Send a signal of this name with the start, or to the open run
     #[arg(long, value_name = "NAME")]
     signal: Option<String>,
-    /// What the signal says: JSON, @file, or - for standard input
+    /// Input of the signal: JSON, @file, or - for standard input
     #[arg(long, requires = "signal", value_name = "INPUT")]
     signal_input: Option<String>,
-    /// How long the first turn waits, e.g. 1h
+    /// Delay before the first turn, e.g. 1h
     #[arg(long = "start-after", value_name = "DURATION")]
     after: Option<Duration>,
     #[command(flatten)]
     retry: Retry,
-    /// The same key never starts twice
+    /// Idempotency key: repeated requests with the same key start once
     #[arg(long)]
     key: Option<String>,
-    /// How long to wait for its end, e.g. 30s or 1h, to show it as `workflow result` does; the run stays when it is
-    /// not over by then
+    /// Wait this long for the close of the run, e.g. 30s or 1h, and print its outcome like `workflow result`
     #[arg(long, value_name = "DURATION")]
     wait: Option<Duration>,
     #[command(flatten)]
@@ -68,23 +66,23 @@ pub struct StartArgs {
 /// these makes a policy.
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
-    /// How many tries there are in all; no limit unless given
-    #[arg(long = "retry-attempts", value_name = "COUNT")]
+    /// Maximum number of attempts [default: unlimited]
+    #[arg(help_heading = "Retry options", long = "retry-attempts", value_name = "COUNT")]
     attempts: Option<u32>,
-    /// The wait before the second try, e.g. 10s; one second unless given
-    #[arg(long = "retry-interval", value_name = "DURATION")]
+    /// Wait before the second attempt, e.g. 10s [default: 1s]
+    #[arg(help_heading = "Retry options", long = "retry-interval", value_name = "DURATION")]
     interval: Option<Duration>,
-    /// How much longer each wait is than the one before; 2 unless given
-    #[arg(long = "retry-coefficient", value_name = "FACTOR", value_parser = factor)]
+    /// Factor by which each wait is longer than the previous one [default: 2]
+    #[arg(help_heading = "Retry options", long = "retry-coefficient", value_name = "FACTOR", value_parser = factor)]
     coefficient: Option<Factor>,
-    /// The longest wait; a hundred times the first unless given
-    #[arg(long = "retry-interval-max", value_name = "DURATION")]
+    /// Maximum wait [default: a hundred times the first]
+    #[arg(help_heading = "Retry options", long = "retry-interval-max", value_name = "DURATION")]
     interval_max: Option<Duration>,
-    /// The share of each wait that may be left out, by chance; 0 to 1
-    #[arg(long = "retry-jitter", value_name = "SHARE", value_parser = factor)]
+    /// Fraction of each wait that is random (0.0–1.0)
+    #[arg(help_heading = "Retry options", long = "retry-jitter", value_name = "SHARE", value_parser = factor)]
     jitter: Option<Factor>,
-    /// A failure with this reason is not tried again; may be given several times
-    #[arg(long = "no-retry-on", value_name = "REASON")]
+    /// Do not retry a failure with this reason; can be repeated
+    #[arg(help_heading = "Retry options", long = "no-retry-on", value_name = "REASON")]
     no_retry_on: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::place::{Kind, Place};
 use crate::support::{self, check, key, small};
-use crate::{back_up, in_both_places, instant, quiet, restore_to, versions, work};
+use crate::{back_up, in_both_places, instant, opened, quiet, restore_to, versions, work};
 
 in_both_places! {
     a_backup_restores_the_store_as_it_was,
@@ -28,14 +28,14 @@ async fn a_backup_restores_the_store_as_it_was(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     // With these limits no checkpoint drops the log.
-    let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
+    let store = opened(baton_store_embedded::Options::new(&data)).await;
     work(&store, 500).await;
     let first = versions(&store).await;
     let report = back_up(&data, &archive).await.unwrap();
     assert!(report.base.is_some() && report.batch > 0, "{report:?}");
     let there = scratch.path().join("first");
     restore_to(&archive, &there, None).unwrap();
-    let restored = Embedded::open(small(&there)).await.unwrap();
+    let restored = opened(small(&there)).await;
     assert_eq!(versions(&restored).await, first);
     for (name, version) in &first {
         assert_eq!(check(&*restored, &key(name), *version).await, *version);
@@ -55,7 +55,7 @@ async fn a_backup_restores_the_store_as_it_was(kind: Kind) {
     back_up(&data, &archive).await.unwrap();
     let there = scratch.path().join("last");
     restore_to(&archive, &there, None).unwrap();
-    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+    assert_eq!(versions(&opened(small(&there)).await).await, last);
     let held = verify(&archive, &mut |_| ()).unwrap();
     assert_eq!(held.first().map(|epoch| epoch.runs), Some(10));
 }
@@ -63,7 +63,7 @@ async fn a_backup_restores_the_store_as_it_was(kind: Kind) {
 async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 20).await;
     let before = instant() - 60_000;
     back_up(&data, &archive).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
         let there = scratch.path().join(format!("at-{at}"));
         let restored = restore_to(&archive, &there, Some(*at)).unwrap();
         assert!(restored.instant <= *at, "{restored:?}");
-        assert_eq!(&versions(&Embedded::open(small(&there)).await.unwrap()).await, expected, "at {at}");
+        assert_eq!(&versions(&opened(small(&there)).await).await, expected, "at {at}");
     }
     // Damage after the instant does not matter.
     let newest = archive.files().into_keys().rfind(|name| name.starts_with("0000000001/log/")).unwrap();
@@ -88,7 +88,7 @@ async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
     let (at, expected) = &model[9];
     let there = scratch.path().join("before-the-damage");
     restore_to(&archive, &there, Some(*at)).unwrap();
-    assert_eq!(&versions(&Embedded::open(small(&there)).await.unwrap()).await, expected);
+    assert_eq!(&versions(&opened(small(&there)).await).await, expected);
     assert!(restore_to(&archive, &scratch.path().join("damaged"), None).is_err());
     let said = restore_to(&archive, &scratch.path().join("before"), Some(before)).unwrap_err().to_string();
     assert!(said.contains("does not reach back that far"), "{said}");
@@ -97,10 +97,10 @@ async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
 async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 300).await;
     store.close().await.unwrap();
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     back_up(&data, &archive).await.unwrap();
     work(&store, 200).await;
     back_up(&data, &archive).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
                 // A restore reads only what it needs.
                 let there = scratch.path().join("restored");
                 if restore_to(&copy, &there, None).is_ok() {
-                    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last, "{name:?} at {at}");
+                    assert_eq!(versions(&opened(small(&there)).await).await, last, "{name:?} at {at}");
                 } else if there.join("FORMAT").exists() {
                     let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
                     assert!(said.contains("unfinished"), "{said}");
@@ -159,12 +159,12 @@ async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
 async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 40).await;
     let first = versions(&store).await;
     store.close().await.unwrap();
     quiet(&data, &archive).unwrap();
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 1_500).await;
     let last = versions(&store).await;
     store.close().await.unwrap();
@@ -177,7 +177,7 @@ async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
         verify(&archive, &mut |_| ()).unwrap();
         let there = scratch.path().join(format!("r{space}"));
         restore_to(&archive, &there, None).unwrap();
-        let found = versions(&Embedded::open(small(&there)).await.unwrap()).await;
+        let found = versions(&opened(small(&there)).await).await;
         if let Err(error) = done {
             assert!(matches!(error, ArchiveError::Away { .. }), "{error:?}");
             assert!(
@@ -206,18 +206,18 @@ async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
         quiet(&data, &new).unwrap();
         let there = scratch.path().join(format!("after-{point}"));
         restore_to(&new, &there, None).unwrap();
-        assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+        assert_eq!(versions(&opened(small(&there)).await).await, last);
     }
 }
 
 async fn an_unfinished_base_is_taken_by_the_next_backup(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 40).await;
     store.close().await.unwrap();
     quiet(&data, &archive).unwrap();
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 3_000).await;
     let last = versions(&store).await;
     store.close().await.unwrap();
@@ -229,13 +229,13 @@ async fn an_unfinished_base_is_taken_by_the_next_backup(kind: Kind) {
     assert!(quiet(&data, &archive).unwrap().base.is_some());
     let there = scratch.path().join("there");
     restore_to(&archive, &there, None).unwrap();
-    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+    assert_eq!(versions(&opened(small(&there)).await).await, last);
 }
 
 async fn an_interrupted_restore_leaves_no_usable_store(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 100).await;
     back_up(&data, &archive).await.unwrap();
     for point in ["copy: piece", "copy: finished"] {
@@ -267,7 +267,7 @@ async fn an_interrupted_restore_leaves_no_usable_store(kind: Kind) {
     assert!(said.contains("there is no archive"), "{said}");
     // The archive of another store is not written.
     let another = scratch.path().join("another");
-    Embedded::open(small(&another)).await.unwrap().close().await.unwrap();
+    opened(small(&another)).await.close().await.unwrap();
     let said = quiet(&another, &archive).unwrap_err().to_string();
     assert!(said.contains("belongs to another store"), "{said}");
     assert!(quiet(&other, &archive).unwrap_err().to_string().contains("there is no store"));
@@ -276,7 +276,7 @@ async fn an_interrupted_restore_leaves_no_usable_store(kind: Kind) {
 async fn existing_chunks_are_kept_and_expired_data_is_removed(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     // Much unchanged data, sorted before the data that changes.
     let parts: Vec<_> = (0..64)
         .map(|op| (store::PartKey::Pack { op }, bytes::Bytes::from(vec![u8::try_from(op).unwrap(); 64 << 10])))
@@ -286,7 +286,7 @@ async fn existing_chunks_are_kept_and_expired_data_is_removed(kind: Kind) {
     store.close().await.unwrap();
     quiet(&data, &archive).unwrap();
     // The log continues, and the part that the archive would need next is dropped.
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 3_000).await;
     let last = versions(&store).await;
     store.close().await.unwrap();
@@ -298,7 +298,7 @@ async fn existing_chunks_are_kept_and_expired_data_is_removed(kind: Kind) {
     assert_eq!(held.first().map(|epoch| (epoch.bases, epoch.spans.len())), Some((1, 1)));
     let there = scratch.path().join("there");
     restore_to(&archive, &there, None).unwrap();
-    let restored = Embedded::open(small(&there)).await.unwrap();
+    let restored = opened(small(&there)).await;
     assert_eq!(versions(&restored).await, last);
     let found: Vec<_> = parts.iter().map(|(part, _)| *part).collect();
     let found = restored.parts(&large, support::RUN, &found).await.unwrap();

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store_archive::{ArchiveAddress, ShipTo, verify};
-use baton_store_embedded::Embedded;
 use baton_store_embedded::faults::Faults;
 use store::Store;
 use tempfile::TempDir;
 
 use crate::place::{Kind, Place};
 use crate::support::{copy_directory, small};
-use crate::{back_up, quiet, restore_to, shipped, until, versions, work};
+use crate::{back_up, opened, quiet, restore_to, shipped, until, versions, work};
 
 fn bucket(scratch: &TempDir) -> Place {
     Place::new(Kind::Bucket, scratch.path(), "")
@@ -24,7 +23,7 @@ async fn lost_responses_are_not_failures() {
     for nth in [1, 2, 3] {
         let (data, archive) = (scratch.path().join(format!("d{nth}")), bucket(&scratch));
         archive.bucket().lose_answers(nth);
-        let store = Embedded::open(small(&data)).await.unwrap();
+        let store = opened(small(&data)).await;
         let store_shipment = baton_store_archive::ship(&store, ShipTo::new(&archive)).await.unwrap();
         for _ in 0..10 {
             work(&store, 100).await;
@@ -35,7 +34,7 @@ async fn lost_responses_are_not_failures() {
         store.close().await.unwrap();
         let there = scratch.path().join(format!("r{nth}"));
         restore_to(&archive, &there, None).unwrap();
-        assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+        assert_eq!(versions(&opened(small(&there)).await).await, last);
         assert_eq!(
             verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.bases),
             Some(1),
@@ -49,11 +48,11 @@ async fn one_of_two_copies_of_a_store_writes_the_archive() {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let archive = bucket(&scratch);
-    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let store = opened(small(&at("data"))).await;
     work(&store, 30).await;
     store.close().await.unwrap();
     copy_directory(&at("data"), &at("copy"));
-    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let store = opened(small(&at("data"))).await;
     let faults = Arc::new(Faults::default());
     let store_shipment =
         baton_store_archive::ship(&store, ShipTo { faults: Arc::clone(&faults), ..ShipTo::new(&archive) })
@@ -61,7 +60,7 @@ async fn one_of_two_copies_of_a_store_writes_the_archive() {
             .unwrap();
     shipped(&store_shipment).await;
     // The first one writes at least its heartbeats.
-    let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+    let copy = opened(small(&at("copy"))).await;
     let said = baton_store_archive::ship(&copy, ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("is being written by another process"), "{said}");
     // The first one is cut off, and the second starts.
@@ -88,7 +87,7 @@ async fn one_of_two_copies_of_a_store_writes_the_archive() {
     .await;
     drop(store);
     restore_to(&archive, &at("there"), None).unwrap();
-    assert_eq!(versions(&Embedded::open(small(&at("there"))).await.unwrap()).await, last);
+    assert_eq!(versions(&opened(small(&at("there"))).await).await, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,17 +95,17 @@ async fn a_late_put_of_a_replaced_writer_changes_nothing() {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let archive = bucket(&scratch);
-    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let store = opened(small(&at("data"))).await;
     work(&store, 30).await;
     store.close().await.unwrap();
     copy_directory(&at("data"), &at("copy"));
-    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let store = opened(small(&at("data"))).await;
     let slow = archive.bucket().other_handle("slow-way");
     let store_shipment = baton_store_archive::ship(&store, ShipTo::new("s3://slow-way/of/a-test")).await.unwrap();
     shipped(&store_shipment).await;
     slow.hold(true);
     work(&store, 10).await;
-    let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+    let copy = opened(small(&at("copy"))).await;
     work(&copy, 200).await;
     let copy_shipment = baton_store_archive::ship(&copy, ShipTo::new(&archive)).await.unwrap();
     shipped(&copy_shipment).await;
@@ -118,14 +117,14 @@ async fn a_late_put_of_a_replaced_writer_changes_nothing() {
     copy.close().await.unwrap();
     drop(store);
     restore_to(&archive, &at("there"), None).unwrap();
-    assert_eq!(versions(&Embedded::open(small(&at("there"))).await.unwrap()).await, last);
+    assert_eq!(versions(&opened(small(&at("there"))).await).await, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_cut_off_continues_if_no_other_has_started() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     let faults = Arc::new(Faults::default());
     let store_shipment =
         baton_store_archive::ship(&store, ShipTo { faults: Arc::clone(&faults), ..ShipTo::new(&archive) })
@@ -145,7 +144,7 @@ async fn a_writer_cut_off_continues_if_no_other_has_started() {
     // As if the machine had been lost.
     drop(store);
     restore_to(&archive, &scratch.path().join("there"), None).unwrap();
-    assert_eq!(versions(&Embedded::open(small(&scratch.path().join("there"))).await.unwrap()).await, last);
+    assert_eq!(versions(&opened(small(&scratch.path().join("there"))).await).await, last);
     let held = verify(&archive, &mut |_| ()).unwrap();
     assert_eq!(held.first().map(|epoch| (epoch.bases, epoch.spans.len())), Some((1, 1)));
 }
@@ -154,7 +153,7 @@ async fn a_writer_cut_off_continues_if_no_other_has_started() {
 async fn a_writer_ignores_pieces_of_another_writer() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
-    let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
+    let store = opened(baton_store_embedded::Options::new(&data)).await;
     let store_shipment = baton_store_archive::ship(&store, ShipTo::new(&archive)).await.unwrap();
     work(&store, 2_000).await;
     shipped(&store_shipment).await;
@@ -174,14 +173,14 @@ async fn a_writer_ignores_pieces_of_another_writer() {
     verify(&archive, &mut |_| ()).unwrap();
     let there = scratch.path().join("there");
     restore_to(&archive, &there, None).unwrap();
-    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+    assert_eq!(versions(&opened(small(&there)).await).await, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shipping_costs_two_puts_and_a_backup_few() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
-    let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
+    let store = opened(baton_store_embedded::Options::new(&data)).await;
     work(&store, 500).await;
     back_up(&data, &archive).await.unwrap();
     let first = archive.bucket().puts();
@@ -203,7 +202,7 @@ async fn shipping_costs_two_puts_and_a_backup_few() {
 async fn an_archive_copied_to_another_kind_can_only_be_restored() {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
-    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let store = opened(small(&at("data"))).await;
     let (of_bucket, of_directory) = (bucket(&scratch), Place::new(Kind::Directory, scratch.path(), "archive"));
     work(&store, 300).await;
     for archive in [&of_bucket, &of_directory] {
@@ -226,7 +225,7 @@ async fn an_archive_copied_to_another_kind_can_only_be_restored() {
         verify(archive, &mut |_| ()).unwrap();
         let there = at(&format!("from-{name}"));
         restore_to(archive, &there, None).unwrap();
-        let found = versions(&Embedded::open(small(&there)).await.unwrap()).await;
+        let found = versions(&opened(small(&there)).await).await;
         assert!(name == "copied" || found == last, "{found:?}");
         let said = back_up(&at("data"), archive).await.unwrap_err().to_string();
         assert!(said.contains("it can be restored but not continued"), "{said}");
@@ -239,7 +238,7 @@ async fn expired_data_is_removed_from_a_bucket() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
     for _ in 0..3 {
-        let store = Embedded::open(small(&data)).await.unwrap();
+        let store = opened(small(&data)).await;
         work(&store, 3_000).await;
         store.close().await.unwrap();
         let options = baton_store_archive::BackupOptions {

@@ -22,7 +22,7 @@ use baton_store_archive::{
     ArchiveAddress, ArchiveError, BackupOptions, BackupReport, RestoreOptions, Restored, ShipStanding, Shipment,
     restore,
 };
-use baton_store_embedded::Embedded;
+use baton_store_embedded::{Embedded, Options};
 use store::Store;
 
 use crate::support::{key, next};
@@ -77,6 +77,13 @@ async fn versions(store: &Embedded) -> BTreeMap<String, u64> {
         }
     }
     versions
+}
+
+/// Opens a store as the service does: it handles backup requests.
+async fn opened(options: Options) -> Arc<Embedded> {
+    let store = Embedded::open(options).await.unwrap();
+    baton_store_archive::serve_backups(&store).unwrap();
+    store
 }
 
 async fn work(store: &Embedded, count: u64) {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store_archive::{ShipTo, verify};
+use baton_store_embedded::Options;
 use baton_store_embedded::faults::Faults;
-use baton_store_embedded::{Embedded, Options};
 use store::{Cas, Error, Expect, Store};
 use tempfile::TempDir;
 
 use crate::place::{Kind, Place};
 use crate::support::{self, Hammer, WRITERS, check, head, key, next, small};
-use crate::{in_both_places, restore_to, shipped, until, versions, work};
+use crate::{in_both_places, opened, restore_to, shipped, until, versions, work};
 
 in_both_places! {
     a_leased_service_stops_without_its_archive,
@@ -39,7 +39,7 @@ async fn a_machine_lost_under_load_loses_less_than_a_second() {
         fs::remove_dir_all(&data).unwrap();
         let there = scratch.path().join(format!("r{round}"));
         restore_to(&archive, &there, None).unwrap();
-        let store = Embedded::open(small(&there)).await.unwrap();
+        let store = opened(small(&there)).await;
         let (_, must) = acknowledged.iter().rfind(|(at, _)| *at <= end - Duration::from_secs(1)).unwrap();
         let mut found = BTreeMap::new();
         for writer in 0..WRITERS {
@@ -57,7 +57,7 @@ async fn an_unreachable_archive_delays_nothing_and_catches_up(kind: Kind) {
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     // With and without space for the log that is not shipped.
     for held_bytes in [64 << 20, 0] {
-        let store = Embedded::open(Options { held_bytes, ..small(&data) }).await.unwrap();
+        let store = opened(Options { held_bytes, ..small(&data) }).await;
         let faults = Arc::new(Faults::default());
         let store_shipment =
             baton_store_archive::ship(&store, ShipTo { faults: Arc::clone(&faults), ..ShipTo::new(&archive) })
@@ -77,7 +77,7 @@ async fn an_unreachable_archive_delays_nothing_and_catches_up(kind: Kind) {
         verify(&archive, &mut |_| ()).unwrap();
         let there = scratch.path().join(format!("r{held_bytes}"));
         restore_to(&archive, &there, None).unwrap();
-        assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+        assert_eq!(versions(&opened(small(&there)).await).await, last);
     }
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2), "a gap");
 }
@@ -85,7 +85,7 @@ async fn an_unreachable_archive_delays_nothing_and_catches_up(kind: Kind) {
 async fn a_leased_service_stops_without_its_archive(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     let faults = Arc::new(Faults::default());
     let to = ShipTo { lease: Duration::from_millis(300), faults: Arc::clone(&faults), ..ShipTo::new(&archive) };
     let store_shipment = baton_store_archive::ship(&store, to).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_leased_service_stops_without_its_archive(kind: Kind) {
 async fn a_machine_that_wakes_after_its_lease_acknowledges_nothing() {
     for (slept, is_acknowledged) in [(50, true), (61, false)] {
         let scratch = TempDir::new().unwrap();
-        let store = Embedded::open(small(&scratch.path().join("data"))).await.unwrap();
+        let store = opened(small(&scratch.path().join("data"))).await;
         let faults = Arc::new(Faults::default());
         let archive = scratch.path().join("archive");
         let lease = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::place::{Kind, Place};
 use crate::support::{check, copy_directory, key, next, small};
-use crate::{back_up, in_both_places, instant, restore_to, shipped, versions, work};
+use crate::{back_up, in_both_places, instant, opened, restore_to, shipped, versions, work};
 
 in_both_places! {
     one_standby_takes_over_without_losing_anything,
@@ -29,7 +29,7 @@ async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let (data, archive) = (at("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     let store_shipment = baton_store_archive::ship(&store, ShipTo::new(&archive)).await.unwrap();
     work(&store, 100).await;
     shipped(&store_shipment).await;
@@ -66,14 +66,14 @@ async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     assert!(promotion.is_all && promotion.epoch == 2, "{promotion:?}");
     let acknowledged = load.await.unwrap();
     assert!(store.failed().await.to_string().contains("another store has taken over"));
-    let new = Embedded::open(small(&at("first"))).await.unwrap();
+    let new = opened(small(&at("first"))).await;
     assert!(baton_store_archive::restored(&at("first")).unwrap().is_some_and(|restored| restored.is_all));
     for (name, version) in acknowledged {
         assert!(check(&*new, &key(&name), version).await >= version);
     }
     // The old store cannot return, and no other standby believes that it has taken over.
     drop(store);
-    let old = Embedded::open(small(&data)).await.unwrap();
+    let old = opened(small(&data)).await;
     let refused = baton_store_archive::ship(&old, ShipTo::new(&archive)).await.unwrap_err();
     assert!(matches!(refused, ArchiveError::TakenOver { .. }), "{refused}");
     let said = second.promote(Duration::ZERO).unwrap_err().to_string();
@@ -91,7 +91,7 @@ async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     // The machine is lost, so the store does not record that it has stopped.
     let promotion = promote(&at("second"), Duration::ZERO).unwrap().unwrap();
     assert!(!promotion.is_all && promotion.epoch == 3, "{promotion:?}");
-    assert_eq!(versions(&Embedded::open(small(&at("second"))).await.unwrap()).await, last);
+    assert_eq!(versions(&opened(small(&at("second"))).await).await, last);
     assert!(promote(&at("second"), Duration::ZERO).unwrap_err().to_string().contains("is not a standby"));
 }
 
@@ -99,25 +99,25 @@ async fn another_data_directory_than_the_shipped_one_is_refused(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let (data, archive) = (at("data"), Place::new(kind, scratch.path(), "archive"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     work(&store, 30).await;
     store.close().await.unwrap();
     copy_directory(&data, &at("older"));
     copy_directory(&data, &at("other"));
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     let store_shipment = baton_store_archive::ship(&store, ShipTo::new(&archive)).await.unwrap();
     work(&store, 30).await;
     shipped(&store_shipment).await;
     store.close().await.unwrap();
-    let older = Embedded::open(small(&at("older"))).await.unwrap();
+    let older = opened(small(&at("older"))).await;
     let said = baton_store_archive::ship(&older, ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("it is an older copy"), "{said}");
-    let other = Embedded::open(baton_store_embedded::Options::new(at("other"))).await.unwrap();
+    let other = opened(baton_store_embedded::Options::new(at("other"))).await;
     work(&other, 60).await;
     let said = baton_store_archive::ship(&other, ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("has diverged"), "{said}");
     // Without the archive it is unknown whether another store has taken over.
-    let store = Embedded::open(small(&data)).await.unwrap();
+    let store = opened(small(&data)).await;
     archive
         .without(|| async {
             let said = baton_store_archive::ship(&store, ShipTo::new(&archive)).await.unwrap_err().to_string();
@@ -137,11 +137,11 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let archive = Place::new(kind, scratch.path(), "archive");
-    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let store = opened(small(&at("data"))).await;
     work(&store, 30).await;
     store.close().await.unwrap();
     copy_directory(&at("data"), &at("copy"));
-    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let store = opened(small(&at("data"))).await;
     baton_store_archive::ship(&store, ShipTo::new(&archive)).await.unwrap();
     work(&store, 30).await;
     let (instant, first) = (instant(), versions(&store).await);
@@ -149,12 +149,12 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     // The copy's log no longer contains the point of divergence. The restarts create one segment each, so that its log
     // begins with just the batch after the last one of the other store.
     for _ in 0..4 {
-        let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+        let copy = opened(small(&at("copy"))).await;
         work(&copy, 10).await;
         copy.close().await.unwrap();
     }
     let between = crate::instant();
-    let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+    let copy = opened(small(&at("copy"))).await;
     let copy_shipment = baton_store_archive::ship(&copy, ShipTo::new(&archive)).await.unwrap();
     shipped(&copy_shipment).await;
     let second = versions(&copy).await;
@@ -164,6 +164,6 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let expected = [("first", Some(instant), &first), ("between", Some(between), &first), ("second", None, &second)];
     for (name, to, expected) in expected {
         restore_to(&archive, &at(name), to).unwrap();
-        assert_eq!(&versions(&Embedded::open(small(&at(name))).await.unwrap()).await, expected, "{name}");
+        assert_eq!(&versions(&opened(small(&at(name))).await).await, expected, "{name}");
     }
 }
