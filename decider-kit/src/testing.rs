@@ -168,7 +168,7 @@ use crate::window::with_activity_names;
 /// Fails the test, showing the history as a table.
 #[track_caller]
 fn fail(message: impl std::fmt::Display, events: &[Event]) -> ! {
-    panic!("{message}\n\n{}\n", baton_client::table::history(events))
+    panic!("{message}\n\n{}\n", baton_tables::history(events))
 }
 
 /// Checks a history and the run state that belongs to it against the rules.

@@ -25,7 +25,7 @@ const LIST: &str = "hosts";
 #[command(about = "Rolls out two versions to the same hosts at the same time")]
 struct Cli {
     /// URL of the service
-    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420")]
     url: String,
     /// Number of hosts
     #[arg(long, default_value_t = 3)]
@@ -70,7 +70,7 @@ async fn roll_out(client: &Client, cli: &Cli) -> anyhow::Result<()> {
     }
     for workflow_id in rollouts {
         client.result(&workflow_id, None, Duration::from_secs(60)).await?;
-        println!("{}", baton_client::table::history(&client.events(&workflow_id, None).await?));
+        println!("{}", baton_tables::history(&client.events(&workflow_id, None).await?));
     }
     Ok(())
 }

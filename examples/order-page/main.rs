@@ -40,7 +40,8 @@ async fn shop(client: Client, listener: tokio::net::TcpListener) -> anyhow::Resu
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7420".to_owned());
+    let url = std::env::args().nth(1).or_else(|| std::env::var("BATON_URL").ok());
+    let url = url.unwrap_or_else(|| "http://127.0.0.1:7420".to_owned());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:7430").await?;
     println!("http://{}", listener.local_addr()?);
     shop(Client::new(&url)?, listener).await

@@ -61,7 +61,8 @@ enum Role {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    let url = || cli.url.as_deref().unwrap_or("http://127.0.0.1:7420");
+    let of_environment = std::env::var("BATON_URL").ok();
+    let url = || cli.url.as_deref().or(of_environment.as_deref()).unwrap_or("http://127.0.0.1:7420");
     match &cli.role {
         None => demonstrate(cli.url.as_deref(), cli.flow).await,
         Some(Role::Decider { flow }) => {
@@ -221,7 +222,7 @@ async fn send_orders(client: &Client) -> anyhow::Result<()> {
         println!(
             "\nthe history of {} (its carrier was busy twice):\n\n{}\n",
             id(order),
-            baton_client::table::history(&events)
+            baton_tables::history(&events)
         );
     }
     println!("all {} orders ended as expected, in {:.1} s", orders.len(), began.elapsed().as_secs_f64());

@@ -51,7 +51,7 @@ async fn main() -> anyhow::Result<()> {
         client.start(&start, None).await?;
         client.result(&workflow_id, None, Duration::from_secs(60)).await?;
         let events = client.events(&workflow_id, None).await?;
-        println!("{}", baton_client::table::history(&events));
+        println!("{}", baton_tables::history(&events));
         Ok::<(), baton_client::Error>(())
     };
     tokio::select! {

@@ -30,7 +30,7 @@ const LIST: &str = "pollers";
 #[command(about = "Polls a feed until it ends")]
 struct Cli {
     /// URL of the service
-    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420")]
     url: String,
     /// Number of items in the feed
     #[arg(long, default_value_t = 200)]

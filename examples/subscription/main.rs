@@ -27,7 +27,7 @@ const LIST: &str = "subscriptions";
 #[command(about = "Subscribes, pays for some months, and cancels")]
 struct Cli {
     /// URL of the service
-    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420")]
     url: String,
     /// Use the explicit decider instead of the flow
     #[arg(long)]
@@ -74,6 +74,6 @@ async fn subscribe(client: &Client, cli: &Cli) -> anyhow::Result<()> {
     client.cancel(&workflow_id, None, &cancel, None).await?;
     client.result(&workflow_id, None, Duration::from_secs(60)).await?;
     let events = client.events(&workflow_id, None).await?;
-    println!("{}", baton_client::table::history(&events));
+    println!("{}", baton_tables::history(&events));
     Ok(())
 }

@@ -523,7 +523,33 @@ pub(crate) fn summary(events: &[Event]) -> String {
             EventKind::UpdateAccepted(it) => format!("{name}({})", it.update_id),
             EventKind::UpdateCompleted(it) => format!("{name}({})", it.update_id),
             EventKind::UpdateFailed(it) => format!("{name}({}, {})", it.update_id, it.reason),
-            _ => name.to_owned(),
+            EventKind::WorkflowStarted(_)
+            | EventKind::WorkflowSuccess(_)
+            | EventKind::WorkflowCanceled(_)
+            | EventKind::WorkflowTimedOut(_)
+            | EventKind::WorkflowTerminated(_)
+            | EventKind::WorkflowCancelRequested(_)
+            | EventKind::DeciderStarted(_)
+            | EventKind::DeciderCompleted(_)
+            | EventKind::ActivityStarted(_)
+            | EventKind::ActivitySuccess(_)
+            | EventKind::ActivityFailed(_)
+            | EventKind::ActivityCanceled(_)
+            | EventKind::ActivityScheduledTimeout(_)
+            | EventKind::WorkflowContinuedAsNew(_)
+            | EventKind::ChildSuccess(_)
+            | EventKind::ChildTimedOut(_)
+            | EventKind::ChildCanceled(_)
+            | EventKind::ChildTerminated(_)
+            | EventKind::ExternalSignalDelivered(_)
+            | EventKind::ExternalCancelDelivered(_)
+            | EventKind::ActivityPaused(_)
+            | EventKind::ActivityResumed(_)
+            | EventKind::ActivityRetried(_)
+            | EventKind::ActivityOptionsChanged(_)
+            | EventKind::WorkflowPaused(_)
+            | EventKind::WorkflowResumed(_)
+            | EventKind::WorkflowReset(_) => name.to_owned(),
         }
     });
     words.collect::<Vec<_>>().join(" ")

@@ -11,7 +11,7 @@ use service::front::Front;
 use service::reload::{FileWatch, Why};
 
 use crate::config;
-use crate::serve::{Serve, must_be_shown};
+use crate::settings::{Serve, must_be_shown};
 
 /// Name of the credentials in `/readyz`, the metrics and the log.
 const WHAT: &str = "credentials";

@@ -9,30 +9,36 @@ const RESERVE: usize = 512;
 /// Minimum number of descriptors. Ours: half of them are enough for the store, the runtime and its sockets.
 const DESCRIPTORS_MIN: usize = 64;
 
-/// Raises the limit and returns the maximum number of connections: `wanted`, or fewer if the limit requires it.
+/// Raises the limit and returns the maximum number of connections: `wanted` or the default, or fewer if the limit
+/// requires it. Fewer than the operator wanted are worth a warning.
 ///
 /// # Errors
 ///
 /// The limit is too low for a service.
-pub(crate) fn connections(wanted: usize) -> Result<usize, String> {
+pub(crate) fn connections(wanted: Option<usize>, default: usize) -> Result<usize, String> {
     let descriptors = raise();
     if descriptors < DESCRIPTORS_MIN {
         return Err(format!(
             "this process may open {descriptors} files and sockets, expected {DESCRIPTORS_MIN} or more; raise the \
-                limit with \
-             `ulimit -n` or `LimitNOFILE`"
+             limit with `ulimit -n` or `LimitNOFILE`"
         ));
     }
-    let connections = within(wanted, descriptors);
-    if connections < wanted {
-        tracing::warn!(
+    let connections = within(wanted.unwrap_or(default), descriptors);
+    match wanted {
+        Some(wanted) if connections < wanted => tracing::warn!(
             max_connections = wanted,
             connections,
             descriptors,
-            "fewer connections at once than `max-connections` says: this process may not open more files and sockets; \
-                raise \
-             the limit with `ulimit -n` or `LimitNOFILE`"
-        );
+            "fewer connections at once than configured, because this process may not open more files and sockets: \
+             raise the limit with `ulimit -n` or `LimitNOFILE`"
+        ),
+        None if connections < default => tracing::info!(
+            connections_max = default,
+            connections,
+            descriptors,
+            "fewer connections at once than by default, because this process may not open more files and sockets"
+        ),
+        Some(_) | None => {}
     }
     Ok(connections)
 }

@@ -7,7 +7,14 @@ pub(crate) mod prices;
 use std::sync::Arc;
 
 #[cfg(feature = "dynamodb")]
-use aws_config::retry::RetryConfig;
+use aws_config::{
+    environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
+    meta::{credentials::CredentialsProviderChain, region::RegionProviderChain},
+    profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider},
+    retry::RetryConfig,
+};
+#[cfg(feature = "dynamodb")]
+use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials as _};
 use clap::Args;
 use serde::Deserialize;
 use store::Store;
@@ -15,22 +22,24 @@ use store::Store;
 /// Default name of the table.
 const TABLE_DEFAULT: &str = "baton";
 
-/// A DynamoDB table, and where it is. Credentials come from where every AWS tool takes them.
+/// A DynamoDB table, and its address. Credentials come from the sources of every AWS tool; for an address of this
+/// machine, made-up credentials are used if none are configured.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct Table {
-    /// The DynamoDB table [default: baton]
-    #[arg(long = "table", env = "BATON_TABLE", value_name = "NAME")]
+    /// Name of the table [default: baton]
+    #[arg(help_heading = "DynamoDB options", long = "table", env = "BATON_TABLE", value_name = "NAME")]
     #[serde(rename = "table")]
     name: Option<String>,
-    /// The table's region; otherwise that of `AWS_REGION`, of the profile, or of this machine
-    #[arg(long, value_name = "REGION")]
+    /// Region of the table [default: that of AWS_REGION, of the profile, or of this machine]
+    #[arg(help_heading = "DynamoDB options", long, value_name = "REGION")]
     region: Option<String>,
-    /// Where DynamoDB is, if not at AWS: DynamoDB Local, or an Alternator
-    #[arg(long, env = "BATON_ENDPOINT_URL", value_name = "URL")]
+    /// URL of DynamoDB Local or Alternator instead of AWS. On this machine, made-up credentials are used if none are
+    /// configured
+    #[arg(help_heading = "DynamoDB options", long, env = "BATON_ENDPOINT_URL", value_name = "URL")]
     endpoint_url: Option<String>,
-    /// Take a table with provisioned capacity
-    #[arg(long, env = "BATON_ALLOW_PROVISIONED")]
+    /// Accept a table with provisioned capacity
+    #[arg(help_heading = "DynamoDB options", long, env = "BATON_ALLOW_PROVISIONED")]
     allow_provisioned: bool,
 }
 
@@ -80,14 +89,61 @@ const READ_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(5
 #[cfg(feature = "dynamodb")]
 const READ_TRIES: u32 = 8;
 
+/// Access key of the made-up credentials, and region without a configured one, for an endpoint on this machine.
+#[cfg(feature = "dynamodb")]
+const LOCAL: &str = "local";
+
+/// Returns true if the address is one of this machine, where no service of AWS is.
+#[cfg(any(feature = "dynamodb", test))]
+fn is_on_this_machine(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+/// Returns the region for an endpoint on this machine, without asking the metadata service of a cloud.
+#[cfg(feature = "dynamodb")]
+fn local_region(region: Option<aws_config::Region>) -> RegionProviderChain {
+    RegionProviderChain::first_try(region)
+        .or_else(EnvironmentVariableRegionProvider::new())
+        .or_else(ProfileFileRegionProvider::new())
+        .or_else(aws_config::Region::new(LOCAL))
+}
+
+/// Returns the credentials for an endpoint on this machine: those of the environment or of a profile, otherwise made-up
+/// ones. The metadata service of a cloud is not asked, because its credentials are for AWS only.
+#[cfg(feature = "dynamodb")]
+async fn local_credentials() -> Credentials {
+    let configured = CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new())
+        .or_else("profile", ProfileFileCredentialsProvider::builder().build());
+    match configured.provide_credentials().await {
+        Ok(credentials) => credentials,
+        Err(error) => {
+            tracing::debug!(%error, "no credentials for AWS are configured");
+            tracing::info!(
+                "no credentials for AWS are configured: made-up ones are used, because --endpoint-url is an address of \
+                 this machine"
+            );
+            Credentials::new(LOCAL, LOCAL, None, None, "made-up")
+        }
+    }
+}
+
 #[cfg(feature = "dynamodb")]
 impl Table {
     /// Creates a store over the table without checking it.
     pub(crate) async fn store(&self) -> Result<store_dynamodb::Dynamo, String> {
         let retries = RetryConfig::standard().with_initial_backoff(READ_AGAIN_AFTER).with_max_attempts(READ_TRIES);
         let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest()).retry_config(retries);
-        if let Some(region) = &self.region {
-            loader = loader.region(aws_config::Region::new(region.clone()));
+        let region = self.region.clone().map(aws_config::Region::new);
+        if self.endpoint_url.as_deref().is_some_and(is_on_this_machine) {
+            loader = loader.region(local_region(region)).credentials_provider(local_credentials().await);
+        } else if let Some(region) = region {
+            loader = loader.region(region);
         }
         if let Some(url) = &self.endpoint_url {
             loader = loader.endpoint_url(url);
@@ -102,5 +158,28 @@ impl Table {
             ..store_dynamodb::Options::new(self.name())
         };
         Ok(store_dynamodb::Dynamo::new(&aws_sdk_dynamodb::config::Builder::from(&config).build(), place, options))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_are_recognized() {
+        for (url, expected) in [
+            ("http://127.0.0.1:8000", true),
+            ("http://127.1.2.3", true),
+            ("http://localhost:8000/", true),
+            ("https://[::1]:8000/path", true),
+            ("localhost:8000", true),
+            ("http://10.0.0.7:8000", false),
+            ("http://127.0.0.1.example:8000", false),
+            ("http://localhost.example", false),
+            ("https://dynamodb.eu-west-1.amazonaws.com", false),
+            ("", false),
+        ] {
+            assert_eq!(is_on_this_machine(url), expected, "{url}");
+        }
     }
 }

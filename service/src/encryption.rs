@@ -20,31 +20,31 @@ const RELOADED: &str = "tls";
 /// TLS options of the listener.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(crate) struct Encryption {
-    /// The certificate to show, as PEM, and after it those that lead to its authority: the service then speaks HTTPS
-    /// alone. Read again when it changes
-    #[arg(long, env = "BATON_TLS_CERT", value_name = "FILE")]
+pub(crate) struct EncryptionOptions {
+    /// PEM file with the service's certificate chain: the service then accepts only HTTPS. It is read again when it
+    /// changes
+    #[arg(help_heading = "TLS options", long, env = "BATON_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
-    /// Its key, as PEM without a passphrase
-    #[arg(long, env = "BATON_TLS_KEY", value_name = "FILE")]
+    /// PEM file with the private key of the certificate, without a passphrase
+    #[arg(help_heading = "TLS options", long, env = "BATON_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Authorities that sign certificates of callers, as PEM: callers are asked for one, and who shows one that a
-    /// credential names needs no secret
-    #[arg(long, env = "BATON_TLS_CLIENT_CA", value_name = "FILE")]
+    /// PEM file with authorities of client certificates. A client whose certificate belongs to a credential needs no
+    /// secret
+    #[arg(help_heading = "TLS options", long, env = "BATON_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
-    /// Give nobody a connection who shows none
-    #[arg(long, env = "BATON_TLS_CLIENT_REQUIRED")]
+    /// Reject connections without a client certificate
+    #[arg(help_heading = "TLS options", long, env = "BATON_TLS_CLIENT_REQUIRED")]
     tls_client_required: bool,
-    /// Authorities of the other nodes' certificates, as PEM, where they reach each other over https; nobody else is
-    /// trusted then [default: those that this machine trusts]
-    #[arg(long, env = "BATON_NODES_CA", value_name = "FILE")]
+    /// PEM file with authorities of the other nodes' certificates; no others are trusted [default: authorities of this
+    /// machine]
+    #[arg(help_heading = "TLS options", long, env = "BATON_NODES_CA", value_name = "FILE")]
     nodes_ca: Option<PathBuf>,
-    /// Listen beyond this machine although nothing is encrypted
-    #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_TLS")]
+    /// Accept unencrypted connections from other machines
+    #[arg(help_heading = "TLS options", long, env = "BATON_ALLOW_REMOTE_WITHOUT_TLS")]
     allow_remote_without_tls: bool,
 }
 
-impl Encryption {
+impl EncryptionOptions {
     /// Adds other options for those that are absent.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {

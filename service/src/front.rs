@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::extract::FromRef;
 use engine::Engine;
-use store_embedded::archive::ShipStanding;
+use store_archive::ShipStanding;
 
 use crate::audit::AuditCounts;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
@@ -60,8 +60,8 @@ struct FrontParts {
     unknown_domains: Mutex<BTreeSet<String>>,
 }
 
-/// Function that returns the state of shipping; `None` if the store is not shipped.
-type ShipTeller = Box<dyn Fn() -> Option<ShipStanding> + Send + Sync>;
+/// Function that returns the state of shipping.
+type ShipTeller = Box<dyn Fn() -> ShipStanding + Send + Sync>;
 
 impl Front {
     /// Returns the front of this engine.
@@ -128,13 +128,13 @@ impl Front {
     }
 
     /// Adds the state of shipping to the metrics and the readiness check.
-    pub fn tells_of_shipping(&self, tell: impl Fn() -> Option<ShipStanding> + Send + Sync + 'static) {
+    pub fn tells_of_shipping(&self, tell: impl Fn() -> ShipStanding + Send + Sync + 'static) {
         drop(self.0.shipping.set(Box::new(tell)));
     }
 
     /// Returns the state of shipping, if the store is shipped.
     pub(crate) fn ship_standing(&self) -> Option<ShipStanding> {
-        self.0.shipping.get().and_then(|tell| tell())
+        self.0.shipping.get().map(|tell| tell())
     }
 
     /// Adds the counters of spans to the metrics.

@@ -4,16 +4,16 @@ extern crate baton_service as service;
 
 #[cfg(feature = "mimalloc")]
 mod allocator;
-mod cli;
+mod command;
 mod config;
 mod credentials;
 mod descriptors;
 mod dynamodb;
 mod encryption;
-mod failed;
 mod memory;
 mod notify;
 mod serve;
+mod settings;
 mod shipping;
 mod spans;
 mod zoneinfo;
@@ -22,9 +22,9 @@ use std::pin::Pin;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::read();
+    let baton = command::Baton::read();
     // Commands other than the service need only one thread.
-    let mut builder = if cli.is_service() {
+    let mut builder = if baton.is_service() {
         tokio::runtime::Builder::new_multi_thread()
     } else {
         tokio::runtime::Builder::new_current_thread()
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         }
     };
     // The future is boxed without its type. Otherwise the compiler generates the code of all commands three times.
-    let work: Pin<Box<dyn Future<Output = ExitCode>>> = Box::pin(cli.run());
+    let work: Pin<Box<dyn Future<Output = ExitCode>>> = Box::pin(baton.run());
     let code = runtime.block_on(work);
     // A blocked read of stdin or a socket must not keep the process alive.
     runtime.shutdown_background();

@@ -1,25 +1,20 @@
-//! `baton serve`: reads the settings, opens the store and the sockets, and shuts down gracefully.
+//! `baton serve`: opens the store and the sockets, and shuts down gracefully.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use clap::{Args, ValueEnum};
-use engine::shares::{Limit, ShareLimits};
 use engine::{Engine, Node, Quotas, Settings, SystemClock};
-use serde::Deserialize;
-use service::access::{Credential, Credentials, Issuer, Stanzas};
+use service::access::{Credentials, Stanzas};
 use service::access_log::AccessLog;
 use service::api::router_at;
 use service::audit::AuditLog;
 use service::front::{Front, FrontSettings};
 use service::http::{Console, Hosts, MayAnswer, Server, ServerLimits, with_audit_log, with_request_log};
-use service::lambda::Function;
 use service::reload::{FileWatch, Hangups};
 use store::Store;
 use store::memory::Memory;
@@ -30,12 +25,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config;
 use crate::credentials::Keeper;
-use crate::dynamodb::Table;
-use crate::encryption::Encryption;
 use crate::memory::{self, MemoryLimit, MemorySizes};
 use crate::notify;
-use crate::shipping::{Shipping, begin_new_life};
-use crate::spans::Spans;
+use crate::settings::{Serve, StoreKind, must_be_shown};
+use crate::shipping::begin_new_life;
 
 /// Default listen address: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
@@ -48,192 +41,7 @@ const DISK_RESERVE_MIB: u64 = 512;
 /// import of a run, must fit twice.
 const BYTES_IN_FLIGHT_MIN: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
-/// The kind of store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum StoreKind {
-    /// In files in the data directory.
-    Embedded,
-    /// In memory only: everything is gone when the process ends.
-    Memory,
-    /// In a DynamoDB table, which other nodes may share. Needs a `baton` built with the feature `dynamodb`.
-    Dynamodb,
-}
-
-/// Run the service.
-///
-/// Every option can also be given in the environment or in a TOML file (`--config`), by the option's name; an option on
-/// the command line comes first, then the environment, then the file.
-#[derive(Debug, Default, Args, Deserialize)]
-#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-#[expect(
-    clippy::unsafe_derive_deserialize,
-    reason = "the unsafe code is within tokio::select, and no field is part of it"
-)]
-pub(crate) struct Serve {
-    /// A TOML file with any of these options
-    #[arg(long, env = "BATON_CONFIG", value_name = "FILE")]
-    #[serde(skip)]
-    config: Option<PathBuf>,
-    /// Where to keep everything [default: baton-data]
-    #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Address and port to listen on, e.g. `0.0.0.0:7420`; `:7420` is this machine only, port 0 picks a free one
-    /// [default: 127.0.0.1:7420]
-    #[arg(long, env = "BATON_LISTEN", value_name = "ADDRESS", value_parser = listen_address)]
-    #[serde(deserialize_with = "listen_in_file")]
-    listen: Option<SocketAddr>,
-    /// Listen beyond this machine although nobody is asked who they are
-    #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
-    allow_remote_without_credentials: bool,
-    #[command(flatten)]
-    #[serde(flatten)]
-    encryption: Encryption,
-    /// Names under which the service may be asked beside this machine's own, where it listens on this machine alone
-    /// and nobody is asked who they are; separated by commas
-    #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
-    allowed_hosts: Vec<String>,
-    /// Whether the web console is there, below `/console/` [default: on]
-    #[arg(long, env = "BATON_CONSOLE")]
-    console: Option<Console>,
-    /// Where the other nodes over the same store reach this one, e.g. `https://10.0.0.7:7420` [default: where it
-    /// listens]
-    #[arg(long, env = "BATON_NODE_ADDRESS", value_name = "URL")]
-    node_address: Option<String>,
-    /// Write the address that is listened on to this file, once the service is ready
-    #[arg(long, value_name = "FILE")]
-    port_file: Option<PathBuf>,
-    /// Where runs are kept [default: embedded]
-    #[arg(long, env = "BATON_STORE")]
-    store: Option<StoreKind>,
-    #[command(flatten)]
-    #[serde(flatten)]
-    table: Table,
-    /// Memory for recently used runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
-    #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
-    cache_mib: Option<usize>,
-    /// Memory for what is not yet in the store's tables, in MiB [default: 32, or a twelfth of the control group's
-    /// limit if that is less]
-    #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
-    store_memory_mib: Option<usize>,
-    /// Log that may wait for a checkpoint, in MiB [default: 64]
-    #[arg(long, env = "BATON_STORE_LOG_MIB", value_name = "MIB")]
-    store_log_mib: Option<u64>,
-    /// Room on the disk of the data directory that is kept for runs that are open, in MiB: with less no other is
-    /// started; 0 for none [default: 512]
-    #[arg(long, env = "BATON_DISK_RESERVE", value_name = "MIB")]
-    disk_reserve: Option<u64>,
-    #[command(flatten)]
-    #[serde(flatten)]
-    shipping: Shipping,
-    /// Connections at once [default: 20000]
-    #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "COUNT")]
-    max_connections: Option<usize>,
-    /// Requests that are worked on at once; beyond them domains take turns [default: two for each processor]
-    #[arg(long, env = "BATON_MAX_CONCURRENT_REQUESTS", value_name = "COUNT")]
-    max_concurrent_requests: Option<usize>,
-    /// How long requests under way may take when the service stops, in seconds [default: 10]
-    #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
-    shutdown_seconds: Option<u64>,
-    /// Hold runs over SWF's wire to AWS's limits: 25,000 events, a year, 100,000 open runs, 100 domains, 1,000 polls
-    /// on a list
-    #[arg(long, env = "BATON_SWF_LIMITS")]
-    swf_limits: bool,
-    /// Directory of compiled time-zone tables to use for schedules, e.g. /usr/share/zoneinfo [default: those built in]
-    #[arg(long, env = "BATON_ZONEINFO", value_name = "DIR")]
-    zoneinfo: Option<PathBuf>,
-    /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be
-    /// repeated
-    #[arg(long = "lambda", value_name = "NAME=URL|COMMAND")]
-    #[serde(skip)]
-    lambdas: Vec<String>,
-    /// Functions from the configuration file.
-    #[arg(skip)]
-    #[serde(rename = "lambda")]
-    functions: BTreeMap<String, Function>,
-    /// Credentials; only in the configuration file.
-    #[arg(skip)]
-    credentials: Vec<Credential>,
-    /// Token issuers; only in the configuration file.
-    #[arg(skip)]
-    issuers: Vec<Issuer>,
-    /// Quotas of domains and credentials; only in the configuration file.
-    #[arg(skip)]
-    limits: Vec<Limit>,
-    /// Write a JSON line for each request to the end of this file, or to standard output: `-`
-    #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
-    access_log: Option<String>,
-    /// Keep a chain of entries in this directory, one before each change that somebody makes: who, what, when
-    #[arg(long, env = "BATON_AUDIT_LOG", value_name = "DIR")]
-    audit_log: Option<PathBuf>,
-    /// Log as JSON lines rather than text
-    #[arg(long, env = "BATON_LOG_JSON")]
-    log_json: bool,
-    #[command(flatten)]
-    #[serde(flatten)]
-    spans: Spans,
-    /// What to log: a level, or levels by what names of crates begin with, e.g. `warn,baton=debug` [default: info]
-    #[arg(long, env = "BATON_LOG", value_name = "FILTER")]
-    log: Option<String>,
-}
-
 impl Serve {
-    /// Adds the options of the configuration file for those that are absent.
-    fn with_file(self) -> Result<Self, String> {
-        let Some(path) = &self.config else { return Ok(self) };
-        let file: Self = config::read(path)?;
-        Ok(Self {
-            data_dir: self.data_dir.or(file.data_dir),
-            listen: self.listen.or(file.listen),
-            allow_remote_without_credentials: self.allow_remote_without_credentials
-                || file.allow_remote_without_credentials,
-            encryption: self.encryption.or(file.encryption),
-            allowed_hosts: if self.allowed_hosts.is_empty() { file.allowed_hosts } else { self.allowed_hosts },
-            console: self.console.or(file.console),
-            node_address: self.node_address.or(file.node_address),
-            port_file: self.port_file.or(file.port_file),
-            store: self.store.or(file.store),
-            table: self.table.or(file.table),
-            cache_mib: self.cache_mib.or(file.cache_mib),
-            store_memory_mib: self.store_memory_mib.or(file.store_memory_mib),
-            store_log_mib: self.store_log_mib.or(file.store_log_mib),
-            disk_reserve: self.disk_reserve.or(file.disk_reserve),
-            shipping: self.shipping.or(file.shipping),
-            max_connections: self.max_connections.or(file.max_connections),
-            max_concurrent_requests: self.max_concurrent_requests.or(file.max_concurrent_requests),
-            shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
-            lambdas: self.lambdas,
-            swf_limits: self.swf_limits || file.swf_limits,
-            zoneinfo: self.zoneinfo.or(file.zoneinfo),
-            functions: file.functions,
-            credentials: file.credentials,
-            issuers: file.issuers,
-            limits: file.limits,
-            access_log: self.access_log.or(file.access_log),
-            audit_log: self.audit_log.or(file.audit_log),
-            log_json: self.log_json || file.log_json,
-            spans: self.spans.or(file.spans),
-            log: self.log.or(file.log),
-            config: self.config,
-        })
-    }
-
-    /// Returns the credentials and issuers.
-    pub(crate) fn stanzas(self) -> Stanzas {
-        Stanzas { credentials: self.credentials, issuers: self.issuers }
-    }
-
-    /// Returns the files that the permissions are read from: the configuration file and the key files of issuers.
-    pub(crate) fn read_from(path: &Path, issuers: &[Issuer]) -> Vec<PathBuf> {
-        let keys = issuers.iter().filter_map(|issuer| issuer.jwks_file.clone());
-        std::iter::once(path.to_owned()).chain(keys).collect()
-    }
-
-    /// Returns the quotas.
-    pub(crate) fn limits(&self) -> Result<ShareLimits, String> {
-        ShareLimits::read(self.limits.clone())
-    }
-
     pub(crate) async fn run(self) -> ExitCode {
         // This precedes reading the file, so that no change is missed, and everything else, so that SIGHUP never ends
         // the process.
@@ -311,29 +119,14 @@ impl Serve {
                 }
                 let opened = Embedded::open(options).await;
                 let store = opened.map_err(|error| format!("{}: {error}", directory.display()))?;
+                store_archive::serve_backups(&store).map_err(|error| error.to_string())?;
                 Ok((Arc::clone(&store) as Arc<dyn Store>, Some(store)))
             }
         }
     }
 
-    fn data_dir(&self) -> PathBuf {
-        self.data_dir.clone().unwrap_or_else(|| PathBuf::from("baton-data"))
-    }
-
-    /// Returns the functions by name. Those on the command line take precedence.
-    fn lambda(&self) -> Result<BTreeMap<String, Function>, String> {
-        let given = self.lambdas.iter().map(|entry| {
-            let given = entry.split_once('=').filter(|(name, _)| !name.is_empty());
-            let (name, what) = given.ok_or_else(|| format!("`--lambda {entry}`: expected NAME=URL or NAME=COMMAND"))?;
-            Ok((name.to_owned(), what.parse().map_err(|error| format!("lambda `{name}`: {error}"))?))
-        });
-        let in_file = self.functions.iter().map(|(name, function)| Ok((name.clone(), function.clone())));
-        in_file.chain(given).collect()
-    }
-
-    /// Returns the identity of this node, if the store may be shared.
-    fn node(&self, listened: SocketAddr, encrypts: bool) -> Result<Option<Node>, String> {
-        let is_shared = matches!(self.store, Some(StoreKind::Dynamodb));
+    /// Returns the identity of this node, if other nodes can share the store.
+    fn node(&self, is_shared: bool, listened: SocketAddr, encrypts: bool) -> Result<Option<Node>, String> {
         match &self.node_address {
             Some(address) if is_shared => {
                 let is_address = address.starts_with("https://") || address.starts_with("http://") && !encrypts;
@@ -386,8 +179,8 @@ impl Serve {
         let credentials = Credentials::new(stanzas)?;
         let limits = self.limits()?;
         let functions = self.lambda()?;
-        let wanted = self.max_connections.unwrap_or(ServerLimits::default().max_connections);
-        let max_connections = crate::descriptors::connections(wanted)?;
+        let by_default = ServerLimits::default().max_connections;
+        let max_connections = crate::descriptors::connections(self.max_connections, by_default)?;
         if !listen.ip().is_loopback() && credentials.is_empty() && !self.allow_remote_without_credentials {
             return Err(format!(
                 "{listen} can be reached from other machines, and nobody is asked who they are; give [[credentials]] \
@@ -404,9 +197,9 @@ impl Serve {
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
         let memory = self.memory();
         let (store, embedded) = self.open_store(memory.store).await?;
-        self.shipping.begin(embedded.as_ref()).await?;
+        let shipment = self.shipping.begin(embedded.as_ref()).await?;
         let cache_bytes = memory.cache;
-        let node = self.node(address, tls.is_some())?;
+        let node = self.node(store.limits().is_shared, address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
         let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
         let exporter = self.spans.open()?;
@@ -426,9 +219,10 @@ impl Serve {
         let front = Front::of(Arc::clone(&engine), &settings);
         let mut may_answer = MayAnswer::default();
         if let Some(embedded) = embedded {
-            let leased = Arc::clone(&embedded);
-            may_answer = MayAnswer::while_so(move || leased.may_answer());
-            front.tells_of_shipping(move || embedded.ship_standing());
+            may_answer = MayAnswer::while_so(move || embedded.may_answer());
+        }
+        if let Some(shipment) = shipment {
+            front.tells_of_shipping(move || shipment.standing());
         }
         if let Some(exporter) = &exporter {
             front.tells_of_spans(exporter.counts());
@@ -486,7 +280,7 @@ impl Serve {
             () = server.run_while(may_answer, stopping) => {}
             failed = store.failed() => {
                 // Requests in flight must not be acknowledged any more: exit at once.
-                tracing::error!(%failed, "the store has failed; stopping rather than answer what may not be kept");
+                tracing::error!("stopping: an answer may only be given if its change is kept");
                 return Err(failed.to_string());
             }
         }
@@ -506,30 +300,6 @@ impl Serve {
         tracing::info!("stopped");
         Ok(())
     }
-}
-
-/// # Errors
-///
-/// A credential has certificates, but the service does not request certificates from clients.
-pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> Result<(), String> {
-    let certified = credentials.iter().find(|credential| !credential.certificates.is_empty());
-    certified.filter(|_| !asks_callers).map_or(Ok(()), |Credential { name, .. }| {
-        Err(format!("credential `{name}` names certificates, and callers are asked for none: give --tls-client-ca"))
-    })
-}
-
-/// Parses a listen address. Without a host, or with `localhost`, it is an address of this machine only.
-pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    let host_and_port = text.rsplit_once(':').filter(|(host, _)| matches!(*host, "" | "localhost"));
-    let whole = host_and_port.map_or_else(|| text.to_owned(), |(_, port)| format!("127.0.0.1:{port}"));
-    whole
-        .parse()
-        .map_err(|_| format!("`{text}`: expected e.g. `127.0.0.1:7420`, `0.0.0.0:7420`, `localhost:7420` or `:7420`"))
-}
-
-fn listen_in_file<'de, D: serde::Deserializer<'de>>(file: D) -> Result<Option<SocketAddr>, D::Error> {
-    let text = String::deserialize(file)?;
-    listen_address(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
 /// Writes the file atomically, so that a reader never sees part of an address.
@@ -554,24 +324,16 @@ mod tests {
     }
 
     #[test]
-    fn a_listen_address_without_a_host_is_local() {
-        for (text, address) in [
-            ("127.0.0.1:7420", Some("127.0.0.1:7420")),
-            ("localhost:7420", Some("127.0.0.1:7420")),
-            (":7420", Some("127.0.0.1:7420")),
-            (":0", Some("127.0.0.1:0")),
-            ("0.0.0.0:7420", Some("0.0.0.0:7420")),
-            ("[::]:7420", Some("[::]:7420")),
-            ("7420", None),
-            ("baton.example:7420", None),
-            (":http", None),
-            ("", None),
-        ] {
-            assert_eq!(listen_address(text).ok().map(|address| address.to_string()).as_deref(), address, "{text}");
-        }
-        let file = |text: &str| toml::from_str::<Serve>(text).map(|serve| serve.listen);
-        assert_eq!(file("listen = \":7421\"").unwrap(), Some("127.0.0.1:7421".parse().unwrap()));
-        assert!(file("listen = \"there\"").is_err());
-        assert_eq!(file("").unwrap(), None);
+    fn a_service_over_a_shared_store_is_a_node() {
+        let listened: SocketAddr = "127.0.0.1:7420".parse().unwrap();
+        let at = |address: &str| Serve { node_address: Some(address.to_owned()), ..Serve::default() };
+        let address =
+            |serve: &Serve, is_shared| serve.node(is_shared, listened, false).map(|it| it.map(|it| it.address));
+        assert_eq!(address(&Serve::default(), false), Ok(None));
+        assert_eq!(address(&Serve::default(), true), Ok(Some("http://127.0.0.1:7420".to_owned())));
+        let given = at("https://10.0.0.7:7420");
+        assert_eq!(address(&given, true), Ok(given.node_address.clone()));
+        let refused = address(&given, false).unwrap_err();
+        assert!(refused.contains("`--node-address` is for nodes over one store"), "{refused}");
     }
 }

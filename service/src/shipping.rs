@@ -7,27 +7,27 @@ use clap::{Args, ValueHint};
 use engine::Engine;
 use history::Duration;
 use serde::Deserialize;
+use store_archive::{ArchiveAddress, ShipTo, Shipment};
 use store_embedded::Embedded;
-use store_embedded::archive::{ArchiveAddress, ShipTo};
 
 /// Options of shipping.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Shipping {
-    /// Copy everything that is durable to this archive, ten times a second: a directory on another disk or machine, or
-    /// `s3://BUCKET/PREFIX`, which is written about twice a second
-    #[arg(long, env = "BATON_SHIP_TO", value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    /// Archive to which durable data is copied: a directory on another disk or machine (ten times per second), or
+    /// `s3://BUCKET/PREFIX` (about twice per second)
+    #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_TO", value_name = "ARCHIVE")]
+    #[arg(value_hint = ValueHint::AnyPath)]
     ship_to: Option<ArchiveAddress>,
-    /// To any instant within so long the archive can be restored; what is older goes [default: 7d]
-    #[arg(long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
+    /// Time for which any instant can be restored from the archive; older data is removed [default: 7d]
+    #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
     ship_keep: Option<Duration>,
-    /// Stop when the archive could not be written for so long, so that a standby that takes over is the only one
-    /// [default: never]
-    #[arg(long, env = "BATON_SHIP_LEASE", value_name = "DURATION")]
+    /// Stop if the archive cannot be written for this long, so that a standby can take over safely [default: never]
+    #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_LEASE", value_name = "DURATION")]
     ship_lease: Option<Duration>,
-    /// Start without `--ship-to` although the data directory was shipped before. Another store may have taken over
-    /// from it: make sure that none has
-    #[arg(id = "stop_shipping", long = "stop-shipping", env = "BATON_STOP_SHIPPING")]
+    /// Start without `--ship-to` although the data directory was shipped. Make sure first that no other store has taken
+    /// over
+    #[arg(help_heading = "Archive options", id = "stop_shipping", long = "stop-shipping", env = "BATON_STOP_SHIPPING")]
     #[serde(default, rename = "stop-shipping")]
     stops: bool,
 }
@@ -51,12 +51,15 @@ impl Shipping {
     }
 
     /// Starts shipping if it is configured. Must be called before anything is written.
-    pub(crate) async fn begin(&self, store: Option<&Arc<Embedded>>) -> Result<(), String> {
+    pub(crate) async fn begin(&self, store: Option<&Arc<Embedded>>) -> Result<Option<Shipment>, String> {
         let Some(archive) = &self.ship_to else {
             if self.ship_keep.is_some() || self.ship_lease.is_some() {
                 return Err("`--ship-keep` and `--ship-lease` say how `--ship-to` ships: give that, too".to_owned());
             }
-            let shipped_to = store.map(|store| store.shipped_to()).transpose().map_err(|error| error.to_string())?;
+            let shipped_to = store
+                .map(|store| store_archive::shipped_to(store.source().directory()))
+                .transpose()
+                .map_err(|error| error.to_string())?;
             return match shipped_to.flatten() {
                 Some(archive) if !self.stops => Err(format!(
                     "this data directory was shipped to `{archive}`, and another store may have taken over from it, \
@@ -64,7 +67,7 @@ impl Shipping {
                      without `--ship-to`. Start with `--ship-to {archive}`,
                      or with `--stop-shipping` if no other store has taken over"
                 )),
-                _ => Ok(()),
+                _ => Ok(None),
             };
         };
         if self.stops {
@@ -81,14 +84,15 @@ impl Shipping {
         if let Some(keep) = self.ship_keep {
             to.keep = standard(keep);
         }
-        store.ship(to).await.map_err(|error| format!("--ship-to {archive}: {error}"))
+        store_archive::ship(store, to).await.map(Some).map_err(|error| format!("--ship-to {archive}: {error}"))
     }
 }
 
 /// Invalidates task tokens that were issued before a restore or a takeover. Tokens refer to events by number, and
 /// another event may now have that number.
 pub(crate) async fn begin_new_life(store: &Embedded, engine: &Engine) -> Result<(), String> {
-    let Some(restored) = store.restored().map_err(|error| error.to_string())? else { return Ok(()) };
+    let directory = store.source().directory();
+    let Some(restored) = store_archive::restored(directory).map_err(|error| error.to_string())? else { return Ok(()) };
     if restored.is_all {
         tracing::info!("the store goes on for another, of which it has everything: tokens of tasks stay good");
     } else {
@@ -100,5 +104,5 @@ pub(crate) async fn begin_new_life(store: &Embedded, engine: &Engine) -> Result<
              when they time out"
         );
     }
-    store.forget_restored().map_err(|error| error.to_string())
+    store_archive::forget_restored(directory).map_err(|error| error.to_string())
 }

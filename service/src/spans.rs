@@ -14,12 +14,12 @@ const SERVICE_NAME: &str = "baton";
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Spans {
-    /// Send the spans of runs to this collector, over OTLP with HTTP and protobuf, e.g. `http://127.0.0.1:4318`
-    /// [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, if that is set]
-    #[arg(long, env = "BATON_OTLP_ENDPOINT", value_name = "URL")]
+    /// URL of a collector for spans of runs, which receives OTLP over HTTP with protobuf, e.g. `http://127.0.0.1:4318`
+    /// [default: OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(help_heading = "Tracing options", long, env = "BATON_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// Of how many runs that nobody started in a trace of his own there are spans, from 0 to 1 [default: 1]
-    #[arg(long, env = "BATON_OTLP_SAMPLE", value_name = "RATIO")]
+    /// Fraction of runs to trace if the caller sent no trace context (0.0–1.0) [default: 1]
+    #[arg(help_heading = "Tracing options", long, env = "BATON_OTLP_SAMPLE", value_name = "RATIO")]
     otlp_sample: Option<f64>,
 }
 

@@ -294,3 +294,46 @@ fn an_unusable_table_ends_the_service_with_an_explanation() {
     let check = baton(&["dynamodb", "check", "--table", &table("check")]).output().unwrap();
     assert!(check.status.success() && said(&check).contains("TTL on"), "{}", said(&check));
 }
+
+/// Answers one request as a table that does not exist, and returns the request's headers.
+fn answer_once(listener: &std::net::TcpListener) -> String {
+    use std::io::{Read as _, Write as _};
+    let (mut socket, _) = listener.accept().unwrap();
+    let mut head = String::new();
+    let mut byte = [0];
+    while !head.ends_with("\r\n\r\n") {
+        assert_eq!(socket.read(&mut byte).unwrap(), 1, "{head}");
+        head.push(char::from(byte[0]));
+    }
+    let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"no such table"}"#;
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n{body}"
+    );
+    socket.write_all(answer.as_bytes()).unwrap();
+    head
+}
+
+#[test]
+fn an_endpoint_on_this_machine_takes_made_up_credentials() {
+    let home = tempfile::TempDir::new().unwrap();
+    let table = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let metadata = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    metadata.set_nonblocking(true).unwrap();
+    let url = |listener: &std::net::TcpListener| format!("http://{}", listener.local_addr().unwrap());
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_baton"));
+    serve.args(["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--endpoint-url", &url(&table)]);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+        serve.env_remove(name);
+    }
+    serve.env("HOME", home.path()).env("AWS_EC2_METADATA_SERVICE_ENDPOINT", url(&metadata));
+    let serve = serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let head = answer_once(&table).to_lowercase();
+    assert!(head.contains("credential=local/") && head.contains("/local/dynamodb/"), "{head}");
+    let output = serve.wait_with_output().unwrap();
+    let said = said(&output);
+    assert!(!output.status.success() && said.contains("made-up ones are used"), "{said}");
+    let asked = metadata.accept().map(|_| ()).unwrap_err();
+    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "the metadata service is not asked");
+}

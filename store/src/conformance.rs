@@ -1,6 +1,6 @@
-//! The conformance suite: one async function for each rule of the contract of [`Store`]. Each engine has a test that
-//! calls [`all`] with a function that creates empty stores. If a rule is violated, its function panics with a message
-//! that contains the rule and the values.
+//! The conformance suite: one async function for each rule of the contract of [`Store`]. The test of an engine calls
+//! [`all`] with a function that creates empty stores, and [`only_a_shared_store_is_open_twice`] with one that opens the
+//! same store. A function panics if its rule is violated; the message contains the rule and the values.
 
 #![expect(clippy::unwrap_used, reason = "this module is a test that other crates can run")]
 
@@ -11,6 +11,7 @@ mod lists;
 mod marks;
 mod parts;
 mod races;
+mod shared;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub use lists::*;
 pub use marks::*;
 pub use parts::*;
 pub use races::*;
+pub use shared::*;
 
 /// Checks all rules. Each gets a new store.
 pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {

@@ -29,6 +29,10 @@ pub struct Limits {
     pub op_ids: usize,
     /// True if changing `due` costs almost nothing. Otherwise the layer above avoids changes that can wait.
     pub due_moves_are_cheap: bool,
+    /// True if other processes can have the store open at the same time and see each other's commits. The service then
+    /// runs as a node, and shares the work with other nodes over the store. Otherwise a process that has the store open
+    /// has it alone: another cannot open it, or opens a different one.
+    pub is_shared: bool,
 }
 
 /// Counters since the store was opened.

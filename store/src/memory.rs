@@ -51,6 +51,7 @@ impl Memory {
             due_shards: 1,
             op_ids: 16,
             due_moves_are_cheap: true,
+            is_shared: false,
         })
     }
 

@@ -12,6 +12,12 @@ async fn memory_keeps_the_contract() {
 }
 
 #[tokio::test]
+async fn a_memory_store_is_not_shared() {
+    baton_store::conformance::only_a_shared_store_is_open_twice(async || Ok(Arc::new(Memory::new()) as Arc<dyn Store>))
+        .await;
+}
+
+#[tokio::test]
 async fn a_fault_store_keeps_the_contract_while_it_is_switched_off() {
     baton_store::conformance::all(async || {
         let faulty = FaultStore::new(Arc::new(Memory::new()), 1, Chances::frequent());

@@ -26,8 +26,6 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::line::Line;
 use crate::meddled::{Meddled, Meddler};
 
-/// The same measure, too.
-#[path = "../../service/bench/src/drill/gaps.rs"]
 mod gaps;
 
 const DOMAIN: &str = "default";
@@ -513,7 +511,7 @@ pub fn drill(seed: u64) -> Drilled {
 }
 
 async fn live(seed: u64) -> Drilled {
-    let limits = Limits { due_shards: 16, due_moves_are_cheap: false, ..Memory::new().limits() };
+    let limits = Limits { due_shards: 16, due_moves_are_cheap: false, is_shared: true, ..Memory::new().limits() };
     let line = Line::new(seed);
     line.calm();
     let drill = Arc::new(Drill {

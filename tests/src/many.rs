@@ -163,7 +163,8 @@ pub fn many(nodes: usize, seed: u64) -> Many {
 }
 
 async fn live(nodes: usize, seed: u64) -> Many {
-    let limits = Limits { due_shards: DUE_SHARDS, due_moves_are_cheap: false, ..Memory::new().limits() };
+    let limits =
+        Limits { due_shards: DUE_SHARDS, due_moves_are_cheap: false, is_shared: true, ..Memory::new().limits() };
     let line = Line::new(seed);
     line.calm();
     let crowd = Arc::new(Crowd {

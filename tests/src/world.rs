@@ -465,7 +465,7 @@ impl World {
         }
         let histories = self.histories().await;
         self.facts().judge(&histories);
-        let table = |(run_id, events): (&Uuid, &Vec<_>)| format!("run {run_id}\n{}", client::table::history(events));
+        let table = |(run_id, events): (&Uuid, &Vec<_>)| format!("run {run_id}\n{}", tables::history(events));
         let trace: Vec<String> = histories.iter().map(table).collect();
         let violations = std::mem::take(&mut self.facts().violations);
         let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();

@@ -394,7 +394,14 @@ fn forced(mut closing: Decision) -> Decision {
         Decision::FailWorkflow(it) => it.force = true,
         Decision::CancelWorkflow(it) => it.force = true,
         Decision::ContinueAsNew(it) => it.force = true,
-        _ => {}
+        Decision::ScheduleActivity(_)
+        | Decision::CancelActivity(_)
+        | Decision::StartTimer(_)
+        | Decision::CancelTimer(_)
+        | Decision::RecordMarker(_)
+        | Decision::StartChild(_)
+        | Decision::SignalExternal(_)
+        | Decision::CancelExternal(_) => {}
     }
     closing
 }
@@ -407,9 +414,9 @@ pub(crate) fn is_canceled_unstarted(kind: &EventKind) -> bool {
 
 /// Returns the recorded markers of a turn, which must be known before the code runs.
 fn recorded_markers(events: &[Event]) -> RecordedMarkers {
-    let marker = |event: &Event| match &event.kind {
-        EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
-        _ => None,
+    let marker = |event: &Event| {
+        let EventKind::Marker(it) = &event.kind else { return None };
+        Some(RecordMarker { name: it.name.clone(), details: it.details.clone() })
     };
     events.iter().filter_map(marker).collect()
 }

@@ -57,7 +57,10 @@ pub(super) fn describe(decision: &Decision) -> String {
         Decision::StartChild(it) => activity(name, &it.workflow_id, &it.workflow_type),
         Decision::SignalExternal(it) => format!("{name} `{}` to `{}`", it.name, it.workflow_id),
         Decision::CancelExternal(it) => format!("{name} `{}`", it.workflow_id),
-        _ => name.to_owned(),
+        Decision::SucceedWorkflow(_)
+        | Decision::FailWorkflow(_)
+        | Decision::CancelWorkflow(_)
+        | Decision::ContinueAsNew(_) => name.to_owned(),
     }
 }
 
@@ -81,7 +84,46 @@ pub(super) fn describe_event(kind: &EventKind) -> String {
         EventKind::ExternalSignalFailed(it) => format!("{name} `{}`", it.workflow_id),
         EventKind::ExternalCancelScheduled(it) => format!("{name} `{}`", it.workflow_id),
         EventKind::ExternalCancelFailed(it) => format!("{name} `{}`", it.workflow_id),
-        _ => name.to_owned(),
+        EventKind::WorkflowStarted(_)
+        | EventKind::WorkflowSuccess(_)
+        | EventKind::WorkflowFailed(_)
+        | EventKind::WorkflowCanceled(_)
+        | EventKind::WorkflowTimedOut(_)
+        | EventKind::WorkflowTerminated(_)
+        | EventKind::WorkflowCloseFailed(_)
+        | EventKind::WorkflowCancelRequested(_)
+        | EventKind::DeciderScheduled(_)
+        | EventKind::DeciderStarted(_)
+        | EventKind::DeciderCompleted(_)
+        | EventKind::DeciderTimedOut(_)
+        | EventKind::DeciderFailed(_)
+        | EventKind::ActivityStarted(_)
+        | EventKind::ActivitySuccess(_)
+        | EventKind::ActivityFailed(_)
+        | EventKind::ActivityCanceled(_)
+        | EventKind::ActivityTimedOut(_)
+        | EventKind::ActivityScheduledTimeout(_)
+        | EventKind::TimerExpired(_)
+        | EventKind::Signal(_)
+        | EventKind::WorkflowContinuedAsNew(_)
+        | EventKind::ChildStarted(_)
+        | EventKind::ChildSuccess(_)
+        | EventKind::ChildFailed(_)
+        | EventKind::ChildTimedOut(_)
+        | EventKind::ChildCanceled(_)
+        | EventKind::ChildTerminated(_)
+        | EventKind::ExternalSignalDelivered(_)
+        | EventKind::ExternalCancelDelivered(_)
+        | EventKind::UpdateAccepted(_)
+        | EventKind::UpdateCompleted(_)
+        | EventKind::UpdateFailed(_)
+        | EventKind::ActivityPaused(_)
+        | EventKind::ActivityResumed(_)
+        | EventKind::ActivityRetried(_)
+        | EventKind::ActivityOptionsChanged(_)
+        | EventKind::WorkflowPaused(_)
+        | EventKind::WorkflowResumed(_)
+        | EventKind::WorkflowReset(_) => name.to_owned(),
     }
 }
 

@@ -54,7 +54,7 @@ pub fn replay(flow: &Flow, history: &str) -> Result<(), ReplayError> {
     for event in recorded.events() {
         flow.evolve(&mut state, event);
     }
-    let table = || baton_client::table::history(recorded.events());
+    let table = || baton_tables::history(recorded.events());
     flow.error(&state).map_or(Ok(()), |error| Err(ReplayError::Flow { error, table: table() }))
 }
 

@@ -3,6 +3,8 @@
 
 mod balancer;
 mod checks;
+/// The simulated drill measures the same.
+#[path = "../../../tests/src/drill/gaps.rs"]
 mod gaps;
 mod load;
 mod nodes;

@@ -391,6 +391,7 @@ pub(super) mod tests {
         due_shards: 1,
         op_ids: 16,
         due_moves_are_cheap: false,
+        is_shared: false,
     };
 
     fn now() -> Timestamp {

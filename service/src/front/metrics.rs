@@ -2,7 +2,7 @@
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 use history::Timestamp;
-use store_embedded::archive::ShipStanding;
+use store_archive::ShipStanding;
 
 use super::{Front, process};
 use crate::audit::AuditCounts;

@@ -87,7 +87,7 @@ async fn a_service_raises_its_soft_limit_of_open_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_few_descriptors_a_service_accepts_fewer_connections() {
     let scratch = Scratch::new("hard-limit");
-    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &[]);
+    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &["--connections-max", "20000"]);
     // This connection is opened before the others.
     let mut kept = Kept::to(&service);
     kept.start("first", 0);
@@ -105,6 +105,15 @@ async fn with_few_descriptors_a_service_accepts_fewer_connections() {
     let log = log(&scratch.0);
     assert!(log.contains("max_connections=20000 connections=128 descriptors=256"), "{log}");
     assert_eq!(log.lines().count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fewer_descriptors_than_by_default_are_no_warning() {
+    let scratch = Scratch::new("default-limit");
+    let service = Service::start_after(&scratch.0, "ulimit -n 4096", &[]);
+    service.client().describe("w", None).await.unwrap_err();
+    let log = log(&scratch.0);
+    assert!(!log.contains("connections"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

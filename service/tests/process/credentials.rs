@@ -193,6 +193,8 @@ async fn credentials_are_created_listed_and_revoked_at_runtime() {
     let (first, said) = credential(&config, &["new", "ops", "--operator"]);
     assert!(first.starts_with("baton_") && first.trim_end().len() == "baton_".len() + 43, "{first}");
     assert!(!said.contains(first.trim_end()) && said.contains("within seconds"), "{said}");
+    // Standard output is no terminal here, so that nothing may point at what follows.
+    assert!(said.ends_with("its secret was written to standard output, and is kept nowhere else\n"), "{said}");
     let text = std::fs::read_to_string(&config).unwrap();
     assert!(text.starts_with(kept) && !text.contains(first.trim_end()), "{text}");
     assert_eq!(config.metadata().unwrap().permissions().mode() & 0o777, 0o600);

@@ -131,7 +131,11 @@ async fn a_service_with_a_failed_store_exits_with_1() {
     assert_eq!(end(service).await, 1);
     let mut text = String::new();
     said.read_to_string(&mut text).unwrap();
-    assert!(text.contains("the store has failed"), "{text}");
+    let end = text.lines().last().unwrap_or_default();
+    assert!(end.starts_with("baton serve: the store has failed and must be reopened: cannot write"), "{text}");
+    for line in text.lines() {
+        assert!(line.matches("store has failed").count() <= 1, "each line says it once: {text}");
+    }
 
     let service = Service::start(&scratch.0, &[]);
     let client = Client::new(&service.url).unwrap().patience(Patience::None);

@@ -205,6 +205,7 @@ impl Store for Dynamo {
             due_shards: self.options.due_shards,
             op_ids: OP_IDS,
             due_moves_are_cheap: false,
+            is_shared: true,
         }
     }
 

@@ -17,3 +17,11 @@ async fn the_store_passes_the_conformance_suite() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_shared() {
+    let emulator = Emulator::new();
+    emulator.store().create_table(Create::default()).await.unwrap();
+    store::conformance::only_a_shared_store_is_open_twice(async || Ok(Arc::new(emulator.store()) as Arc<dyn Store>))
+        .await;
+}

@@ -57,7 +57,12 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             CheckpointWork::Emptying(segment) => empty(shared, segment, &mut emptying),
         };
         if let Err(error) = done {
-            shared.fail(&format!("cannot write a checkpoint: {error}"));
+            // The reason alone: the store's failure is reported with it.
+            let why = match error {
+                Error::Failed { why } => why,
+                error => error.to_string(),
+            };
+            shared.fail(&format!("cannot write a checkpoint: {why}"));
             return;
         }
     }

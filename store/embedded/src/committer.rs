@@ -4,6 +4,7 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
+use crate::disk;
 use crate::instant;
 use crate::log_end::LogEnd;
 use crate::shared::{Phase, Shared, State};
@@ -136,7 +137,7 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
             shared.set_durable(batch, end);
         }
         // This is not retried: after a failed sync, it is unknown what is on the disk.
-        Err(error) => shared.stopped_writing(&format!("cannot write the log: {error}")),
+        Err(error) => shared.stopped_writing(&format!("cannot write the log: {error}{}", disk::advice(&error))),
     }
     drop(guard);
 }

@@ -42,7 +42,8 @@ pub(crate) struct Directory {
     pub(crate) known: Option<u64>,
 }
 
-pub(crate) fn tree_path(directory: &Path) -> PathBuf {
+/// Returns the path of redb's file in a data directory.
+pub fn tree_path(directory: &Path) -> PathBuf {
     directory.join("tree.redb")
 }
 
@@ -174,20 +175,24 @@ fn take_lock(directory: &Path) -> Result<File, Error> {
 }
 
 /// Returns a random id for a new store.
-pub(crate) fn draw_id() -> u64 {
+pub fn draw_id() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
 /// A directory with an unfinished copy. It is unlocked when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub struct Unfinished {
     path: PathBuf,
     lock: File,
 }
 
 impl Unfinished {
-    /// Locks a directory that is empty or does not exist. With `may_continue`, it may also contain an unfinished copy.
-    pub(crate) fn take(directory: &Path, may_continue: bool) -> Result<Self, Error> {
+    /// Locks a directory that is empty or does not exist; with `may_continue` also one that holds an unfinished copy.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InUse`] if another process has the directory open; [`Error::Failed`] if it cannot be used.
+    pub fn take(directory: &Path, may_continue: bool) -> Result<Self, Error> {
         let refused = |why: &str| Error::Failed { why: format!("`{}` {why}", directory.display()) };
         let failed = |error: std::io::Error| storage_error(&error, "make a copy in", directory);
         if directory.join("LOCK").exists() {
@@ -221,12 +226,17 @@ impl Unfinished {
         Ok(Self { path: directory.to_owned(), lock })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the directory.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Turns the copy into a store.
-    pub(crate) fn finish(self, id: u64) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the directory cannot be written.
+    pub fn finish(self, id: u64) -> Result<(), Error> {
         write_id(&self.path, id).map_err(|error| storage_error(&error, "write FORMAT in", &self.path))
     }
 }

@@ -15,6 +15,30 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Converts an IO error. `doing` names the operation that failed.
-pub(crate) fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
-    Error::Failed { why: format!("cannot {doing} `{}`: {error}", path.display()) }
+pub fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
+    Error::Failed { why: format!("cannot {doing} `{}`: {error}{}", path.display(), advice(error)) }
+}
+
+/// Returns what to do about an IO error, to be appended to its message.
+pub(crate) fn advice(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull => "; make room on the disk",
+        std::io::ErrorKind::QuotaExceeded => "; make room on the disk, or raise its quota",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_reported_with_advice() {
+        let said = |kind: ErrorKind| storage_error(&kind.into(), "write", Path::new("log/1")).to_string();
+        assert!(said(ErrorKind::StorageFull).ends_with("; make room on the disk"));
+        assert!(said(ErrorKind::StorageFull).contains("cannot write `log/1`: "));
+        assert!(!said(ErrorKind::NotFound).contains("make room"));
+    }
 }

@@ -49,7 +49,8 @@ impl Faults {
         self.slept_ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    pub(crate) fn slept(&self) -> Duration {
+    /// Returns how long the machine has slept.
+    pub fn slept(&self) -> Duration {
         Duration::from_millis(self.slept_ms.load(Ordering::SeqCst))
     }
 
@@ -102,7 +103,12 @@ impl Faults {
         self.synced_bytes.store(bytes, Ordering::SeqCst);
     }
 
-    pub(crate) fn point(&self, name: &str) -> io::Result<()> {
+    /// Fails if a fault is set for the point of this name.
+    ///
+    /// # Errors
+    ///
+    /// The fault.
+    pub fn point(&self, name: &str) -> io::Result<()> {
         let mut at_point = self.at_point.lock().unwrap_or_else(PoisonError::into_inner);
         match at_point.take_if(|(point, _)| point == name) {
             Some((_, FaultAction::Abort)) => std::process::abort(),
@@ -111,8 +117,12 @@ impl Faults {
         }
     }
 
-    /// Checks whether `length` bytes may be written. If not, returns how many of them are written before the error.
-    pub(crate) fn before_write(&self, length: usize) -> Result<(), (usize, io::Error)> {
+    /// Checks whether `length` bytes may be written. On failure returns how many of them are written before the error.
+    ///
+    /// # Errors
+    ///
+    /// The fault, and how many bytes are written before it.
+    pub fn before_write(&self, length: usize) -> Result<(), (usize, io::Error)> {
         if self.writes_fail.load(Ordering::Relaxed) {
             return Err((length / 2, io::Error::other("injected write failure")));
         }
@@ -135,7 +145,12 @@ impl Faults {
         }
     }
 
-    pub(crate) fn before_sync(&self) -> io::Result<()> {
+    /// Fails if the next sync is to fail.
+    ///
+    /// # Errors
+    ///
+    /// The fault.
+    pub fn before_sync(&self) -> io::Result<()> {
         if self.syncs_fail.load(Ordering::Relaxed) { Err(io::Error::other("injected sync failure")) } else { Ok(()) }
     }
 }

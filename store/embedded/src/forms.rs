@@ -15,6 +15,3 @@ pub const LOG: u32 = 1;
 
 /// Form of heads and rows. It is recorded in the first byte of each.
 pub const RECORDS: u8 = 1;
-
-/// Form of archives. It is recorded in the first line of every file that is not a copy of another file.
-pub const ARCHIVE: u32 = 1;

@@ -18,7 +18,8 @@ use store::Error;
 use crate::forms::LOG;
 use crate::logged_values::may_be_logged;
 
-pub(crate) const SEGMENT_HEADER: usize = 32;
+/// Size of the header of a segment.
+pub const SEGMENT_HEADER: usize = 32;
 pub(crate) const FRAME_HEADER: usize = 16;
 /// Size of the fields that precede the key of an operation.
 const OPERATION_HEADER: usize = 9;
@@ -37,9 +38,11 @@ const AHEAD_MAX: u64 = 1 << 32;
 
 /// Header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SegmentHeader {
-    pub(crate) first_batch: u64,
-    pub(crate) salt: u64,
+pub struct SegmentHeader {
+    /// First batch of the segment.
+    pub first_batch: u64,
+    /// Salt of the checksums of its frames.
+    pub salt: u64,
 }
 
 impl SegmentHeader {
@@ -70,7 +73,12 @@ impl SegmentHeader {
         fields.array::<8>() == Some(*MAGIC) && fields.u32() != Some(LOG)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
+    /// Reads a header.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut fields = Fields(bytes);
         let read = (|| Some((fields.array::<8>()?, fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?)))();
         let Some((magic, format, crc, first_batch, salt)) = read else {
@@ -198,11 +206,13 @@ fn frame_crc(salt: u64, length: [u8; 4], batch: u64, operations: &[u8]) -> u32 {
 
 /// A complete frame.
 #[derive(Debug)]
-pub(crate) struct Frame<'a> {
-    pub(crate) batch: u64,
-    pub(crate) operations: &'a [u8],
+pub struct Frame<'a> {
+    /// Number of the batch.
+    pub batch: u64,
+    /// Its operations, encoded.
+    pub operations: &'a [u8],
     /// Size of the frame with its padding: the next frame begins there.
-    pub(crate) size: usize,
+    pub size: usize,
 }
 
 /// Returns the size of the frame that may begin with `bytes`. Returns `None` if no frame can begin so.
@@ -212,7 +222,7 @@ pub(crate) fn frame_size(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Returns the frame at the beginning of `bytes`. Returns `None` if it is not complete or its batch is not in `wanted`.
-pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) -> Option<Frame<'_>> {
+pub fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) -> Option<Frame<'_>> {
     let mut fields = Fields(bytes);
     let length = fields.array::<4>()?;
     let crc = fields.u32()?;
@@ -246,20 +256,25 @@ pub(crate) fn may_begin(bytes: &[u8], from: u64) -> impl Iterator<Item = (usize,
 
 /// An operation of a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum BatchOperation<'a> {
-    /// Sets a value. `at` is the offset of the value in the frame.
+pub enum BatchOperation<'a> {
+    /// Sets a value.
     Put {
+        /// The key.
         key: &'a [u8],
+        /// The value.
         value: &'a [u8],
+        /// Offset of the value in the frame.
         at: u32,
     },
+    /// Deletes a value.
     Delete {
+        /// The key.
         key: &'a [u8],
     },
 }
 
 /// Returns the operations of a frame, in order.
-pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOperation<'_>, Error>> {
+pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOperation<'_>, Error>> {
     let mut fields = Fields(bytes);
     std::iter::from_fn(move || {
         if fields.0.is_empty() {

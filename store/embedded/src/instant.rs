@@ -13,7 +13,7 @@ use crate::shared::State;
     clippy::disallowed_methods,
     reason = "the store stamps its batches when it writes them, and a restore refers to wall-clock time"
 )]
-pub(crate) fn now() -> UnixMs {
+pub fn now() -> UnixMs {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     UnixMs::try_from(since.as_millis()).unwrap_or(UnixMs::MAX)
 }
@@ -27,7 +27,7 @@ pub(crate) fn put(state: &mut State) {
 }
 
 /// Returns the timestamp of a batch. Returns `None` if the batch was written by a version without timestamps.
-pub(crate) fn of(frame: &Frame<'_>) -> Option<UnixMs> {
+pub fn of(frame: &Frame<'_>) -> Option<UnixMs> {
     operations(frame.operations).filter_map(Result::ok).filter_map(|operation| read(&operation)).last()
 }
 

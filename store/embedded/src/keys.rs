@@ -33,7 +33,8 @@ pub(crate) const EXPIRY: u8 = b'x';
 pub(crate) const DOOMED: u8 = b'z';
 pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
-pub(crate) const COUNT: u8 = b'n';
+/// First byte of the keys of counts.
+pub const COUNT: u8 = b'n';
 /// The tables of terms sort before the tables of rows. A checkpoint writes in key order. If the removal of a row has
 /// reached redb, the removal of its terms has as well.
 pub(crate) const OPEN_TERM: u8 = b'a';
@@ -204,10 +205,13 @@ pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
 
 /// The rows that a stored number counts, as read from its key.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CountKey {
-    pub(crate) is_open: bool,
-    pub(crate) is_flagged: bool,
-    pub(crate) status: Arc<str>,
+pub struct CountKey {
+    /// True for open runs.
+    pub is_open: bool,
+    /// True for flagged runs.
+    pub is_flagged: bool,
+    /// Status of the runs.
+    pub status: Arc<str>,
 }
 
 /// Returns the first key after all keys with this prefix.
@@ -311,7 +315,12 @@ pub(crate) fn read_row_domain(bytes: &[u8]) -> Result<Arc<str>, Error> {
     })
 }
 
-pub(crate) fn read_count(bytes: &[u8]) -> Result<CountKey, Error> {
+/// Reads the key of a count.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] if it is malformed.
+pub fn read_count(bytes: &[u8]) -> Result<CountKey, Error> {
     read(bytes, |reader| {
         let _domain = reader.text()?;
         let [flags] = reader.array()?;

@@ -13,7 +13,7 @@ use crate::faults::Faults;
 
 /// A lease. After it has expired, it stays expired, because another store may have taken over.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub struct Lease {
     length: Duration,
     archive: String,
     /// Time of the last write to the archive, in milliseconds of the lease's clock. `OVER` after the lease has expired.
@@ -25,7 +25,7 @@ const OVER: u64 = u64::MAX;
 
 impl Lease {
     /// Creates a lease that begins now.
-    pub(crate) fn new(length: Duration, archive: String, faults: Arc<Faults>) -> Self {
+    pub fn new(length: Duration, archive: String, faults: Arc<Faults>) -> Self {
         let lease = Self { length, archive, written_at: AtomicU64::new(0), faults };
         lease.written_at.store(lease.now(), Ordering::SeqCst);
         lease
@@ -33,7 +33,7 @@ impl Lease {
 
     /// Returns the milliseconds since the machine was started. Time during which the machine slept is included, because
     /// other machines were awake then.
-    pub(crate) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         let now = clock_gettime(ClockId::Boottime);
         let since =
             Duration::new(now.tv_sec.try_into().unwrap_or_default(), now.tv_nsec.try_into().unwrap_or_default());
@@ -41,14 +41,14 @@ impl Lease {
     }
 
     /// Renews the lease because the archive was written at `at`. An expired lease is not renewed.
-    pub(crate) fn renew(&self, at: u64) {
+    pub fn renew(&self, at: u64) {
         if !self.is_over() {
             self.written_at.fetch_max(at, Ordering::SeqCst);
         }
     }
 
     /// Returns whether the lease has expired, because the last write to the archive is longer ago than its length.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let written_at = self.written_at.load(Ordering::SeqCst);
         let is_over = written_at == OVER || u128::from(self.now().saturating_sub(written_at)) > self.length.as_millis();
         if is_over {
@@ -58,7 +58,7 @@ impl Lease {
     }
 
     /// Returns the reason that is given when an expired lease stops the store.
-    pub(crate) fn expired_reason(&self) -> String {
+    pub fn expired_reason(&self) -> String {
         format!(
             "the archive `{}` was unreachable for longer than --ship-lease, and another store may have taken over",
             self.archive

@@ -5,10 +5,10 @@
 //! In the background, it is written to redb. Values that were overwritten or deleted in the meantime are never written
 //! there. Large values stay in the log. `docs/adr/0002-embedded-engine.md` gives the reasons.
 //!
-//! A store has one directory with `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and the files that [`archive`]
-//! writes there. This crate does not interpret the bodies of heads.
+//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. It does not interpret bodies. The crate
+//! `baton-store-archive` copies stores and keeps further files there.
 
-pub mod archive;
+mod background;
 mod checkpoint;
 mod committer;
 mod counts;
@@ -19,6 +19,7 @@ mod forget;
 pub mod forms;
 mod frame;
 mod free;
+mod holds;
 mod instant;
 mod keys;
 mod latency;
@@ -42,6 +43,7 @@ mod record;
 mod recovery;
 mod segment;
 mod shared;
+mod source;
 mod spare;
 mod sums;
 mod terms;
@@ -51,7 +53,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -63,12 +65,26 @@ use store::{
 };
 
 pub use crate::options::{Options, Recovery};
+pub use crate::source::LogSource;
 
-use crate::archive::shipping::{self, ShipState, Shipping};
-use crate::archive::source::LogSource;
-use crate::archive::{
-    ArchiveError, BackupOptions, BackupReport, CopyProgress, Restored, ShipStanding, ShipTo, request,
-};
+/// The files of a store, for the crate that copies them. This is not part of the API of the store: it changes with its
+/// format.
+#[doc(hidden)]
+pub mod files {
+    pub use crate::directory::{Unfinished, draw_id, tree_path};
+    pub use crate::disk::storage_error;
+    pub use crate::frame::{BatchOperation, Frame, SEGMENT_HEADER, SegmentHeader, frame_at, operations};
+    pub use crate::holds::LogHold;
+    pub use crate::instant::{now, of as instant_of};
+    pub use crate::keys::{COUNT, CountKey, read_count};
+    pub use crate::lease::Lease;
+    pub use crate::log::{Live, sync_directory};
+    pub use crate::names::{salt, segment_name};
+    pub use crate::segment::{ReadFrames, SegmentReader};
+    pub use crate::shared::Phase;
+    pub use crate::tree::{Pairs, Snapshot, Tree, WholeSnapshot};
+}
+
 use crate::directory::Directory;
 use crate::disk::blocking;
 use crate::open::Opened;
@@ -82,6 +98,7 @@ const LIMITS: Limits = Limits {
     due_shards: 1,
     op_ids: 0,
     due_moves_are_cheap: true,
+    is_shared: false,
 };
 
 /// A store in a local directory.
@@ -92,14 +109,11 @@ const LIMITS: Limits = Limits {
 pub struct Embedded {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Threads that may wait for other disks than that of the store.
-    background: Mutex<Vec<JoinHandle<()>>>,
+
     directory: Mutex<Option<Directory>>,
-    path: PathBuf,
     tree_path: PathBuf,
     recovery: Recovery,
     source: LogSource,
-    ship: OnceLock<Arc<ShipState>>,
     forgetting: tokio::sync::Mutex<()>,
 }
 
@@ -112,14 +126,25 @@ impl Embedded {
     /// * [`Error::Failed`] if the directory cannot be used.
     /// * [`Error::Corrupt`] if acknowledged commits are missing or damaged. Nothing is repaired in this case.
     pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
-        blocking(move || {
-            let embedded = Self::new(open::open(&options)?);
-            let (source, path) = (embedded.source.clone(), embedded.path.clone());
-            let asked = open::spawn_background("store-backup", move || request::serve(&source, &path))?;
-            embedded.background().push(asked);
-            Ok(Arc::new(embedded))
-        })
-        .await
+        blocking(move || Self::open_blocking(&options).map(Arc::new)).await
+    }
+
+    /// Like [`open`](Self::open), but blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub fn open_blocking(options: &Options) -> Result<Self, Error> {
+        Ok(Self::new(open::open(options)?))
+    }
+
+    /// Closes the store like [`close`](Store::close), but blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the store has failed.
+    pub fn close_blocking(&self) -> Result<(), Error> {
+        self.take().stop(Phase::Closing)
     }
 
     /// Compacts a store that no process has open, and returns the freed space to the disk.
@@ -130,48 +155,21 @@ impl Embedded {
     pub async fn compact(directory: impl AsRef<Path>) -> Result<(), Error> {
         let directory = directory.as_ref().to_owned();
         blocking(move || {
-            let embedded = Self::new(open::open(&Options::new(&directory))?);
-            embedded.take().stop(Phase::Closing)?;
+            Self::open_blocking(&Options::new(&directory))?.close_blocking()?;
             open::compact(&directory)
         })
         .await
     }
 
-    /// Backs up a data directory. If a process has the directory open, that process is asked to make the backup;
-    /// otherwise it is made here. `tick` receives the progress. The call blocks on disks.
-    ///
-    /// # Errors
-    ///
-    /// * [`ArchiveError::Away`] if a file cannot be read or written.
-    /// * [`ArchiveError::Refused`] if the archive belongs to another store or is being written.
-    /// * [`ArchiveError::Damaged`] if the data directory or the archive is damaged.
-    ///
-    /// After an error, the archive still has its earlier content.
-    pub fn backup(
-        directory: &Path,
-        options: &BackupOptions,
-        tick: &mut dyn FnMut(CopyProgress),
-    ) -> Result<BackupReport, ArchiveError> {
-        if !directory.join("FORMAT").is_file() {
-            return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
-        }
-        let opened = match open::open(&Options { verify_all: true, ..Options::new(directory) }) {
-            Err(Error::InUse { .. }) => return request::ask(directory, options, tick),
-            opened => opened?,
-        };
-        let embedded = Self::new(opened);
-        let done = archive::back_up(&embedded.source, options, tick);
-        embedded.take().stop(Phase::Closing)?;
-        done
-    }
-
     fn new(opened: Opened) -> Self {
         let Opened { shared, threads, directory, tree_path, recovery, source } = opened;
-        let ship = OnceLock::new();
-        let forgetting = tokio::sync::Mutex::default();
-        let (threads, background, directory) = (threads.into(), Mutex::default(), Some(directory).into());
-        let path = tree_path.parent().map(Path::to_owned).unwrap_or_default();
-        Self { shared, threads, background, directory, path, tree_path, recovery, source, ship, forgetting }
+        let (threads, directory) = (threads.into(), Some(directory).into());
+        Self { shared, threads, directory, tree_path, recovery, source, forgetting: tokio::sync::Mutex::default() }
+    }
+
+    /// Returns access to the log, for copies of the store.
+    pub fn source(&self) -> &LogSource {
+        &self.source
     }
 
     /// Returns statistics on how the store was opened.
@@ -185,75 +183,10 @@ impl Embedded {
         (state.bytes(), state.most_bytes)
     }
 
-    /// Starts to copy everything durable to an archive. Must be called before the first commit, because a store that
-    /// was taken over must not write.
-    ///
-    /// # Errors
-    ///
-    /// * [`ArchiveError::TakenOver`] if another store has taken over.
-    /// * [`ArchiveError::Refused`] if the archive belongs to another store, contains more than this store, or no longer
-    ///   exists.
-    /// * [`ArchiveError::Away`] and [`ArchiveError::Damaged`] if it cannot be read or written.
-    pub async fn ship(&self, to: ShipTo) -> Result<(), ArchiveError> {
-        let (source, path) = (self.source.clone(), self.path.clone());
-        let begun = tokio::task::spawn_blocking(move || Shipping::begin(source, &path, to)).await;
-        let shipping = begun.map_err(|error| ArchiveError::Away { why: error.to_string() })??;
-        if self.ship.set(Arc::clone(&shipping.state)).is_err() {
-            return Err(ArchiveError::Refused { why: "this store is already being shipped".to_owned() });
-        }
-        let mut background = self.background();
-        if let Some(lease) = &shipping.state.lease {
-            self.shared.lease.get_or_init(|| Arc::clone(lease));
-            let (shared, lease) = (Arc::clone(&self.shared), Arc::clone(lease));
-            background.push(open::spawn_background("store-lease", move || shipping::watch_lease(&shared, &lease))?);
-        }
-        background.push(open::spawn_background("store-ship", move || shipping.run())?);
-        Ok(())
-    }
-
-    /// Returns the archive to which this store was last copied. Returns `None` if there was none.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] if this information cannot be read.
-    pub fn shipped_to(&self) -> Result<Option<archive::ArchiveAddress>, Error> {
-        shipping::shipped_to(&self.path)
-    }
-
-    /// Returns the status of the copying to an archive. Returns `None` if there is none.
-    pub fn ship_standing(&self) -> Option<ShipStanding> {
-        let durable = self.shared.lock().durable_batch;
-        self.ship.get().map(|ship| ship.standing(durable))
-    }
-
     /// Returns whether data of this store may still be returned to callers. After the lease has expired, it may not,
     /// because another store may have taken over.
     pub fn may_answer(&self) -> bool {
         self.shared.lease.get().is_none_or(|lease| !lease.is_over())
-    }
-
-    /// Returns the origin of a store that was restored or has taken over. Returns `None` for any other store, and after
-    /// [`forget_restored`](Self::forget_restored).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] if this information cannot be read.
-    pub fn restored(&self) -> Result<Option<Restored>, Error> {
-        archive::read_sealed(&self.path, archive::RESTORED)
-    }
-
-    /// Records that the service has dealt with all tasks that the old store had handed out before the restore.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Failed`] if this cannot be recorded.
-    pub fn forget_restored(&self) -> Result<(), Error> {
-        let path = self.path.join(archive::RESTORED);
-        std::fs::remove_file(&path).map_err(|error| disk::storage_error(&error, "remove", &path))
-    }
-
-    fn background(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the resources that must be released. They can be taken only once.
@@ -261,7 +194,7 @@ impl Embedded {
         Parts {
             shared: Arc::clone(&self.shared),
             threads: std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)),
-            background: std::mem::take(&mut *self.background()),
+            background: std::mem::take(&mut *self.source.threads()),
             directory: self.directory.lock().unwrap_or_else(PoisonError::into_inner).take(),
         }
     }

@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Error, LatencyHistogram};
 use tokio::time::Instant;
 
-use crate::archive::holds::Holds;
 use crate::faults::Faults;
 use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
 use crate::free::FreeSpace;
+use crate::holds::Holds;
 use crate::latency::LatencyRecorder;
 use crate::logged_values::LoggedValues;
 use crate::names::{NEW, salt, segment_path, values_path};
@@ -72,11 +72,15 @@ struct SegmentFiles {
     kept: BTreeMap<u64, u64>,
 }
 
+/// A segment of the log.
 #[derive(Debug, Clone)]
-pub(crate) struct Live {
-    pub(crate) number: u64,
-    pub(crate) first_batch: u64,
-    pub(crate) bytes: u64,
+pub struct Live {
+    /// Its number.
+    pub number: u64,
+    /// Its first batch.
+    pub first_batch: u64,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// Result of reading the log when the store is opened.
@@ -91,8 +95,12 @@ pub(crate) struct FoundLog {
     pub(crate) kept: BTreeMap<u64, u64>,
 }
 
-/// Makes all creations, renames and deletions in a directory durable.
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+/// Makes creations, renames and deletions in a directory durable.
+///
+/// # Errors
+///
+/// The error of the system.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 

@@ -20,12 +20,12 @@ pub(crate) fn values_path(directory: &Path, number: u64) -> PathBuf {
 }
 
 /// Returns the name of a segment.
-pub(crate) fn segment_name(number: u64) -> String {
+pub fn segment_name(number: u64) -> String {
     format!("{number:020}.{SUFFIX}")
 }
 
 /// Returns the salt of the checksums in a segment. It differs between stores and between segments.
-pub(crate) fn salt(id: u64, number: u64) -> u64 {
+pub fn salt(id: u64, number: u64) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.to_le_bytes());
     hasher.update(&number.to_le_bytes());

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use store::Error;
 
-use crate::archive::source::LogSource;
+use crate::background::spawn_background;
 use crate::directory::{Directory, log_path, record_known_batch, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
@@ -20,6 +20,7 @@ use crate::opening::Opening;
 use crate::options::{Options, Recovery};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
+use crate::source::LogSource;
 use crate::spare::SpareSpace;
 use crate::tree::{Tree, Verify};
 use crate::values::ValueFiles;
@@ -101,7 +102,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let first = (known == 0).then(|| options.directory.clone());
     state.log_end = Some(LogEnd::new(tail, first));
     let shared = Arc::new(Shared::new(state, tree, segments, spare, options));
-    let source = LogSource { shared: Arc::clone(&shared), log, id: directory.id };
+    let source = LogSource::new(Arc::clone(&shared), options.directory.clone(), log, directory.id);
     let threads = vec![
         spawn("store-commit", &shared, |shared| committer::run(shared))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
@@ -190,14 +191,6 @@ fn spawn(
     }
     let watch = PanicGuard(Arc::clone(shared));
     spawn_background(name, move || run(&watch.0))
-}
-
-/// Starts a thread on which commits do not depend.
-pub(crate) fn spawn_background(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(run)
-        .map_err(|error| Error::Failed { why: format!("cannot start thread `{name}`: {error}") })
 }
 
 /// Compacts the file of redb. The store must have been closed, so that redb contains everything.

@@ -5,37 +5,63 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use store::Error;
+use store::{Error, UnixMs};
 
 use crate::disk::storage_error;
 use crate::frame::{FRAME_HEADER, PROBE, frame_at, frame_size, may_begin};
+use crate::instant;
 use crate::names::{salt, segment_path};
 
 /// Number of bytes that are read at a time. For a larger frame, more are read.
 const READ_BYTES: usize = 256 << 10;
 
 /// A segment of the log, opened for reading.
-pub(crate) struct SegmentReader {
+pub struct SegmentReader {
     file: File,
-    pub(crate) path: PathBuf,
-    pub(crate) salt: u64,
+    /// Its file.
+    pub path: PathBuf,
+    /// Salt of the checksums of its frames.
+    pub salt: u64,
+}
+
+/// Complete frames of a segment.
+#[derive(Debug)]
+pub struct ReadFrames {
+    /// The frames with their padding.
+    pub bytes: Vec<u8>,
+    /// The last batch.
+    pub last: u64,
+    /// Timestamp of the last batch, or `None` if none of them has one.
+    pub instant: Option<UnixMs>,
 }
 
 impl SegmentReader {
-    /// Opens the segment `number` of the store `id` in the directory `log`.
-    pub(crate) fn open(log: &Path, id: u64, number: u64) -> Result<Self, Error> {
+    /// Opens segment `number` of the log of store `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the file cannot be opened.
+    pub fn open(log: &Path, id: u64, number: u64) -> Result<Self, Error> {
         let path = segment_path(log, number);
         let file = File::open(&path).map_err(|error| storage_error(&error, "read", &path))?;
         Ok(Self { file, path, salt: salt(id, number) })
     }
 
     /// Returns the size of the file.
-    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the size cannot be read.
+    pub fn bytes(&self) -> Result<u64, Error> {
         Ok(self.file.metadata().map_err(|error| storage_error(&error, "read", &self.path))?.len())
     }
 
-    /// Reads this many bytes. Returns fewer at the end of the file.
-    pub(crate) fn exactly(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
+    /// Reads this many bytes, or fewer at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the file cannot be read.
+    pub fn exactly(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; length];
         let mut read = 0;
         while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
@@ -50,10 +76,40 @@ impl SegmentReader {
         Ok(bytes)
     }
 
-    /// Reads bytes at `offset`: at least the whole frame that begins there.
-    pub(crate) fn piece(&self, offset: u64) -> Result<Vec<u8>, Error> {
+    /// Reads a piece at `offset`, extended to the size of the frame that begins there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the file cannot be read.
+    pub fn piece(&self, offset: u64) -> Result<Vec<u8>, Error> {
         let head = self.exactly(offset, FRAME_HEADER)?;
         self.exactly(offset, frame_size(&head).unwrap_or_default().max(READ_BYTES))
+    }
+
+    /// Reads frames from `offset` on. The first must be batch `next`, and none is after `durable`. Returns `None` if
+    /// there is no such frame.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the segment cannot be read.
+    pub fn frames(&self, offset: u64, next: u64, durable: u64) -> Result<Option<ReadFrames>, Error> {
+        let mut bytes = self.piece(offset)?;
+        let (mut end, mut last, mut instant) = (0, next.saturating_sub(1), None);
+        while last < durable
+            && let Some(frame) = frame_at(bytes.get(end..).unwrap_or_default(), self.salt, last + 1..last + 2)
+        {
+            last = frame.batch;
+            instant = instant::of(&frame).or(instant);
+            end = (end + frame.size).min(bytes.len());
+        }
+        if end == 0 {
+            return Ok(None);
+        }
+        // The padding of a frame to eight bytes may be beyond the bytes read.
+        let padded = end.next_multiple_of(8);
+        bytes.resize(padded.max(end), 0);
+        bytes.truncate(padded);
+        Ok(Some(ReadFrames { bytes, last, instant }))
     }
 
     /// Searches for a readable frame of batch `from` or later after an unreadable frame, and returns its offset. If
@@ -78,7 +134,7 @@ impl SegmentReader {
     }
 
     /// Reads the bytes from `from` to `end` in pieces. Returns each with its offset. Stops at the end of the file.
-    pub(crate) fn pieces(&self, from: u64, end: u64) -> impl Iterator<Item = Result<(u64, Vec<u8>), Error>> {
+    pub fn pieces(&self, from: u64, end: u64) -> impl Iterator<Item = Result<(u64, Vec<u8>), Error>> {
         (from..end).step_by(READ_BYTES).map(move |offset| {
             let length = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_BYTES);
             Ok((offset, self.exactly(offset, length)?))

@@ -49,7 +49,7 @@ pub(crate) struct Shared {
 
 /// Lifecycle phase of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// The store accepts commits.
     Open,
     /// The store accepts no commits; the threads finish their work.

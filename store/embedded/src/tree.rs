@@ -25,11 +25,11 @@ use crate::tree::tables::{COPIED, MAP, META, Number, POSITION, SUMMED, TERMS, be
 use crate::values::{LogPlace, ValueFiles};
 
 pub(crate) use opening::Verify;
-pub(crate) use snapshot::{Pairs, Snapshot};
+pub use snapshot::{Pairs, Snapshot};
 
 /// The map in redb that contains the data dropped from the log.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     database: RwLock<Option<Database>>,
     has_terms: AtomicBool,
     files: Arc<ValueFiles>,
@@ -56,15 +56,22 @@ impl<'a> From<Option<&'a [u8]>> for PairChange<'a> {
 }
 
 /// Snapshot of the whole map, and the log position up to which it certainly contains everything.
-pub(crate) struct WholeSnapshot {
-    pub(crate) map: Snapshot,
-    pub(crate) position: u64,
-    pub(crate) pairs: u64,
+pub struct WholeSnapshot {
+    /// The pairs.
+    pub map: Snapshot,
+    /// Last batch that they reflect.
+    pub position: u64,
+    /// Number of pairs.
+    pub pairs: u64,
 }
 
 impl Tree {
-    /// Opens or creates the file of a map that keeps all values in redb. Returns the map and its log position.
-    pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
+    /// Opens or creates the file of a map whose values are all in redb. Also returns the log position that it reflects.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] or [`Error::Corrupt`] if redb cannot be read or written.
+    pub fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
         Self::open_with(path, cache_bytes, ValueFiles::default(), Verify::IfSmall)
     }
 
@@ -204,9 +211,12 @@ impl Tree {
         self.files.close(segment);
     }
 
-    /// Returns the last batch of a copy, all of whose data is in the map. Returns `None` if the base is not complete
-    /// yet.
-    pub(crate) fn copied(&self) -> Result<Option<u64>, Error> {
+    /// Returns the batch up to which a copy is complete, or `None` if it does not have its base yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] or [`Error::Corrupt`] if redb cannot be read or written.
+    pub fn copied(&self) -> Result<Option<u64>, Error> {
         self.with(|database| {
             let txn = database.begin_read().map_err(failed)?;
             let meta = txn.open_table(META).map_err(failed)?;
@@ -214,9 +224,12 @@ impl Tree {
         })
     }
 
-    /// Writes some pairs of a copy in one transaction. If `copied` is given, also records that the copy is complete up
-    /// to that batch.
-    pub(crate) fn write_copy<'a>(
+    /// Writes some pairs of a copy and, if given, the batch up to which it is then complete, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] or [`Error::Corrupt`] if redb cannot be read or written.
+    pub fn write_copy<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         copied: Option<u64>,
@@ -326,7 +339,7 @@ impl Tree {
     }
 
     /// Closes the file.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.database.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_store_embedded::archive::{ArchiveError, BackupOptions};
+use baton_store_archive::{ArchiveError, BackupOptions};
 use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Due, Error, Expect, Head, ListQuery, Listed, Order, PartKey, Store};
@@ -93,21 +93,21 @@ async fn open_and_read(directory: &Path) -> Result<Content, Error> {
 }
 
 fn backed_up(directory: &Path, archive: &Path) -> Result<(), ArchiveError> {
-    Embedded::backup(directory, &BackupOptions::new(archive), &mut |_| {}).map(|_| ())
+    baton_store_archive::back_up(directory, &BackupOptions::new(archive), &mut |_| {}).map(|_| ())
 }
 
 /// Restores an archive and reads all of its data.
 async fn restored(archive: &Path) -> Content {
     let scratch = TempDir::new().unwrap();
     let directory = scratch.path().join("restored");
-    let options = baton_store_embedded::archive::RestoreOptions {
+    let options = baton_store_archive::RestoreOptions {
         archive: archive.into(),
         directory: directory.clone(),
         to: None,
         takes_over: false,
         faults: Arc::default(),
     };
-    baton_store_embedded::archive::restore(&options, &mut |_| {}).unwrap();
+    baton_store_archive::restore(&options, &mut |_| {}).unwrap();
     open_and_read(&directory).await.unwrap()
 }
 

@@ -34,3 +34,12 @@ async fn the_contract_holds_if_all_data_goes_to_redb_at_once() {
 async fn the_contract_holds_on_one_thread() {
     keeps_the_contract(|options| options).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_store_is_not_shared() {
+    let directory = TempDir::new().unwrap();
+    store::conformance::only_a_shared_store_is_open_twice(async || {
+        Embedded::open(Options::new(directory.path())).await.map(|store| store as Arc<dyn Store>)
+    })
+    .await;
+}

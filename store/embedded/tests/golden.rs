@@ -12,7 +12,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_store_embedded::archive::{BackupOptions, RestoreOptions, restore, verify};
+use baton_store_archive::{BackupOptions, RestoreOptions, restore, verify};
 use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Due, Expect, Head, HeadKey, ListQuery, Order, PartKey, Row, Store};
@@ -208,9 +208,12 @@ async fn write_golden_archive(archive: &Path) {
     store.close().await.unwrap();
     // Opened again, so that redb contains the earlier data and the log the later.
     let store = Embedded::open(Options::new(data.path())).await.unwrap();
+    baton_store_archive::serve_backups(&store).unwrap();
     for number in 0..2 {
         let (data, options) = (data.path().to_owned(), BackupOptions::new(archive));
-        let done = tokio::task::spawn_blocking(move || Embedded::backup(&data, &options, &mut |_| ())).await.unwrap();
+        let done = tokio::task::spawn_blocking(move || baton_store_archive::back_up(&data, &options, &mut |_| ()))
+            .await
+            .unwrap();
         assert_eq!(done.unwrap().base.is_some(), number == 0);
         if number == 0 {
             store.commit(&later(), Expect::Absent, &bare(), &[]).await.unwrap();

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use baton_store_archive::{BackupOptions, RestoreOptions, restore};
 use baton_store_embedded::Embedded;
-use baton_store_embedded::archive::{BackupOptions, RestoreOptions, restore};
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, PartKey, Store};
 use support::{Dice, RUN, change, head, key, small};
@@ -305,12 +305,12 @@ async fn a_backup_contains_the_values() {
     store.close().await.unwrap();
     drop(store);
     let options = BackupOptions::new(archive.as_path());
-    Embedded::backup(&data, &options, &mut |_| {}).unwrap();
+    baton_store_archive::back_up(&data, &options, &mut |_| {}).unwrap();
     let store = Embedded::open(small(&data)).await.unwrap();
     start(&store, RUNS / 2 + 1..=RUNS).await;
     store.close().await.unwrap();
     drop(store);
-    Embedded::backup(&data, &options, &mut |_| {}).unwrap();
+    baton_store_archive::back_up(&data, &options, &mut |_| {}).unwrap();
     fs::remove_dir_all(&data).unwrap();
     let options = RestoreOptions {
         archive: archive.as_path().into(),

@@ -9,8 +9,6 @@ use crate::{debugged, names, references};
 /// The folder whose rooms have owners, and the file that builds them.
 const ENGINE_FOLDER: &str = "service/engine/src";
 const ENGINE: &str = "service/engine/src/lib.rs";
-/// How many of the longest are shown.
-const SHOWN: usize = 12;
 
 /// A figure of the house.
 #[derive(Debug)]
@@ -34,7 +32,6 @@ pub fn all(sources: &Sources, arrows: &Arrows) -> Result<Vec<Measure>, Box<dyn s
     let mut measures = circles(arrows);
     measures.extend(rooms(sources, arrows));
     measures.extend(words(sources)?);
-    measures.extend(lengths(sources));
     Ok(measures)
 }
 
@@ -140,50 +137,4 @@ fn words(sources: &Sources) -> Result<Vec<Measure>, Box<dyn std::error::Error>> 
             behind: debugged,
         },
     ])
-}
-
-/// Functions that are a table: a row each for what is alike, and nothing between the rows.
-const TABLES: &[(&str, &str)] = &[
-    ("service/src/rest/calls/workflows.rs", "all"),
-    ("service/src/rest/calls/tasks.rs", "all"),
-    ("service/src/rest/calls/schedules.rs", "all"),
-    ("service/src/rest/calls/manual.rs", "all"),
-    ("client/src/table.rs", "summary"),
-    ("service/src/http/problem.rs", "row"),
-    ("service/src/swf/decisions.rs", "decision"),
-    ("service/engine/src/base/refusal/rows.rs", "row"),
-    ("service/engine/src/lib.rs", "compose"),
-    ("service/engine/src/base/metrics.rs", "new"),
-    ("history/src/check.rs", "life"),
-];
-
-/// Whether what stands at `place` (`file:line name`) is one of the tables.
-fn is_table(place: &str) -> bool {
-    TABLES.iter().any(|(file, name)| {
-        place.strip_prefix(file).is_some_and(|rest| rest.starts_with(':') && rest.ends_with(&format!(" {name}")))
-    })
-}
-
-fn lengths(sources: &Sources) -> Vec<Measure> {
-    let functions = sources.functions();
-    let mut files: Vec<_> = sources.files.values().map(|file| (file.lines, file.path.as_str())).collect();
-    files.sort_by(|one, other| other.cmp(one));
-    vec![
-        Measure {
-            name: "file",
-            what: "lines of the longest file",
-            found: files.first().map_or(0, |(lines, _)| *lines),
-            behind: files.iter().take(SHOWN).map(|(lines, path)| format!("{lines:>6} {path}")).collect(),
-        },
-        Measure {
-            name: "function",
-            what: "lines of the longest function that is no table",
-            found: functions.iter().find(|length| !is_table(&length.place)).map_or(0, |length| length.lines),
-            behind: functions
-                .iter()
-                .take(SHOWN)
-                .map(|length| format!("{:>6} {}", length.lines, length.place))
-                .collect(),
-        },
-    ]
 }

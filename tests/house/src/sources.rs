@@ -1,26 +1,27 @@
-//! The product's sources: each crate's files from its root module on, as the compiler would find them, without tests.
+//! Sources of the product: the files of each crate and of the program `baton`, from the root module on, as the compiler
+//! finds them, without tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use proc_macro2::LineColumn;
-use syn::spanned::Spanned as _;
-use syn::visit::Visit;
-
-/// The crates that make up the product, by the folder of each and the name that code calls it by.
-///
-/// Benches and tests are no product, and no rooms of the house.
+/// Crates of the product: the folder of each, and its name in code. Benches and tests are not part of the product.
 pub const CRATES: &[(&str, &str)] = &[
     ("history", "history"),
     ("store", "store"),
     ("store/embedded", "store_embedded"),
+    ("store/archive", "store_archive"),
     ("store/dynamodb", "store_dynamodb"),
     ("service", "service"),
     ("service/engine", "engine"),
+    ("service/cli", "cli"),
     ("client", "client"),
+    ("client/tables", "tables"),
     ("decider-kit", "decider_kit"),
     ("runner-kit", "runner_kit"),
 ];
+
+/// Root of the program `baton`: its folder, its file, and the name that this crate gives it.
+const PROGRAM: (&str, &str, &str) = ("service/src", "main.rs", "baton");
 
 /// The path of a module: its crate's name first.
 pub type Module = Vec<String>;
@@ -34,8 +35,6 @@ pub struct File {
     pub module: Module,
     /// Its code, without tests.
     pub items: Vec<syn::Item>,
-    /// How many lines it has, those of tests within it left out.
-    pub lines: usize,
 }
 
 /// All files of the product.
@@ -45,42 +44,24 @@ pub struct Sources {
     pub files: BTreeMap<String, File>,
 }
 
-/// A function and how many lines it has.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Length {
-    /// From its signature to its last brace.
-    pub lines: usize,
-    /// Where it stands: `path:line name`.
-    pub place: String,
-}
-
 /// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 impl Sources {
-    /// Reads every crate of the product.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read or is no Rust.
-    pub fn read() -> Result<Self, Box<dyn std::error::Error>> {
-        let mut sources = Self { files: BTreeMap::new() };
-        for (folder, name) in CRATES {
-            sources.read_module(&format!("{folder}/src"), "lib.rs", &[(*name).to_owned()])?;
-        }
-        Ok(sources)
-    }
-
     /// Reads every crate of the product, and the program `baton`.
     ///
     /// # Errors
     ///
     /// If a file cannot be read or is not Rust.
-    pub fn read_with_program() -> Result<Self, Box<dyn std::error::Error>> {
-        let mut sources = Self::read()?;
-        sources.read_module("service/src", "main.rs", &["baton".to_owned()])?;
+    pub fn read() -> Result<Self, Box<dyn std::error::Error>> {
+        let mut sources = Self { files: BTreeMap::new() };
+        for (folder, name) in CRATES {
+            sources.read_module(&format!("{folder}/src"), "lib.rs", &[(*name).to_owned()])?;
+        }
+        let (folder, file, name) = PROGRAM;
+        sources.read_module(folder, file, &[name.to_owned()])?;
         Ok(sources)
     }
 
@@ -121,17 +102,6 @@ impl Sources {
         let inner = format!("{}/", place.trim_end_matches(".rs"));
         self.files.values().filter(move |file| file.path == place || file.path.starts_with(&inner))
     }
-
-    /// The longest functions first.
-    pub fn functions(&self) -> Vec<Length> {
-        let mut all = Vec::new();
-        for file in self.files.values() {
-            let mut functions = Functions { path: &file.path, all: &mut all };
-            file.items.iter().for_each(|item| functions.visit_item(item));
-        }
-        all.sort_by(|one, other| other.cmp(one));
-        all
-    }
 }
 
 /// A module that stands in a file of its own.
@@ -143,14 +113,8 @@ fn outlined(item: &syn::Item) -> Option<String> {
 }
 
 fn file(path: &str, module: Module, text: &str) -> syn::Result<File> {
-    let read = syn::parse_file(text)?;
-    let (tests, items): (Vec<_>, Vec<_>) = read.items.into_iter().partition(is_test);
-    let of_tests: usize = tests.iter().map(|item| lines(item.span().start(), item.span().end())).sum();
-    Ok(File { path: path.to_owned(), module, items, lines: text.lines().count() - of_tests })
-}
-
-fn lines(start: LineColumn, end: LineColumn) -> usize {
-    end.line + 1 - start.line
+    let items = syn::parse_file(text)?.items.into_iter().filter(|item| !is_test(item)).collect();
+    Ok(File { path: path.to_owned(), module, items })
 }
 
 /// Whether something is compiled for tests alone.
@@ -168,36 +132,4 @@ fn is_test(item: &syn::Item) -> bool {
         syn::Meta::List(list) => attribute.path().is_ident("cfg") && list.tokens.to_string() == "test",
         _ => false,
     })
-}
-
-struct Functions<'a> {
-    path: &'a str,
-    all: &'a mut Vec<Length>,
-}
-
-impl Functions<'_> {
-    fn add(&mut self, signature: &syn::Signature, block: &syn::Block) {
-        let start = signature.span().start();
-        let place = format!("{}:{} {}", self.path, start.line, signature.ident);
-        self.all.push(Length { lines: lines(start, block.span().end()), place });
-    }
-}
-
-impl Visit<'_> for Functions<'_> {
-    fn visit_item_fn(&mut self, function: &syn::ItemFn) {
-        self.add(&function.sig, &function.block);
-        syn::visit::visit_item_fn(self, function);
-    }
-
-    fn visit_impl_item_fn(&mut self, function: &syn::ImplItemFn) {
-        self.add(&function.sig, &function.block);
-        syn::visit::visit_impl_item_fn(self, function);
-    }
-
-    fn visit_trait_item_fn(&mut self, function: &syn::TraitItemFn) {
-        if let Some(block) = &function.default {
-            self.add(&function.sig, block);
-        }
-        syn::visit::visit_trait_item_fn(self, function);
-    }
 }

@@ -87,13 +87,6 @@ fn a_number_of_a_rule_is_known_from_other_words() {
 }
 
 #[test]
-fn the_lines_of_a_file_are_those_without_its_tests() {
-    let text = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
-    let sources = Sources::of("house", &[("lib.rs", text)]).unwrap();
-    assert_eq!(sources.files["lib.rs"].lines, 2);
-}
-
-#[test]
 fn a_line_that_git_left_is_known_by_its_seven_signs() {
     for sign in ["<", "|", ">"] {
         let signs = sign.repeat(7);

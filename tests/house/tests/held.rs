@@ -10,12 +10,10 @@ const BOUNDS: &[(&str, usize)] = &[
     ("circles-flow", 0),
     ("arrows", 40),
     ("holders", 0),
-    ("ambiguous", 13),
+    ("ambiguous", 21),
     ("ambiguous-within", 0),
     ("references", 0),
     ("debugged", 0),
-    ("file", 481),
-    ("function", 77),
 ];
 
 #[test]

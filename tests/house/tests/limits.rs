@@ -142,7 +142,7 @@ fn a_forgotten_constant_and_a_missing_test_are_reported() {
 
 #[test]
 fn every_limit_has_its_row_its_test_and_its_value_on_the_page() {
-    let constants = Constants::of(&Sources::read_with_program().unwrap());
+    let constants = Constants::of(&Sources::read().unwrap());
     let found = limits::problems(rows::SECTIONS, internal::INTERNAL, &constants, &root());
     assert!(found.is_empty(), "{found:#?}");
     let expected = limits::page(rows::SECTIONS, &constants).unwrap();

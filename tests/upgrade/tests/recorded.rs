@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use store_embedded::archive::{RestoreOptions, restore, verify};
+use store_archive::{RestoreOptions, restore, verify};
 use store_embedded::{Embedded, Options};
 use upgrade::packed::unpack;
 use upgrade::recorded;

@@ -22,7 +22,7 @@ impl TestService {
     /// Returns the history as a table.
     #[track_caller]
     pub fn table(&self, workflow_id: &str) -> String {
-        baton_client::table::history(self.history(workflow_id))
+        baton_tables::history(self.history(workflow_id))
     }
 
     /// Returns the state of the newest run of this id.

@@ -38,7 +38,7 @@ impl TestService {
             Err(panic) => {
                 eprintln!(
                     "the decider panicked at event {started_event_id}\n\n{}\n",
-                    baton_client::table::history(&run.events)
+                    baton_tables::history(&run.events)
                 );
                 resume_unwind(panic)
             }

@@ -332,9 +332,7 @@ fn ends(what: &'static str, histories: &Histories) -> Check {
     for ((workflow_id, _), events) in histories {
         let last = events.last();
         let is_success = last.is_some_and(|event| matches!(event.kind, EventKind::WorkflowSuccess(_)));
-        check.look(known.insert(workflow_id) && is_success, || {
-            format!("{workflow_id}: {}", client::table::history(events))
-        });
+        check.look(known.insert(workflow_id) && is_success, || format!("{workflow_id}: {}", tables::history(events)));
     }
     check
 }

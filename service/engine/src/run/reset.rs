@@ -132,6 +132,7 @@ mod tests {
         due_shards: 1,
         op_ids: 16,
         due_moves_are_cheap: false,
+        is_shared: false,
     };
 
     fn at(millis: u64) -> Timestamp {

@@ -26,7 +26,7 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     front.tells_of_audit_log(&Arc::default());
     front.tells_of_shipping(|| {
         let lag = std::time::Duration::from_millis(1_500);
-        Some(ShipStanding { lag, shipped: 1, error: None })
+        ShipStanding { lag, shipped: 1, error: None }
     });
     front.tells_of_spans(&Arc::default());
     let mut page = Metrics::sample();

@@ -8,13 +8,13 @@ use crate::sums::{self, SummedValue};
 use crate::tree::tables::{FROM_BACKUP, failed, guarded};
 
 /// The map at one moment.
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     pub(super) map: redb::ReadOnlyTable<&'static [u8], &'static [u8]>,
     pub(super) logged: Option<StoredLoggedValues>,
 }
 
 /// Pairs of a range, forward or backward.
-pub(crate) type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
+pub type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
 
 impl Snapshot {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
@@ -24,8 +24,12 @@ impl Snapshot {
         })
     }
 
-    /// Returns all pairs in the order of their keys.
-    pub(crate) fn all(&self) -> Result<Pairs, Error> {
+    /// Returns every pair, in key order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] or [`Error::Corrupt`] if redb cannot be read.
+    pub fn all(&self) -> Result<Pairs, Error> {
         let logged = self.logged.clone();
         let range = guarded(|| self.map.range::<&[u8]>(..).map_err(failed))?;
         Ok(guarded_pairs(range.map(move |pair| copy(logged.as_ref(), pair))))

@@ -153,7 +153,7 @@ pub async fn hammer() {
     let faults = Arc::clone(&options.faults);
     let store = Embedded::open(options).await.unwrap();
     if let Ok(archive) = std::env::var("BATON_SHIP_TO") {
-        store.ship(baton_store_embedded::archive::ShipTo::new(archive.as_str())).await.unwrap();
+        baton_store_archive::ship(&store, baton_store_archive::ShipTo::new(archive.as_str())).await.unwrap();
     }
     if let Ok(point) = std::env::var("BATON_ABORT_AT") {
         faults.at(&point, FaultAction::Abort);

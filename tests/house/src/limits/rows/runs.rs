@@ -492,10 +492,10 @@ pub(super) const MOVING: Section = Section {
         Row {
             what: "Line of a file that `baton import` reads",
             per: "file",
-            constant: "service/src/cli/moved.rs LINE_BYTES_MAX",
+            constant: "service/cli/src/moved.rs LINE_BYTES_MAX",
             unit: Unit::Bytes,
             beyond: "the file is refused",
-            tried_in: "service/src/cli/moved/tests.rs",
+            tried_in: "service/cli/src/moved/tests.rs",
             test: "a_line_and_a_run_have_their_bounds",
             ..ROW
         },

@@ -1,0 +1,197 @@
+//! `baton backup`, `baton restore`: archives of the embedded store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueHint};
+use history::{Duration, Timestamp};
+use store_archive::{ArchiveAddress, ArchiveError, BackupOptions, CopyProgress, EpochReport, RestoreOptions};
+
+use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
+
+/// Back up a data directory to an archive; the service may be running
+///
+/// Only new data is copied; existing data of the archive is verified. Run this command on the machine of the service,
+/// as its user. A running service writes the archive itself, with its own credentials for S3.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Backup {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
+    /// Archive: a directory or `s3://BUCKET/PREFIX`, created if it does not exist
+    #[arg(required = true, value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    archive: Option<ArchiveAddress>,
+    /// Data directory
+    #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Remove data that is not needed to restore any instant within this time [default: remove nothing]
+    #[arg(long, value_name = "DURATION")]
+    keep: Option<Duration>,
+    #[command(flatten)]
+    quiet: Quiet,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// Verify all data of an archive, and print which instants can be restored and how many runs it contains
+    Verify {
+        /// Archive: a directory or `s3://BUCKET/PREFIX`
+        #[arg(value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+        archive: ArchiveAddress,
+        #[command(flatten)]
+        quiet: Quiet,
+    },
+}
+
+/// Restore a data directory from an archive, as of any instant
+///
+/// Then start the service with that directory. It refuses tokens of tasks that were dispatched before; these tasks time
+/// out and are dispatched again.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// Archive of `baton backup` or `baton serve --ship-to`: a directory or `s3://BUCKET/PREFIX`
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    archive: ArchiveAddress,
+    /// New data directory: empty, or not yet existing
+    #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Restore the last commit at or before this instant, e.g. `2027-01-31T12:00:00Z` [default: everything]
+    #[arg(long, value_name = "INSTANT")]
+    to: Option<Timestamp>,
+    /// Replace the old service: it stops when it finds this in the archive, and the new one can ship to the same
+    /// archive
+    #[arg(long)]
+    take_over: bool,
+    #[command(flatten)]
+    quiet: Quiet,
+}
+
+fn failed(error: &ArchiveError) -> Failed {
+    let said = match error {
+        ArchiveError::TooEarly { archive, first } => {
+            let first = instant(*first);
+            format!("the archive `{archive}` does not go back so far: its first base is of {first}")
+        }
+        ArchiveError::Away { .. }
+        | ArchiveError::Damaged { .. }
+        | ArchiveError::Refused { .. }
+        | ArchiveError::TakenOver { .. }
+        | ArchiveError::Gap { .. } => error.to_string(),
+    };
+    Failed::Other(1, said)
+}
+
+/// Runs a blocking operation of an archive.
+/// Runs an operation on an archive in a thread that may block.
+///
+/// # Errors
+///
+/// [`Failed::Other`] if it fails.
+pub async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+) -> Result<T, Failed> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(done) => done.map_err(|error| failed(&error)),
+        Err(error) => Err(Failed::Other(1, error.to_string())),
+    }
+}
+
+/// Reports the progress of a copy.
+/// Shows the progress of a copy.
+pub fn show_progress(progress: &mut Progress, at: CopyProgress) {
+    progress.at(at.pairs, Some(at.pairs_in_all));
+}
+
+/// Formats a number of bytes.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x400 => format!("{bytes} bytes"),
+        0x400..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+fn instant(millis: u64) -> String {
+    Timestamp::from_millis(millis).to_string()
+}
+
+impl Backup {
+    pub(crate) async fn run(self) -> Done {
+        match (self.command, self.archive) {
+            (Some(BackupCommand::Verify { archive, quiet }), _) => verify(archive, quiet).await,
+            (None, Some(archive)) => back_up(self.data_dir, archive, self.keep, self.quiet).await,
+            (None, None) => Err(Failed::Usage("say which archive".to_owned())),
+        }
+    }
+}
+
+async fn back_up(data_dir: PathBuf, archive: ArchiveAddress, keep: Option<Duration>, quiet: Quiet) -> Done {
+    let shown = archive.to_string();
+    let report = blocking(move || {
+        let keep = keep.map(|keep| std::time::Duration::from_millis(keep.as_millis()));
+        let options = BackupOptions { keep, ..BackupOptions::new(archive) };
+        let mut progress = quiet.progress("copying", "records");
+        store_archive::back_up(&data_dir, &options, &mut |at| show_progress(&mut progress, at))
+    })
+    .await?;
+    let base = report.base.map_or_else(
+        || "no new base was needed".to_owned(),
+        |base| {
+            let new = base.bytes.saturating_sub(base.bytes_there);
+            format!("a new base of {} records, {} of it new", base.pairs, size(new))
+        },
+    );
+    print_line(&format!("{shown} has everything that was acknowledged before {}: {base}", instant(report.at)))
+}
+
+async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
+    let reports = blocking(move || {
+        let mut progress = quiet.progress("reading", "records");
+        store_archive::verify(archive, &mut |at| show_progress(&mut progress, at))
+    })
+    .await?;
+    let rows = reports.iter().flat_map(rows);
+    print_rows(["EPOCH", "FROM", "TO", "RUNS", "BASES", "LOG", "SIZE"], rows)?;
+    print_line("every file is whole")
+}
+
+/// Returns a row for each time range of an epoch that can be restored.
+fn rows(report: &EpochReport) -> Vec<[String; 7]> {
+    let last = report.spans.len().saturating_sub(1);
+    let row = |(at, (from, to)): (usize, &(u64, u64))| {
+        let of_last = |text: String| if at == last { text } else { String::new() };
+        [
+            report.epoch.to_string(),
+            instant(*from),
+            instant(*to),
+            of_last(report.runs.to_string()),
+            of_last(report.bases.to_string()),
+            of_last(format!("{} batches", report.batches)),
+            of_last(size(report.chunk_bytes + report.log_bytes)),
+        ]
+    };
+    report.spans.iter().enumerate().map(row).collect()
+}
+
+impl Restore {
+    pub(crate) async fn run(self) -> Done {
+        let Self { archive, data_dir, to, take_over, quiet } = self;
+        let shown = data_dir.display().to_string();
+        let restored = blocking(move || {
+            let options = RestoreOptions {
+                archive,
+                directory: data_dir,
+                to: to.map(Timestamp::as_millis),
+                takes_over: take_over,
+                faults: Arc::default(),
+            };
+            let mut progress = quiet.progress("restoring", "records");
+            store_archive::restore(&options, &mut |at| show_progress(&mut progress, at))
+        })
+        .await?;
+        print_line(&format!(
+            "{shown} is the store as it was at {}: `baton serve` goes on with it",
+            instant(restored.instant)
+        ))
+    }
+}

@@ -1,0 +1,83 @@
+//! `baton fsck`: checks the data of a data directory against its histories.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use engine::{Engine, Settings, SystemClock};
+use store_embedded::{Embedded, Options};
+
+use super::{Done, Failed, Quiet, print_line};
+
+/// Check every stored run: its bytes, its state against its history, and its history against the rules
+///
+/// Stop the service first.
+#[derive(Debug, Args)]
+pub struct Fsck {
+    /// Data directory
+    #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
+    data_dir: PathBuf,
+    #[command(flatten)]
+    quiet: Quiet,
+}
+
+impl Fsck {
+    pub(crate) async fn run(self) -> Done {
+        let failed = |what: String| Failed::Other(1, format!("{}: {what}", self.data_dir.display()));
+        if !self.data_dir.is_dir() {
+            return Err(failed("there is no such directory".to_owned()));
+        }
+        let options = Options { verify_all: true, ..Options::new(&self.data_dir) };
+        let store = Embedded::open(options).await.map_err(|error| failed(error.to_string()))?;
+        let engine = Engine::open_for_reading(store, Arc::new(SystemClock), Settings::default())
+            .await
+            .map_err(|refusal| failed(refusal.to_string()))?;
+        let (mut broken, mut miscounted, mut runs, mut events) = (0, 0, 0, 0);
+        for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
+            let query = store::ListQuery { domain: domain.name.as_str().into(), ..store::ListQuery::default() };
+            // Without conditions the store knows the total.
+            let total = engine.views().count(&query, u64::MAX).await.map_err(|refusal| failed(refusal.to_string()))?;
+            let total = total.by_status.values().sum();
+            let mut progress = self.quiet.progress(&format!("domain {}", domain.name), "runs");
+            progress.at(0, Some(total));
+            let say = |report: &engine::FsckReport| progress.at(report.runs, Some(total));
+            let report = engine.views().fsck(&domain.name, say).await.map_err(|refusal| failed(refusal.to_string()))?;
+            drop(progress);
+            for finding in &report.findings {
+                print_line(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
+            }
+            (runs, events) = (runs + report.runs, events + report.events);
+            broken += report.findings.len();
+            if let Some((counted, listed)) = &report.miscounted {
+                miscounted += 1;
+                let (name, counted, listed) = (&domain.name, numbers(counted), numbers(listed));
+                print_line(&format!("{name}: the store counts {counted}, and there are {listed}"))?;
+            }
+        }
+        engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
+        match (broken, miscounted) {
+            (0, 0) => print_line(&format!("every run is in order: {runs} runs with {events} events")),
+            (0, domains) => Err(failed(format!("the runs of {domains} domains are not counted as they are"))),
+            (broken, _) => Err(failed(format!("{broken} runs are not in order"))),
+        }
+    }
+}
+
+/// Formats the numbers of runs by status on one line.
+fn numbers(by_status: &BTreeMap<Arc<str>, u64>) -> String {
+    let numbers: Vec<_> = by_status.iter().map(|(status, runs)| format!("{runs} {status}")).collect();
+    if numbers.is_empty() { "no runs".to_owned() } else { numbers.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_of_runs_are_words() {
+        let of = |numbers: &[(&str, u64)]| {
+            super::numbers(&numbers.iter().map(|(word, runs)| ((*word).into(), *runs)).collect())
+        };
+        assert_eq!(of(&[("open", 3), ("success", 1)]), "3 open, 1 success");
+        assert_eq!(of(&[]), "no runs");
+    }
+}

@@ -1,0 +1,178 @@
+//! Options that several commands have: the service and its domain, the user, and inputs.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use client::{Access, Client, ClientCertificate, Patience};
+use history::Payload;
+
+use crate::failed::Failed;
+
+/// Heading of the options that select the service, after those of the command itself.
+const CONNECTION: &str = "Connection options";
+
+/// The service, and the credential for it.
+#[derive(Debug, Clone, Args)]
+pub struct Target {
+    /// URL of the service, e.g. `https://baton.example` or `localhost:7420`
+    #[arg(help_heading = CONNECTION, long, env = "BATON_URL", value_name = "URL")]
+    #[arg(default_value = "http://127.0.0.1:7420")]
+    url: String,
+    /// Domain
+    #[arg(help_heading = CONNECTION, long, env = "BATON_DOMAIN", default_value = "default", value_name = "NAME")]
+    domain: String,
+    /// File that contains the secret of a credential. Without it, the secret is read from BATON_SECRET
+    #[arg(help_heading = CONNECTION, long, env = "BATON_SECRET_FILE", value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// PEM file with certificate authorities to trust in addition to those of this machine
+    #[arg(help_heading = CONNECTION, long, env = "BATON_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// PEM file with a client certificate, if the service accepts or requires one
+    #[arg(help_heading = CONNECTION, long, env = "BATON_CLIENT_CERT", value_name = "FILE")]
+    client_cert: Option<PathBuf>,
+    /// PEM file with the private key of the certificate, without a passphrase
+    #[arg(help_heading = CONNECTION, long, env = "BATON_CLIENT_KEY", value_name = "FILE")]
+    client_key: Option<PathBuf>,
+}
+
+impl Target {
+    /// Returns a client of the service.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed::Usage`] if a file cannot be read or an option is invalid.
+    pub fn client(&self) -> Result<Client, Failed> {
+        let read = |option: &str, path: &Option<PathBuf>| {
+            let Some(path) = path else { return Ok(None) };
+            let failed = |error| Failed::Usage(format!("{option} {}: {error}", path.display()));
+            std::fs::read(path).map(Some).map_err(failed)
+        };
+        let ca = read("--ca-file", &self.ca_file)?;
+        let (certificate, key) = (read("--client-cert", &self.client_cert)?, read("--client-key", &self.client_key)?);
+        let certificate = match (&certificate, &key) {
+            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
+            (None, None) => None,
+            _ => return Err(Failed::Usage("--client-cert and --client-key belong together: give both".to_owned())),
+        };
+        let secret = self.secret()?;
+        let access = Access { secret: secret.as_deref(), ca: ca.as_deref(), certificate };
+        let client = Client::with_access(&self.url, access)?;
+        // A person is waiting, so that an unreachable service is reported at once.
+        Ok(client.domain(&self.domain).patience(Patience::None).within(trace_of_caller().as_ref()))
+    }
+
+    pub(crate) fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    fn secret(&self) -> Result<Option<String>, Failed> {
+        let Some(file) = &self.secret_file else {
+            return Ok(std::env::var("BATON_SECRET").ok().filter(|secret| !secret.is_empty()));
+        };
+        let bad = |what: String| Failed::Usage(format!("--secret-file {}: {what}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+        match text.trim() {
+            "" => Err(bad("it is empty".to_owned())),
+            secret => Ok(Some(secret.to_owned())),
+        }
+    }
+}
+
+/// Returns the trace context of this program's caller from the environment. Source: OpenTelemetry, "Environment
+/// Variables as Context Propagation Carriers". A malformed one is ignored.
+fn trace_of_caller() -> Option<client::TraceContext> {
+    let tracestate = std::env::var("TRACESTATE").ok();
+    client::TraceContext::of_headers(&std::env::var("TRACEPARENT").ok()?, tracestate.as_deref())
+}
+
+/// The user, whom histories record.
+#[derive(Debug, Clone, Args)]
+pub struct Identity {
+    /// Your name, which the history records
+    #[arg(long, env = "USER", default_value = "baton", value_name = "NAME")]
+    identity: String,
+}
+
+impl Identity {
+    pub(crate) fn identity(&self) -> String {
+        self.identity.clone()
+    }
+}
+
+/// Reads an `--input`: JSON, `@file`, or `-` for standard input.
+pub(crate) fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed> {
+    let Some(input) = input else { return Ok(None) };
+    let text = if input == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Failed::Usage(format!("standard input: {error}")))?;
+        text
+    } else if let Some(path) = input.strip_prefix('@') {
+        std::fs::read_to_string(path).map_err(|error| Failed::Usage(format!("{path}: {error}")))?
+    } else {
+        input.to_owned()
+    };
+    let bad = |error| Failed::Usage(format!("the input is not JSON: {error}; a text needs quotes: '\"text\"'"));
+    Payload::from_json(&text).map(Some).map_err(bad)
+}
+
+/// Parses a value of an API enumeration.
+pub(crate) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Subcommand as _;
+
+    use super::*;
+    use crate::CliCommand;
+
+    /// Calls a function with each command that has no subcommands.
+    fn each(command: &mut clap::Command, name: &str, check: &mut dyn FnMut(&str, &mut clap::Command)) {
+        let name = format!("{name} {}", command.get_name());
+        if command.get_subcommands().next().is_none() {
+            check(name.trim_start(), command);
+        }
+        for inner in command.get_subcommands_mut() {
+            each(inner, &name, check);
+        }
+    }
+
+    #[test]
+    fn connection_options_follow_the_options_of_a_command() {
+        let mut program = CliCommand::augment_subcommands(clap::Command::new("baton"));
+        program.build();
+        let (mut with, mut without) = (0, 0);
+        each(&mut program, "", &mut |name, command| {
+            let connects = command.get_arguments().any(|argument| argument.get_id() == "url");
+            let is_under_heading = |argument: &&clap::Arg| argument.get_help_heading() == Some(CONNECTION);
+            let options = command.get_arguments().filter(is_under_heading).count();
+            let help = command.render_long_help().to_string();
+            if connects {
+                assert_eq!(options, 6, "{name}: {help}");
+                let at =
+                    |heading: &str| help.find(&format!("\n{heading}:\n")).unwrap_or_else(|| panic!("{name}: {help}"));
+                assert!(at("Options") < at(CONNECTION), "{name}: {help}");
+                with += 1;
+            } else {
+                assert_eq!(options, 0, "{name}");
+                without += 1;
+            }
+        });
+        assert!(with > 40 && without >= 5, "{with} {without}");
+    }
+
+    #[test]
+    fn one_variable_names_the_service_for_every_command() {
+        let mut program = CliCommand::augment_subcommands(clap::Command::new("baton"));
+        program.build();
+        each(&mut program, "", &mut |name, command| {
+            for argument in command.get_arguments().filter(|argument| argument.get_id() == "url") {
+                assert_eq!(argument.get_env(), Some("BATON_URL".as_ref()), "{name}");
+            }
+        });
+    }
+}

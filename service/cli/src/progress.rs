@@ -1,0 +1,163 @@
+//! Progress of long commands on standard error: a bar on a terminal, otherwise a line from time to time.
+
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tables::escape;
+use tokio::time::Instant;
+
+use super::note;
+
+/// Time between two lines if there is no terminal. Ours: few lines in the log of an hour. Shorter commands print
+/// none.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Number of times per second that a bar is drawn.
+const DRAWN_HZ: u8 = 10;
+
+/// Format if the total is known.
+const BAR: &str = "{msg} [{wide_bar}] {human_pos}/{human_len} {prefix}, {per_sec}, {eta} left";
+
+/// Format if the total is unknown.
+const SPINNER: &str = "{spinner} {msg}: {human_pos} {prefix}, {elapsed}";
+
+/// The option that disables progress reports.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Quiet {
+    /// Print no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Quiet {
+    /// Starts reporting progress of an activity, counted in a unit.
+    pub fn progress(self, doing: &str, unit: &'static str) -> Progress {
+        if self.quiet {
+            Progress { doing: doing.to_owned(), unit, shows: Shows::Nothing }
+        } else {
+            Progress::new(doing, unit)
+        }
+    }
+}
+
+/// Reports progress until it is dropped.
+#[derive(Debug)]
+pub struct Progress {
+    doing: String,
+    unit: &'static str,
+    shows: Shows,
+}
+
+#[derive(Debug)]
+enum Shows {
+    Nothing,
+    Bar(ProgressBar),
+    LineProgress(LineProgress),
+}
+
+impl Progress {
+    /// Starts reporting progress regardless of the command line.
+    pub fn new(doing: &str, unit: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWN_HZ));
+        // There is no terminal, or one that cannot rewrite a line.
+        let shows = if bar.is_hidden() {
+            Shows::LineProgress(LineProgress::begin(Instant::now()))
+        } else {
+            bar.set_style(style(SPINNER));
+            bar.set_prefix(unit);
+            bar.set_message(escape::line(doing).into_owned());
+            Shows::Bar(bar)
+        };
+        Self { doing: doing.to_owned(), unit, shows }
+    }
+
+    /// Reports that `done` of `total` are done; `None` means that the total is unknown.
+    pub fn at(&mut self, done: u64, total: Option<u64>) {
+        match &mut self.shows {
+            Shows::Nothing => {}
+            Shows::Bar(bar) => {
+                if bar.length() != total {
+                    match total {
+                        Some(total) => {
+                            bar.set_length(total);
+                            bar.set_style(style(BAR).progress_chars("=> "));
+                        }
+                        None => {
+                            bar.unset_length();
+                            bar.set_style(style(SPINNER));
+                        }
+                    }
+                }
+                bar.set_position(done);
+            }
+            Shows::LineProgress(lines) => {
+                if let Some(line) = lines.line((&self.doing, self.unit), (done, total), Instant::now()) {
+                    note(&line);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Shows::Bar(bar) = &self.shows {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Schedules and formats progress lines.
+#[derive(Debug)]
+struct LineProgress {
+    began: Instant,
+    said: Instant,
+}
+
+impl LineProgress {
+    fn begin(now: Instant) -> Self {
+        Self { began: now, said: now }
+    }
+
+    fn line(&mut self, (doing, unit): (&str, &str), (done, total): (u64, Option<u64>), now: Instant) -> Option<String> {
+        if now.duration_since(self.said) < LINE_EVERY {
+            return None;
+        }
+        self.said = now;
+        let elapsed = now.duration_since(self.began);
+        let Some(total) = total else { return Some(format!("{doing}: {done} {unit}, {} s", elapsed.as_secs())) };
+        let percent = u128::from(done) * 100 / u128::from(total).max(1);
+        let pace = u128::from(done) * 1_000 / elapsed.as_millis().max(1);
+        Some(format!("{doing}: {done} of {total} {unit} ({percent} %), {pace} a second"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_long_commands_print_progress_lines() {
+        let began = Instant::now();
+        let mut lines = LineProgress::begin(began);
+        let what = ("reading", "runs");
+        assert_eq!(lines.line(what, (5, Some(20)), began + LINE_EVERY.saturating_sub(Duration::from_millis(1))), None);
+        let said = lines.line(what, (10, Some(20)), began + LINE_EVERY).unwrap();
+        assert_eq!(said, "reading: 10 of 20 runs (50 %), 2 a second");
+        assert_eq!(lines.line(what, (11, Some(20)), began + LINE_EVERY + Duration::from_secs(1)), None);
+        let said = lines.line(what, (100, None), began + 2 * LINE_EVERY).unwrap();
+        assert_eq!(said, "reading: 100 runs, 10 s");
+    }
+
+    #[test]
+    fn the_templates_are_such() {
+        for template in [BAR, SPINNER] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

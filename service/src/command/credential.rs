@@ -1,0 +1,324 @@
+//! `baton credential …`: edits the service's configuration file. It sends no requests to a service.
+
+mod file;
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clap::{Args, Subcommand};
+use engine::{Clock as _, SystemClock};
+use history::{Duration, Timestamp};
+use serde_json::json;
+use service::access::PREFIX_DIGITS;
+use service::access::{AccessKey, Credential as Stanza, Credentials, Moment, Secret};
+use sha2::{Digest, Sha256};
+
+use cli::{Done, Failed, note, print_line, print_rows, print_text};
+use file::File;
+
+/// Prefix of secrets, with which scanners of repositories and logs find leaked ones.
+const SECRET_PREFIX: &str = "baton_";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CredentialCommand {
+    New(New),
+    List(ListCredentials),
+    Revoke(Revoke),
+}
+
+/// The configuration of a service.
+#[derive(Debug, Args)]
+struct Config {
+    /// Configuration file of the service (TOML)
+    #[arg(long = "config", env = "BATON_CONFIG", value_name = "FILE")]
+    path: Option<PathBuf>,
+}
+
+impl Config {
+    fn file(&self) -> Result<File, Failed> {
+        let path = self.path.as_ref().ok_or_else(|| {
+            Failed::Usage("name the service's configuration with --config or BATON_CONFIG".to_owned())
+        })?;
+        File::read(path)
+    }
+}
+
+/// Create a credential, or another secret of one, in the service's configuration file
+///
+/// The secret is printed once on standard output and not stored; the file contains its hash. If the name exists
+/// already, the new secret is added to its earlier ones. A running service reads the file again within seconds.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(crate) struct New {
+    /// Name of the credential
+    name: String,
+    /// Permit everything
+    #[arg(long)]
+    operator: bool,
+    /// Permit reading /metrics
+    #[arg(long)]
+    metrics: bool,
+    /// Permit reading in this domain; * for all
+    #[arg(long = "reader", value_name = "DOMAIN")]
+    readers: Vec<String>,
+    /// Permit reading in this domain without payloads; * for all
+    #[arg(long = "reader-without-payloads", value_name = "DOMAIN")]
+    readers_without_payloads: Vec<String>,
+    /// Permit starting, reading, signaling, querying, updating, canceling and terminating workflows in this domain; *
+    /// for all
+    #[arg(long = "application", value_name = "DOMAIN")]
+    applications: Vec<String>,
+    /// Permit operating this domain: activities, resets, pauses, deletion, types, schedules; * for all
+    #[arg(long = "operates", value_name = "DOMAIN")]
+    operators: Vec<String>,
+    /// Permit deciders on this task list; DOMAIN/* for all lists of a domain
+    #[arg(long = "decider", value_name = "DOMAIN/LIST")]
+    deciders: Vec<String>,
+    /// Permit runners on this task list; DOMAIN/* for all lists of a domain
+    #[arg(long = "runner", value_name = "DOMAIN/LIST")]
+    runners: Vec<String>,
+    /// Validity of the secret, e.g. `90d` [default: unlimited]
+    #[arg(long, value_name = "TIME")]
+    expires: Option<Duration>,
+    /// Create an access key for clients of AWS SWF, which sign requests
+    ///
+    /// The file then contains the secret of the key, because signatures cannot be verified otherwise: protect the file.
+    #[arg(long)]
+    access_key: bool,
+    /// Print the section for the file instead of writing it, and the secret on standard error
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    config: Config,
+}
+
+/// List the credentials of a configuration file: names, permissions, and the validity of each secret
+///
+/// A secret is identified by the first digits of its hash, an access key by its id.
+#[derive(Debug, Args)]
+pub(crate) struct ListCredentials {
+    #[command(flatten)]
+    config: Config,
+}
+
+/// Remove a credential, or one of its secrets, from the service's configuration file
+///
+/// A running service rejects it within seconds, and ends its open requests.
+#[derive(Debug, Args)]
+pub(crate) struct Revoke {
+    /// Name of the credential
+    name: String,
+    /// Remove only this secret: the first digits of its hash, or the id of an access key, as in `baton credential list`
+    #[arg(long, value_name = "DIGITS")]
+    secret: Option<String>,
+    #[command(flatten)]
+    config: Config,
+}
+
+impl CredentialCommand {
+    pub(super) fn run(self) -> Done {
+        match self {
+            Self::New(new) => new.run(),
+            Self::List(list) => list.run(),
+            Self::Revoke(revoke) => revoke.run(),
+        }
+    }
+}
+
+/// A new credential: its stanza of the file, and its secret for the holder.
+struct Made {
+    stanza: Stanza,
+    told: String,
+    what: &'static str,
+}
+
+impl New {
+    fn run(self) -> Done {
+        let print = self.print;
+        let name = self.name.clone();
+        if print {
+            let made = self.make()?;
+            Credentials::new(vec![made.stanza.clone()]).map_err(Failed::Usage)?;
+            print_text(&toml(&made.stanza)?)?;
+            note(&format!("the {} of `{name}`: {}", made.what, made.told));
+            return Ok(());
+        }
+        let mut file = match &self.config.path {
+            Some(path) if !path.exists() => File::new(path),
+            _ => self.config.file()?,
+        };
+        let is_known = file.credentials()?.iter().any(|stanza| stanza.name == name);
+        if is_known && self.says_what_it_may() {
+            let what = format!("`{name}` is there already, and gets another secret; what it may do stands in the file");
+            return Err(Failed::Usage(format!("{what}: leave the options for that out")));
+        }
+        let made = self.make()?;
+        if is_known {
+            file.add_secret(&name, &made.stanza)?;
+        } else {
+            file.append(&toml(&made.stanza)?);
+        }
+        file.write()?;
+        let how = if is_known { "another secret beside those that it has" } else { "a new credential" };
+        note(&format!("`{name}`, {how}: written to {}; a service that runs takes it within seconds", file.shown()));
+        // The secret itself may go to a file, of which this must not read like the beginning.
+        if std::io::stdout().is_terminal() {
+            note(&format!("this is its {}, which is kept nowhere else:", made.what));
+        } else {
+            note(&format!("its {} was written to standard output, and is kept nowhere else", made.what));
+        }
+        print_line(&made.told)
+    }
+
+    fn says_what_it_may(&self) -> bool {
+        let lists = [&self.readers, &self.readers_without_payloads, &self.applications, &self.operators];
+        let lists = lists.into_iter().chain([&self.deciders, &self.runners]);
+        self.operator || self.metrics || lists.into_iter().any(|list| !list.is_empty())
+    }
+
+    fn make(self) -> Result<Made, Failed> {
+        let expires = self.expires.map(|span| Moment(SystemClock.now().plus(span)));
+        let secret = URL_SAFE_NO_PAD.encode(random::<32>()?);
+        let Self { name, operator, metrics, readers, readers_without_payloads, access_key, .. } = self;
+        let Self { applications, operators, deciders, runners, .. } = self;
+        let may = Stanza { name, operator, metrics, readers, readers_without_payloads, ..Stanza::default() };
+        let may = Stanza { applications, operators, deciders, runners, ..may };
+        if access_key {
+            // The length and the characters are those of AWS's ids.
+            let id: String = random::<16>()?.iter().map(|byte| char::from(b'A' + byte % 26)).collect();
+            let id = format!("BATN{id}");
+            let told = format!("AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}");
+            let key = AccessKey { id, secret, expires, ..AccessKey::default() };
+            return Ok(Made { stanza: Stanza { access_keys: vec![key], ..may }, told, what: "key" });
+        }
+        let secret = format!("{SECRET_PREFIX}{secret}");
+        let sha256 = hex(&Sha256::digest(secret.as_bytes()));
+        let made = Secret { sha256, expires, ..Secret::default() };
+        Ok(Made { stanza: Stanza { secrets: vec![made], ..may }, told: secret, what: "secret" })
+    }
+}
+
+impl ListCredentials {
+    fn run(self) -> Done {
+        let now = SystemClock.now();
+        let rows = self.config.file()?.credentials()?.into_iter().flat_map(|stanza| {
+            let levels = levels(&stanza);
+            let row = |(secret, good): (String, String)| [stanza.name.clone(), levels.clone(), secret, good];
+            known_by(&stanza, now).into_iter().map(row).collect::<Vec<_>>()
+        });
+        print_rows(["NAME", "MAY", "SECRET", "GOOD"], rows)
+    }
+}
+
+impl Revoke {
+    fn run(self) -> Done {
+        let Self { name, secret, config } = self;
+        let mut file = config.file()?;
+        match &secret {
+            None => file.remove(&name)?,
+            Some(secret) => file.remove_secret(&name, secret)?,
+        }
+        if file.credentials()?.is_empty() {
+            let why = "no credential would be left, and a service that asks for none lets everybody in";
+            return Err(Failed::Other(1, format!("{why}; make another one first")));
+        }
+        file.write()?;
+        let what = secret.map_or_else(String::new, |secret| format!("the secret {secret} of "));
+        note(&format!(
+            "{what}`{name}` is out of {}; a service that runs lets nobody in with it within seconds",
+            file.shown()
+        ));
+        Ok(())
+    }
+}
+
+/// Returns the name of each secret, key and certificate, and its validity.
+fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
+    let always = (!stanza.secret_sha256.is_empty()).then(|| (short(&stanza.secret_sha256), "always".to_owned()));
+    let secrets = stanza.secrets.iter().map(|it| (short(&it.sha256), good(now, it.not_before, it.expires)));
+    let key = stanza.access_key_id.iter().map(|id| (id.clone(), "always".to_owned()));
+    let keys = stanza.access_keys.iter().map(|it| (it.id.clone(), good(now, it.not_before, it.expires)));
+    let shown = stanza.certificates.iter().map(|entry| (entry.clone(), "as the certificate says".to_owned()));
+    always.into_iter().chain(secrets).chain(key).chain(keys).chain(shown).collect()
+}
+
+/// Shortens the hash of a secret for display.
+fn short(sha256: &str) -> String {
+    sha256.chars().take(PREFIX_DIGITS).collect()
+}
+
+fn good(now: Timestamp, not_before: Option<Moment>, expires: Option<Moment>) -> String {
+    let from = not_before.filter(|from| now < from.0).map(|from| format!("from {}", from.0));
+    let until = expires.map(|until| {
+        let what = if until.0 <= now { "expired" } else { "until" };
+        format!("{what} {}", until.0)
+    });
+    let parts: Vec<String> = from.into_iter().chain(until).collect();
+    if parts.is_empty() { "always".to_owned() } else { parts.join(" ") }
+}
+
+/// Returns the permissions of a credential in the format of the file.
+fn levels(stanza: &Stanza) -> String {
+    let truths = [("operator", stanza.operator), ("metrics", stanza.metrics)];
+    let truths = truths.into_iter().filter(|(_, may)| *may).map(|(name, _)| name.to_owned());
+    let lists = lists(stanza).into_iter().filter(|(_, list)| !list.is_empty());
+    truths.chain(lists.map(|(name, list)| format!("{name} {}", list.join(", ")))).collect::<Vec<_>>().join("; ")
+}
+
+fn lists(stanza: &Stanza) -> [(&'static str, &Vec<String>); 6] {
+    [
+        ("readers", &stanza.readers),
+        ("readers-without-payloads", &stanza.readers_without_payloads),
+        ("applications", &stanza.applications),
+        ("operators", &stanza.operators),
+        ("deciders", &stanza.deciders),
+        ("runners", &stanza.runners),
+    ]
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failed> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Failed::Other(1, format!("no randomness: {error}")))?;
+    Ok(bytes)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Formats the stanza of a new credential. Strings without control characters, and lists of them, are the same in
+/// TOML as in JSON.
+fn toml(stanza: &Stanza) -> Result<String, Failed> {
+    let texts = lists(stanza).into_iter().flat_map(|(_, list)| list).chain([&stanza.name]);
+    if texts.flat_map(|text| text.chars()).any(char::is_control) {
+        return Err(Failed::Usage("names have no control characters".to_owned()));
+    }
+    let mut lines = vec!["[[credentials]]".to_owned(), format!("name = {}", json!(stanza.name))];
+    let until = |expires: Option<Moment>| expires.map_or_else(String::new, |it| format!(", expires = {}", it.0));
+    // A secret without expiry has the shorter form.
+    lines.extend(stanza.secrets.iter().map(|it| match it.expires {
+        None => format!("secret-sha256 = {}", json!(it.sha256)),
+        expires => format!("secrets = [{{ sha256 = {}{} }}]", json!(it.sha256), until(expires)),
+    }));
+    lines.extend(stanza.access_keys.iter().flat_map(|it| match it.expires {
+        None => {
+            vec![format!("access-key-id = {}", json!(it.id)), format!("secret-access-key = {}", json!(it.secret))]
+        }
+        expires => {
+            let key = format!("id = {}, secret = {}{}", json!(it.id), json!(it.secret), until(expires));
+            vec![format!("access-keys = [{{ {key} }}]")]
+        }
+    }));
+    let truths = [("operator", stanza.operator), ("metrics", stanza.metrics)];
+    lines.extend(truths.iter().filter(|(_, may)| *may).map(|(name, _)| format!("{name} = true")));
+    let given = lists(stanza).into_iter().filter(|(_, list)| !list.is_empty());
+    lines.extend(given.map(|(name, list)| format!("{name} = {}", json!(list))));
+    Ok(lines.join("\n") + "\n")
+}

@@ -1,0 +1,133 @@
+//! `baton dynamodb …`.
+
+use clap::{Args, Subcommand};
+use store_dynamodb::{Create, Dynamo, TableError};
+
+use crate::dynamodb::{Table, prices};
+use cli::{Done, Failed, note, print_line, print_text};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Dynamodb {
+    CreateTable(CreateTable),
+    Check(Check),
+    Cost(Cost),
+}
+
+/// Create the table, billed on demand, with its indexes and its TTL
+#[derive(Debug, Args)]
+pub(crate) struct CreateTable {
+    #[command(flatten)]
+    table: Table,
+    /// Create the table without deletion protection
+    #[arg(long)]
+    unprotected: bool,
+    /// If the table exists already, only check it
+    #[arg(long)]
+    if_missing: bool,
+}
+
+/// Check that a service can use the table
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    table: Table,
+}
+
+/// Print the costs of operations in units and dollars
+///
+/// The figures are for heads of up to a kilobyte; docs/dynamodb-costs.md explains other sizes. Default prices are those
+/// of us-east-1.
+#[derive(Debug, Args)]
+pub(crate) struct Cost {
+    /// Number of operations of each kind
+    #[arg(long, default_value_t = 1_000_000, value_name = "COUNT")]
+    times: u64,
+    /// Price of a million write units, in dollars
+    #[arg(long, default_value_t = prices::WRITE_UNIT, value_name = "DOLLARS")]
+    write_price: f64,
+    /// Price of a million read units, in dollars
+    #[arg(long, default_value_t = prices::READ_UNIT, value_name = "DOLLARS")]
+    read_price: f64,
+}
+
+/// Units of one operation: its name, write units and read units. Verified by `store/dynamodb/tests/budget.rs`.
+const OPERATIONS: [(&str, f64, f64); 11] = [
+    ("start a workflow", 3.0, 0.0),
+    ("record events: a turn or an activity taken or done", 1.0, 0.0),
+    ("signal", 1.0, 0.0),
+    ("read the state of a run that is not in memory", 0.0, 1.0),
+    ("a timer fires", 3.0, 0.0),
+    ("close a workflow", 4.0, 0.0),
+    ("close one that was open for more than ten seconds", 5.0, 0.0),
+    ("wait for a task, however long", 0.0, 0.0),
+    ("a day of a run whose task nobody polls for", 3.0, 1.0),
+    ("23 events, 3 activities, nobody waits for tasks", 21.0, 0.0),
+    ("23 events, 3 activities, deciders and runners wait", 14.0, 0.0),
+];
+
+fn failed(what: impl Into<String>) -> Failed {
+    Failed::Other(1, what.into())
+}
+
+impl Dynamodb {
+    pub(super) async fn run(self) -> Done {
+        match self {
+            Self::CreateTable(create) => create.run().await,
+            Self::Check(check) => check.run().await,
+            Self::Cost(cost) => cost.run(),
+        }
+    }
+}
+
+impl CreateTable {
+    async fn run(self) -> Done {
+        let store = self.table.store().await.map_err(failed)?;
+        let has_ttl = match store.create_table(Create { is_protected: !self.unprotected }).await {
+            Err(TableError::Exists { .. }) if self.if_missing => return see(&store, &self.table).await,
+            created => created.map_err(|trouble| failed(trouble.to_string()))?,
+        };
+        let name = self.table.name();
+        if !has_ttl {
+            note("baton: the table has no TTL: runs will be forgotten by requests that are billed");
+        }
+        print_line(&format!("`{name}` is ready; think of point-in-time recovery, see docs/dynamodb.md"))
+    }
+}
+
+impl Check {
+    async fn run(self) -> Done {
+        let store = self.table.store().await.map_err(failed)?;
+        see(&store, &self.table).await
+    }
+}
+
+/// Reports whether a table can be used.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+async fn see(store: &Dynamo, table: &Table) -> Done {
+    let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;
+    let is = |is: bool| if is { "on" } else { "off" };
+    print_line(&format!(
+        "`{}` can be used: TTL {}, deletion protection {}, {} items, {:.1} MiB (counted every six hours)",
+        table.name(),
+        is(checked.has_ttl),
+        is(checked.is_protected),
+        checked.items,
+        checked.bytes as f64 / f64::from(1 << 20),
+    ))
+}
+
+impl Cost {
+    #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+    fn run(self) -> Done {
+        use std::fmt::Write as _;
+        let mut text = format!("{:<52}{:>12}{:>12}{:>12}\n", "each", "write units", "read units", "dollars");
+        for (what, written, read) in OPERATIONS {
+            let millions = self.times as f64 / 1e6;
+            let dollars = (written * self.write_price + read * self.read_price) * millions;
+            writeln!(text, "{what:<52}{written:>12}{read:>12}{dollars:>12.2}")
+                .map_err(|error| failed(error.to_string()))?;
+        }
+        write!(text, "dollars for {} of each, on demand", self.times).map_err(|error| failed(error.to_string()))?;
+        print_text(&text)
+    }
+}

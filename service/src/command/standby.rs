@@ -1,0 +1,222 @@
+//! `baton standby`: a copy of the store that follows an archive, and takes over on command.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Subcommand, ValueHint};
+use history::{Duration, Timestamp};
+use serde_json::json;
+use service::following::StandbyView;
+use service::http::{Server, ServerLimits};
+use store_archive::{ArchiveAddress, Followed, Promotion, Standby as Follower, StandbyOptions};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use crate::settings::listen_address;
+
+use cli::{Done, Failed, Progress, blocking, note, print_json_text, print_line, show_progress};
+
+/// Time between two checks of an archive. Ours: the interval at which it is written.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+/// Time between two checks of a bucket. Ours: each check costs money.
+const LOOK_AT_BUCKET_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+/// Time between two checks of an archive that cannot be read.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+/// Time between two progress lines.
+const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+/// Default time for the old service to stop and to ship its acknowledged commits. Ours: thirty times what it takes to
+/// notice the takeover.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// Keep a copy of a shipped store up to date, and take over on command
+///
+/// The command ends with exit code 0 when it has taken over: `baton standby --follow A --data-dir D && baton serve
+/// --data-dir D --ship-to A`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct StandbyCommand {
+    #[command(subcommand)]
+    command: Option<StandbyAction>,
+    /// Archive to which the service ships: a directory or `s3://BUCKET/PREFIX`
+    #[arg(long, required = true, value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    follow: Option<ArchiveAddress>,
+    /// Data directory: empty, or that of a standby of the same archive
+    #[arg(long, env = "BATON_DATA_DIR", required = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Time for the old service to stop at a takeover
+    #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
+    wait: Duration,
+    /// Print progress as JSON lines, every second
+    #[arg(long)]
+    json: bool,
+    /// Address and port for `/metrics` and `/readyz`, e.g. `:7421` for this machine only [default: none]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
+    listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, Subcommand)]
+enum StandbyAction {
+    /// Take over: the old service stops when it finds this in the archive
+    Promote {
+        /// Data directory of the standby
+        #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
+        data_dir: PathBuf,
+        /// Time for the old service to stop, if no standby is running on the directory
+        #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
+        wait: Duration,
+    },
+}
+
+fn standard(duration: Duration) -> std::time::Duration {
+    std::time::Duration::from_millis(duration.as_millis())
+}
+
+impl StandbyCommand {
+    pub(super) async fn run(self) -> Done {
+        match (self.command, self.follow, self.data_dir) {
+            (Some(StandbyAction::Promote { data_dir, wait }), _, _) => promote(data_dir, wait).await,
+            (None, Some(follow), Some(data_dir)) => {
+                let following = StandbyView::default();
+                if let Some(address) = self.listen {
+                    listen(address, following.clone(), self.json).await?;
+                }
+                let line = StandbyOutput { is_json: self.json, said: None, trouble: None, following };
+                keep_following(follow, data_dir, self.wait, line).await
+            }
+            (None, _, _) => Err(Failed::Usage("say which archive to follow, and where to".to_owned())),
+        }
+    }
+}
+
+async fn promote(data_dir: PathBuf, wait: Duration) -> Done {
+    let promoted = blocking(move || store_archive::promote(&data_dir, standard(wait))).await?;
+    match promoted {
+        Some(promotion) => print_line(&said(promotion)),
+        None => print_line("the standby has taken over: `baton serve` goes on with its directory"),
+    }
+}
+
+fn said(promotion: Promotion) -> String {
+    let Promotion { epoch, at, is_all, .. } = promotion;
+    let what = if is_all {
+        "the old service has stopped, and everything that it acknowledged is here".to_owned()
+    } else {
+        format!(
+            "the old service has not said that it stopped; everything that it acknowledged before {} is here",
+            Timestamp::from_millis(at)
+        )
+    };
+    format!("epoch {epoch} is this store's: {what}. `baton serve` goes on with its directory")
+}
+
+/// Listens at an address as long as the process runs, and reports the address.
+async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> Result<(), Failed> {
+    let bound = async {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        std::io::Result::Ok((listener, address))
+    };
+    let (listener, address) = bound.await.map_err(|error| Failed::Other(1, format!("--listen {address}: {error}")))?;
+    let server = Server { listener, router: following.router(), limits: ServerLimits::default(), tls: None };
+    tokio::spawn(server.run_until(std::future::pending()));
+    if is_json {
+        print_json_text(&json!({ "listens": address.to_string() }).to_string())
+    } else {
+        print_line(&format!("says how far it is at http://{address}/readyz and /metrics"))
+    }
+}
+
+async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Duration, mut line: StandbyOutput) -> Done {
+    let is_json = line.is_json;
+    let look_every = if archive.is_bucket() { LOOK_AT_BUCKET_EVERY } else { LOOK_EVERY };
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_over);
+    let following = blocking(move || {
+        let options = StandbyOptions { archive, directory, faults: Arc::default() };
+        let mut standby = Follower::open(&options)?;
+        let mut progress: Option<Progress> = None;
+        loop {
+            if ends.load(Ordering::SeqCst) {
+                return Ok(None);
+            }
+            if standby.is_asked() {
+                return standby.promote(standard(wait)).map(Some);
+            }
+            let pause = match standby.step(&mut |at| {
+                show_progress(progress.get_or_insert_with(|| Progress::new("copying the base", "records")), at);
+            }) {
+                Ok(followed) => {
+                    progress = None;
+                    line.followed(followed);
+                    look_every
+                }
+                Err(error) => {
+                    line.trouble(&error.to_string());
+                    AGAIN
+                }
+            };
+            std::thread::sleep(pause);
+        }
+    });
+    tokio::pin!(following);
+    let promoted = tokio::select! {
+        done = &mut following => done?,
+        () = client::shutdown::requested() => {
+            is_over.store(true, Ordering::SeqCst);
+            following.await?
+        }
+    };
+    match promoted {
+        Some(promotion) if is_json => {
+            let Promotion { epoch, batch, at, is_all } = promotion;
+            let at = Timestamp::from_millis(at).to_string();
+            print_json_text(
+                &json!({ "promoted": true, "epoch": epoch, "batch": batch, "at": at, "isAll": is_all }).to_string(),
+            )
+        }
+        Some(promotion) => print_line(&said(promotion)),
+        // A script that waits for the takeover must not continue.
+        None => Err(Failed::Other(1, "ended without taking over".to_owned())),
+    }
+}
+
+/// Output of the command.
+struct StandbyOutput {
+    is_json: bool,
+    said: Option<Instant>,
+    trouble: Option<String>,
+    /// Status for HTTP clients.
+    following: StandbyView,
+}
+
+impl StandbyOutput {
+    fn followed(&mut self, followed: Followed) {
+        self.following.followed(followed.lag);
+        let every = if self.is_json { AGAIN } else { LINE_EVERY };
+        let is_news = followed.has_begun || self.trouble.take().is_some();
+        if !is_news && self.said.is_some_and(|at| at.elapsed() < every) {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let Followed { epoch, batch, at, lag, .. } = followed;
+        let at = Timestamp::from_millis(at).to_string();
+        let (lag_ms, seconds) = (u64::try_from(lag.as_millis()).unwrap_or(u64::MAX), lag.as_secs_f64());
+        // A closed standard output is ignored.
+        if self.is_json {
+            let line = json!({ "epoch": epoch, "batch": batch, "at": at, "lagMs": lag_ms });
+            drop(print_json_text(&line.to_string()));
+        } else {
+            drop(print_line(&format!("has everything of epoch {epoch} from before {at}: {seconds:.1} s behind")));
+        }
+    }
+
+    fn trouble(&mut self, said: &str) {
+        self.following.failed(said);
+        if self.trouble.as_deref() != Some(said) {
+            note(&format!("baton standby: {said}; it is tried again"));
+            self.trouble = Some(said.to_owned());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Access to the log of an open store for what copies it: its durable end, holds on it, threads that closing waits for,
+//! and the end of a store that was replaced by another.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use store::Error;
+
+use crate::background::spawn_background;
+use crate::holds::LogHold;
+use crate::lease::Lease;
+use crate::log::Live;
+use crate::shared::{Phase, Shared};
+use crate::tree::WholeSnapshot;
+
+/// Wait for a store that is closing: the time to write its last batch.
+const CLOSING_WAIT: Duration = Duration::from_millis(1);
+
+/// Handle to the log of an open store.
+#[derive(Debug, Clone)]
+pub struct LogSource {
+    shared: Arc<Shared>,
+    directory: PathBuf,
+    log: PathBuf,
+    id: u64,
+    /// Threads that commits do not depend on.
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    is_shipping: Arc<AtomicBool>,
+}
+
+impl LogSource {
+    pub(crate) fn new(shared: Arc<Shared>, directory: PathBuf, log: PathBuf, id: u64) -> Self {
+        Self { shared, directory, log, id, threads: Arc::default(), is_shipping: Arc::default() }
+    }
+
+    /// Returns the directory of the store.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns the directory of the log.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Returns the id of the store.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns the last durable batch.
+    pub fn durable(&self) -> u64 {
+        self.shared.lock().durable_batch
+    }
+
+    /// Returns the segments of the log, oldest first.
+    pub fn live(&self) -> Vec<Live> {
+        self.shared.segments.live()
+    }
+
+    /// Returns a snapshot of the data that has been written to redb.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] and [`Error::Corrupt`] if redb cannot be read.
+    pub fn whole(&self) -> Result<WholeSnapshot, Error> {
+        self.shared.tree.whole()
+    }
+
+    /// Keeps the log after batch `copied` until the hold is dropped.
+    pub fn hold(&self, copied: u64) -> LogHold {
+        self.shared.segments.holds.hold(copied)
+    }
+
+    /// Returns the phase of the store.
+    pub fn phase(&self) -> Phase {
+        self.shared.lock().phase
+    }
+
+    /// Waits for `pause`, or until the store is no longer open; a closing store is waited for only briefly. Returns the
+    /// phase.
+    pub fn wait(&self, pause: Duration) -> Phase {
+        let state = self.shared.lock();
+        let pause = if state.phase == Phase::Open { pause } else { CLOSING_WAIT };
+        let phase = state.phase;
+        let waited = self.shared.pace.wait_timeout_while(state, pause, |state| state.phase == phase);
+        waited.unwrap_or_else(PoisonError::into_inner).0.phase
+    }
+
+    /// Returns true if no further batch becomes durable: the store has stopped, or is closing and has written all
+    /// of its commits.
+    pub fn is_complete(&self) -> bool {
+        let state = self.shared.lock();
+        match state.phase {
+            Phase::Open => false,
+            Phase::Closing => state.builder.is_empty() && state.durable_batch + 1 == state.open_batch,
+            Phase::Stopping => true,
+        }
+    }
+
+    /// Stops the store permanently. Commits that are not durable will not be acknowledged.
+    pub fn fail(&self, why: &str) {
+        self.shared.fail(why);
+    }
+
+    /// Like [`fail`](Self::fail), but does not yet notify those who wait for a failure.
+    pub fn fail_silently(&self, why: &str) {
+        self.shared.fail_silently(why);
+    }
+
+    /// Records that the store is shipped. Returns false if it was shipped already.
+    pub fn begin_shipping(&self) -> bool {
+        !self.is_shipping.swap(true, Ordering::SeqCst)
+    }
+
+    /// Sets the lease without which the store may not acknowledge commits. The first one stays.
+    pub fn set_lease(&self, lease: Arc<Lease>) {
+        self.shared.lease.get_or_init(|| lease);
+    }
+
+    /// Starts a thread that commits do not depend on. Closing the store waits for it for some seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] if the system cannot start a thread.
+    pub fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let thread = spawn_background(name, run)?;
+        self.threads().push(thread);
+        Ok(())
+    }
+
+    pub(crate) fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
