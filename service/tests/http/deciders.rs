@@ -111,7 +111,7 @@ async fn a_decider_that_takes_its_window_for_the_history_is_warned_and_its_run_i
 }
 
 #[tokio::test]
-async fn neighbours_of_a_repeated_activity_have_no_warning() {
+async fn neighbors_of_a_repeated_activity_have_no_warning() {
     let api = Api::open().await;
     api.start("w").await;
     let item = |n: u64| {
