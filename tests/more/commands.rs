@@ -15,7 +15,15 @@ fn every_command_is_run_by_the_one_for_all_and_can_be_run_alone() {
     let stages = all.lines().filter_map(|line| line.strip_prefix("stage \""));
     let listed: Vec<&str> = stages.flat_map(|stage| stage.split(['"', ' '])).filter(|name| !name.is_empty()).collect();
     let commands = commands().unwrap();
-    for name in commands.iter().map(|command| command.name.as_str()).chain(["book", "lints", "operating", "package", "spelling", "tests", "tutorial"]) {
+    for name in commands.iter().map(|command| command.name.as_str()).chain([
+        "book",
+        "lints",
+        "operating",
+        "package",
+        "spelling",
+        "tests",
+        "tutorial",
+    ]) {
         assert!(listed.contains(&name), "`.ci/run` leaves `.ci/{name}` out");
     }
     for name in &listed {

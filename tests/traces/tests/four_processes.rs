@@ -117,10 +117,7 @@ async fn a_collector_sees_one_trace_over_four_processes() {
         if let Ok(address) = std::fs::read_to_string(&port_file) {
             break format!("http://{}", address.trim());
         }
-        assert!(
-            service.try_wait().unwrap().is_none(),
-            "the service ended early: `.ci/sdk` builds it"
-        );
+        assert!(service.try_wait().unwrap().is_none(), "the service ended early: `.ci/sdk` builds it");
         tokio::task::yield_now().await;
     };
     let others = [traced("decider", &url, &collector), traced("runner", &url, &collector)];
