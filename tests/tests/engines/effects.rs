@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use engine::Engine;
+use engine::{Engine, EventRange};
 use history::{EventKind, SignalExternal, Start};
 use simulation::intercepted::{Commit, Intercepted, Interceptor};
-use simulation::steps::{DOMAIN, at, decide, events, names, until};
+use simulation::steps::{DOMAIN, at, decide, names, until};
 use simulation::still::open;
 use store::memory::Memory;
 use store::{Cas, Error, Head, HeadKey, Store};
@@ -148,9 +148,10 @@ async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
     (holding, one)
 }
 
-/// The signals that the target has, by name.
+/// The signals that the target has, by name. Its history may be invalid.
 async fn signals(engine: &Arc<Engine>) -> Vec<String> {
-    let names = events(engine, &at("target")).await.into_iter().filter_map(|event| match event.kind {
+    let page = engine.views().history(&at("target"), &EventRange::default()).await.unwrap();
+    let names = page.events.into_iter().filter_map(|event| match event.kind {
         EventKind::Signal(signal) => Some(signal.name),
         _ => None,
     });
