@@ -9,7 +9,7 @@ use engine::{Engine, EventRange, Poll, RunRef, Settings};
 use history::{
     Command, Decision, Payload, RecordMarker, RetryPolicy, ScheduleActivity, Start, StartChild, StartTimer, TurnAnswer,
 };
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Intercepted, Interceptor};
 use simulation::told::Told;
 use store::memory::Memory;
 use store::{Error, Head, HeadKey, Limits, PartKey, RunId, Store};
@@ -80,7 +80,7 @@ impl Changed {
 }
 
 #[async_trait]
-impl Meddler for Changed {
+impl Interceptor for Changed {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -162,7 +162,7 @@ pub(super) fn row(input: &[u8]) {
         let whole = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings()).await.expect("a store");
         fill(&whole).await;
         whole.begin_shutdown();
-        let changed = Arc::new(Meddled(Changed { store, change }));
+        let changed = Arc::new(Intercepted(Changed { store, change }));
         let Ok(engine) = Engine::open(changed, Arc::clone(&clock) as _, settings()).await else { return };
         // Whatever is answered, it is an answer.
         drop(engine.views().describe(&run()).await);

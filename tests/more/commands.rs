@@ -1,4 +1,4 @@
-//! Holds `.ci` to what is said of it.
+//! Checks that `.ci/run` has every command of `.ci`, and that code in documentation runs.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,10 +11,19 @@ use with_more::{commands, root};
 #[test]
 fn every_command_is_run_by_the_one_for_all_and_can_be_run_alone() {
     let all = read_to_string(root().join(".ci/run")).unwrap();
-    let (_, listed) = all.split_once("commands=(\n").unwrap();
-    let listed: Vec<&str> = listed.split_once("\n)").unwrap().0.lines().map(str::trim).collect();
+    // The lines `stage "COMMAND…" "COMMAND…"`.
+    let stages = all.lines().filter_map(|line| line.strip_prefix("stage \""));
+    let listed: Vec<&str> = stages.flat_map(|stage| stage.split(['"', ' '])).filter(|name| !name.is_empty()).collect();
     let commands = commands().unwrap();
-    for name in commands.iter().map(|command| command.name.as_str()).chain(["lints", "tests"]) {
+    for name in commands.iter().map(|command| command.name.as_str()).chain([
+        "book",
+        "lints",
+        "operating",
+        "package",
+        "spelling",
+        "tests",
+        "tutorial",
+    ]) {
         assert!(listed.contains(&name), "`.ci/run` leaves `.ci/{name}` out");
     }
     for name in &listed {
@@ -24,7 +33,7 @@ fn every_command_is_run_by_the_one_for_all_and_can_be_run_alone() {
     assert!(commands.iter().any(|command| command.name == "browser"), "{commands:?}");
 }
 
-/// `cargo test` runs what the documentation of these has of code.
+/// Crates whose documentation has code that `cargo test` runs.
 const WITH_CODE_IN_DOCS: [&str; 3] = ["decider-kit", "history", "runner-kit"];
 
 #[test]
@@ -36,9 +45,9 @@ fn code_in_the_documentation_of_a_crate_is_run_or_said_to_be_text() {
             let line = line.trim_start();
             line.strip_prefix("//! ```").or_else(|| line.strip_prefix("/// ```"))
         });
-        // Every other one ends a piece of code.
+        // Every second fence ends a block.
         while let (false, Some(begin)) = (is_run, fences.next()) {
-            assert!(begin.starts_with("text"), "{} has code in its documentation that nothing runs", entry.display());
+            assert!(begin.starts_with("text"), "{} has code in its documentation that no test runs", entry.display());
             fences.next();
         }
     }

@@ -1,13 +1,13 @@
-//! Which tests need more than Rust: the commands in `.ci` whose first line says what they test.
+//! Commands in `.ci` whose tests are not part of `cargo test`: those whose first comment begins with `Tests`.
 
 use std::path::{Path, PathBuf};
 
-/// A command that runs tests which `cargo test --workspace` does not run.
+/// A command with tests that `cargo test` does not run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command {
     /// Its name in `.ci`.
     pub name: String,
-    /// What it says of itself in the first line below its `#!`.
+    /// Its description: the first line below its `#!`.
     pub says: String,
 }
 
@@ -16,11 +16,11 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The commands, by name; none where the sources are without `.ci`.
+/// The commands, sorted by name. Empty if the sources are without `.ci`.
 ///
 /// # Errors
 ///
-/// When `.ci` cannot be read.
+/// If `.ci` cannot be read.
 pub fn commands() -> std::io::Result<Vec<Command>> {
     let ci = root().join(".ci");
     if !ci.exists() {

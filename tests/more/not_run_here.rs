@@ -1,12 +1,12 @@
-//! The last lines of `cargo test --workspace`: what it did not run, and which command does. No test by itself, and silent
-//! where somebody asks for certain tests.
+//! The last lines of `cargo test`: what it did not run, and the commands that do. Not a test itself. Prints nothing if the
+//! command line selects tests.
 
 fn main() -> std::io::Result<()> {
     let commands = with_more::commands()?;
     if commands.is_empty() || std::env::args().nth(1).is_some() {
         return Ok(());
     }
-    println!("\nNot run here, because it needs more than Rust. Each is a command of its own; `.ci/run` runs all:\n");
+    println!("\nNot run here, because it needs more than Rust or takes long to build. `.ci/run` runs all of it:\n");
     for command in commands {
         println!("  .ci/{:<10} {}", command.name, command.says);
     }

@@ -11,7 +11,7 @@ use store::{
 };
 use tokio::sync::Notify;
 
-use crate::meddled::{Meddled, Meddler};
+use crate::intercepted::{Commit, Intercepted, Interceptor};
 
 /// What is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub struct Broken {
 
 impl Broken {
     /// Breaks a store.
-    pub fn over(store: Arc<dyn Store>, how: Break) -> Meddled<Self> {
-        Meddled(Self { store, how, commits: AtomicU64::new(0) })
+    pub fn over(store: Arc<dyn Store>, how: Break) -> Intercepted<Self> {
+        Intercepted(Self { store, how, commits: AtomicU64::new(0) })
     }
 
     fn every(&self, nth: u64) -> bool {
@@ -51,7 +51,7 @@ impl Broken {
 }
 
 #[async_trait]
-impl Meddler for Broken {
+impl Interceptor for Broken {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -61,13 +61,7 @@ impl Meddler for Broken {
         Limits { head_soft: 600, ..self.store.limits() }
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         match self.how {
             Break::ForgetsAcknowledged if self.every(60) => return Ok(Cas::Won),
             Break::SaysUnknownIsWon if self.every(20) => return Ok(Cas::Won),

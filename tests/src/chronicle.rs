@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use bytes::Bytes;
 use history::{Event, EventId, codec};
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store::{Cas, Error, Head, PartKey, Store};
 use uuid::Uuid;
 
 use crate::facts::Histories;
-use crate::meddled::Meddler;
+use crate::intercepted::{Commit, Interceptor};
 use crate::stored;
 use crate::world::DOMAIN;
 
@@ -77,18 +77,12 @@ impl Chronicle {
 }
 
 #[async_trait]
-impl Meddler for Chronicle {
+impl Interceptor for Chronicle {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         let answer = self.store.commit(key, expect, head, parts).await?;
         if matches!(answer, Cas::Won) && &*key.domain == DOMAIN {
             self.note(head, parts);

@@ -16,15 +16,13 @@ use history::{
     TurnAnswer,
 };
 use store::memory::Memory;
-use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Store, UnixMs,
-};
+use store::{Cas, Due, Error, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, RunId, Store, UnixMs};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::intercepted::{Commit, Intercepted, Interceptor};
 use crate::line::Line;
-use crate::meddled::{Meddled, Meddler};
 
 mod gaps;
 
@@ -182,7 +180,7 @@ impl Way {
 }
 
 #[async_trait]
-impl Meddler for Way {
+impl Interceptor for Way {
     fn store(&self) -> &Arc<dyn Store> {
         &self.drill.store
     }
@@ -195,13 +193,7 @@ impl Meddler for Way {
         self.read(|| self.drill.store.load_run(key, run)).await
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         self.write(|| self.drill.store.commit(key, expect, head, parts)).await
     }
 
@@ -264,7 +256,7 @@ impl Drill {
     async fn open(self: &Arc<Self>, which: usize) -> Arc<Mortal> {
         let address = format!("http://node{which}");
         let death = Arc::new(Death::default());
-        let store: Arc<dyn Store> = Arc::new(Meddled(Way { drill: Arc::clone(self), death: Arc::clone(&death) }));
+        let store: Arc<dyn Store> = Arc::new(Intercepted(Way { drill: Arc::clone(self), death: Arc::clone(&death) }));
         loop {
             let node = Some(Node { address: address.clone() });
             let settings = Settings { seed: Some(self.dice(u64::MAX)), node, ..Settings::default() };

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store::{Cas, Error, Store};
 
-use crate::meddled::{Meddled, Meddler};
+use crate::intercepted::{Commit, Intercepted, Interceptor};
 
 /// Commits take this long until they are in the store, and as long again until that is known.
 pub struct Latent {
@@ -18,23 +17,17 @@ pub struct Latent {
 impl Latent {
     /// A store over another. A commit takes twice the `latency` and whatever the other takes.
     pub fn over(store: Arc<dyn Store>, latency: Duration) -> Arc<dyn Store> {
-        Arc::new(Meddled(Self { store, latency }))
+        Arc::new(Intercepted(Self { store, latency }))
     }
 }
 
 #[async_trait]
-impl Meddler for Latent {
+impl Interceptor for Latent {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         tokio::time::sleep(self.latency).await;
         let outcome = self.store.commit(key, expect, head, parts).await;
         tokio::time::sleep(self.latency).await;

@@ -6,17 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use engine::{Engine, EventRange, Node, Poll, RunRef, Settings};
 use history::{Command, EventKind, RequestKey, ScheduleActivity, Start, SucceedWorkflow, TurnAnswer};
 use store::memory::Memory;
-use store::{Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, Store, UnixMs};
+use store::{Cas, Due, Error, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, Store, UnixMs};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::drill::VirtualClock;
+use crate::intercepted::{Commit, Intercepted, Interceptor};
 use crate::line::Line;
-use crate::meddled::{Meddled, Meddler};
 
 const DOMAIN: &str = "default";
 
@@ -72,7 +71,7 @@ impl Table {
 }
 
 #[async_trait]
-impl Meddler for Table {
+impl Interceptor for Table {
     fn store(&self) -> &Arc<dyn Store> {
         &self.below
     }
@@ -83,13 +82,7 @@ impl Meddler for Table {
         Ok(head)
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         self.takes_its_time().await;
         let outcome = self.below.commit(key, expect, head, parts).await?;
         self.counted.writes.fetch_add(1, Ordering::SeqCst);
@@ -203,7 +196,7 @@ impl Crowd {
         let address = format!("http://10.0.{}.{}:7420", which / 250, which % 250);
         let is_dead = Arc::new(AtomicBool::new(false));
         let (below, counted) = (Arc::clone(&self.store), Arc::clone(&self.counted));
-        let table = Arc::new(Meddled(Table { below, counted, is_dead: Arc::clone(&is_dead) }));
+        let table = Arc::new(Intercepted(Table { below, counted, is_dead: Arc::clone(&is_dead) }));
         let seed = Some(self.random.lock().expect("nobody panics with it").u64(..));
         let settings = Settings { seed, node: Some(Node { address: address.clone() }), ..Settings::default() };
         let engine = Engine::open(table, Arc::clone(&self.clock) as _, settings).await.expect("a store in order");

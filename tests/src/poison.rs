@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store::{Cas, Error, Head, HeadKey, Store};
 
-use crate::meddled::{Meddled, Meddler};
+use crate::intercepted::{Commit, Intercepted, Interceptor};
 
 /// What the store says to whoever comes to the workflow id `poison`.
 #[derive(Debug, Clone, Copy)]
@@ -26,12 +25,12 @@ pub struct Poison {
 impl Poison {
     /// One that is in order but for that.
     pub fn over(store: Arc<dyn Store>, trouble: Trouble) -> Arc<dyn Store> {
-        Arc::new(Meddled(Self { store, trouble }))
+        Arc::new(Intercepted(Self { store, trouble }))
     }
 }
 
 #[async_trait]
-impl Meddler for Poison {
+impl Interceptor for Poison {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -45,13 +44,7 @@ impl Meddler for Poison {
         }
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         match self.trouble {
             Trouble::TooLarge if &*key.workflow_id == "poison" => Err(Error::TooLarge { max: 1, found: 2 }),
             _ => self.store.commit(key, expect, head, parts).await,

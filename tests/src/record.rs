@@ -17,7 +17,7 @@ use store::{Cas, Error, Expect, Head, HeadKey, Mark, PartKey, RunId, Store};
 use uuid::Uuid;
 
 use crate::facts::Histories;
-use crate::meddled::Meddler;
+use crate::intercepted::{Commit, Interceptor};
 use crate::stored;
 
 /// The record of a world.
@@ -220,18 +220,12 @@ fn head(head: &Head) -> String {
 }
 
 #[async_trait]
-impl Meddler for Recorded {
+impl Interceptor for Recorded {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        next: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head: next, parts }: Commit<'_>) -> Result<Cas, Error> {
         let before = if let Expect::Replacing(before) = expect { Some(before) } else { None };
         let answer = self.store.commit(key, expect, next, parts).await?;
         if matches!(answer, Cas::Won) {

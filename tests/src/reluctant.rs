@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use history::{Duration, Effect, Timestamp};
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store::{Cas, Error, Head, HeadKey, Store};
 
 use crate::clock::Time;
-use crate::meddled::Meddler;
+use crate::intercepted::{Commit, Interceptor};
 use crate::stored;
 use crate::world::DOMAIN;
 
@@ -48,18 +47,12 @@ impl Reluctant {
 }
 
 #[async_trait]
-impl Meddler for Reluctant {
+impl Interceptor for Reluctant {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         if &*key.domain == DOMAIN
             && let Some(before) = self.store.load(key).await?
             && before.run == head.run

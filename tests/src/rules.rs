@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use bytes::Bytes;
 use history::{Sent, Timestamp, codec};
-use store::{Cas, Error, Expect, Head, HeadKey, Limits, PartKey, RunId, Store};
+use store::{Cas, Error, Head, HeadKey, Limits, PartKey, RunId, Store};
 
-use crate::meddled::Meddler;
+use crate::intercepted::{Commit, Interceptor};
 use crate::stored::{decode, encode};
 use crate::world::DOMAIN;
 
@@ -138,7 +138,7 @@ fn first_sent(before: &Sent, now: &Sent) -> Sent {
 }
 
 #[async_trait]
-impl Meddler for Undone {
+impl Interceptor for Undone {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -163,13 +163,7 @@ impl Meddler for Undone {
         Ok(found)
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         if self.rule == Rule::WrittenDown && key.domain.starts_with('\u{2}') {
             return Ok(Cas::Won);
         }

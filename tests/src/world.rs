@@ -18,8 +18,8 @@ use crate::chronicle::Chronicle;
 use crate::clock::{AHEAD_MAX, CLOCK_SET_MAX, Clocks, NodeClock, Time};
 use crate::facts::{Facts, Histories};
 use crate::hosts::{Exchanged, Host};
+use crate::intercepted::Intercepted;
 use crate::line::Line;
-use crate::meddled::Meddled;
 use crate::record::{Record, Recorder};
 use crate::reluctant::Reluctant;
 use crate::repairing;
@@ -272,7 +272,7 @@ impl World {
         self.chronicle.has_gone_on(run_id)
     }
 
-    async fn go_wrong(&self, steps: u32, faults: &FaultStore<Meddled<Broken>>) {
+    async fn go_wrong(&self, steps: u32, faults: &FaultStore<Intercepted<Broken>>) {
         for _ in 0..steps {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             let jump = if self.dice(50) == 0 { self.dice(90_000) } else { self.dice(1_500) };
@@ -492,11 +492,11 @@ impl World {
 
 async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -> Outcome {
     let recorder = Recorder::default();
-    let chronicle = Chronicle::of(Arc::new(Meddled(recorder.over(store))));
-    let mut below: Arc<dyn Store> = Arc::new(Meddled(chronicle.clone()));
+    let chronicle = Chronicle::of(Arc::new(Intercepted(recorder.over(store))));
+    let mut below: Arc<dyn Store> = Arc::new(Intercepted(chronicle.clone()));
     let time = Time::new();
     if plan.short_lives {
-        below = Arc::new(Meddled(Reluctant::over(below, Arc::clone(&time), seed)));
+        below = Arc::new(Intercepted(Reluctant::over(below, Arc::clone(&time), seed)));
     }
     let late_by = if plan.short_lives { LATE_BY } else { 0 };
     let mut chances = Chances { late_by, ..Chances::frequent() };
@@ -508,7 +508,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     faults.set_on(false);
     let mut store: Arc<dyn Store> = Arc::clone(&faults) as _;
     if let Some(rule) = plan.without {
-        store = Arc::new(Meddled(Undone::new(store, rule)));
+        store = Arc::new(Intercepted(Undone::new(store, rule)));
     }
     let world = World::new(seed, chronicle, recorder, store, false);
     let asks = plan.asks || plan.repeats;
@@ -567,7 +567,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
 
 async fn crash(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome> {
     let chronicle = Chronicle::of(Arc::new(Memory::new()));
-    let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Meddled(chronicle.clone())), Break::Nothing));
+    let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Intercepted(chronicle.clone())), Break::Nothing));
     let dying = Arc::new(Dying::new(Arc::clone(&memory), op, lands));
     let world = Arc::new(World::new(op, chronicle, Recorder::default(), memory, true));
     let clock = Arc::new(NodeClock::new(Arc::clone(&world.time), Duration::ZERO));

@@ -403,17 +403,14 @@ fn a_stuck_run_names_the_activity_without_a_runner() {
         type State = ();
         fn evolve(&self, (): &mut (), _: &Event) {}
         fn decide(&self, (): &(), _: &Window) -> Decisions {
-            Decisions::new().schedule(Activity::new("ship", "ship-it").list("harbour"))
+            Decisions::new().schedule(Activity::new("ship", "ship-it").list("harbor"))
         }
     }
     let mut service = TestService::new();
     service.decider("forgetful", Forgetful);
     service.start("forgetful", "f", &());
     let message = ends(|| drop(service.finish("f")));
-    assert!(
-        message.contains("activity `ship` (ship-it) waits on list `harbour`, where no runner does it"),
-        "{message}"
-    );
+    assert!(message.contains("activity `ship` (ship-it) waits on list `harbor`, where no runner does it"), "{message}");
 }
 
 #[test]

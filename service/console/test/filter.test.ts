@@ -23,7 +23,7 @@ test('a word without a field is the beginning of a workflow id', () => {
 });
 
 test('what is not understood is said, and the rest is used', () => {
-  const { filter, problems } = parseFilter('status:opne colour:red type:order from:yesterday');
+  const { filter, problems } = parseFilter('status:opne color:red type:order from:yesterday');
   assert.deepEqual(filter, { type: 'order' });
   assert.equal(problems.length, 3);
   assert.match(problems[0] ?? '', /`opne` is no status/);

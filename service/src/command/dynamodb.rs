@@ -50,7 +50,7 @@ pub(crate) struct Cost {
     read_price: f64,
 }
 
-/// Units of one operation: its name, write units and read units. Verified by `store/dynamodb/tests/budget.rs`.
+/// Units of one operation: its name, write units and read units. Verified by `store/dynamodb/tests/emulated/budget.rs`.
 const OPERATIONS: [(&str, f64, f64); 11] = [
     ("start a workflow", 3.0, 0.0),
     ("record events: a turn or an activity taken or done", 1.0, 0.0),

@@ -14,7 +14,7 @@ use engine::{Engine, Settings};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use serde_json::json;
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Intercepted, Interceptor};
 use simulation::told::Told;
 use store::memory::Memory;
 use store::{Count, Error, Head, HeadKey, ListPage, ListQuery, PageToken, PartKey, RunId, Store};
@@ -106,7 +106,7 @@ impl Read {
 }
 
 #[async_trait]
-impl Meddler for Read {
+impl Interceptor for Read {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -142,7 +142,7 @@ const STREAMS: usize = 1_000;
 #[tokio::test(start_paused = true)]
 async fn idle_change_streams_read_nothing_for_an_hour() {
     let reads = Arc::<AtomicUsize>::default();
-    let store = Arc::new(Meddled(Read { store: Arc::new(Memory::new()), reads: Arc::clone(&reads) }));
+    let store = Arc::new(Intercepted(Read { store: Arc::new(Memory::new()), reads: Arc::clone(&reads) }));
     let clock = Told::new();
     let settings = Settings { seed: Some(7), ..Settings::default() };
     // Without background work of the service, such as reading its due index.

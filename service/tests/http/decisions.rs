@@ -177,8 +177,8 @@ async fn each_field_of_each_decision_is_checked_and_named() {
             let decisions = json!([{ "type": "RecordMarker", "name": "m" }, wrong]);
             api.refused(Ask::post(&path, &json!({ "decisions": decisions })), status, code).await
         };
-        let unknown = refused(with(&decision, "colour", json!("red")), 400, "bad-json").await;
-        assert!(unknown["detail"].as_str().unwrap().contains("`colour`"), "{unknown}");
+        let unknown = refused(with(&decision, "color", json!("red")), 400, "bad-json").await;
+        assert!(unknown["detail"].as_str().unwrap().contains("`color`"), "{unknown}");
         for (index, (field, holds)) in fields.into_iter().enumerate() {
             if index < required {
                 let mut without = decision.clone();

@@ -13,9 +13,9 @@ use service::access::{Credential, Credentials};
 use service::api::router_for;
 use service::audit::AuditLog;
 use service::http::with_audit_log;
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Commit, Intercepted, Interceptor};
 use store::memory::Memory;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, RunId, Store};
+use store::{Cas, Error, HeadKey, PartKey, RunId, Store};
 use tokio::sync::watch;
 
 use crate::hash::sha256_hex;
@@ -206,18 +206,12 @@ struct Slow {
 }
 
 #[async_trait]
-impl Meddler for Slow {
+impl Interceptor for Slow {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         if &*key.workflow_id == "slow" {
             let mut is_held = self.is_held.clone();
             is_held.wait_for(|is_held| !is_held).await.expect("the test continues");
@@ -229,7 +223,7 @@ impl Meddler for Slow {
 #[tokio::test(start_paused = true)]
 async fn slots_stop_waiting_while_answers_take_long() {
     let (hold, is_held) = watch::channel(false);
-    let api = Arc::new(Api::over(Arc::new(Meddled(Slow { store: Arc::new(Memory::new()), is_held }))).await);
+    let api = Arc::new(Api::over(Arc::new(Intercepted(Slow { store: Arc::new(Memory::new()), is_held }))).await);
     api.start("slow").await;
     let first = exchange(&api, TURNS, json!({ "maxTasks": 1 })).await;
     hold.send_replace(true);
@@ -260,7 +254,7 @@ struct Damaged {
 }
 
 #[async_trait]
-impl Meddler for Damaged {
+impl Interceptor for Damaged {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -278,7 +272,7 @@ async fn a_task_of_a_damaged_run_leaves_other_slots_waiting() {
     // Large enough to be stored as a separate part.
     let large = json!("x".repeat(250_000));
     for (path, list, is_decider) in [(TURNS, "deciders", true), (ACTIVITIES, "acts", false)] {
-        let api = Arc::new(Api::over(Arc::new(Meddled(Damaged { store: Arc::new(Memory::new()) }))).await);
+        let api = Arc::new(Api::over(Arc::new(Intercepted(Damaged { store: Arc::new(Memory::new()) }))).await);
         let make = async |id: &str, input: &Value| {
             let mut start = json!({ "workflowId": id, "workflowType": "test", "taskList": "deciders" });
             if is_decider {

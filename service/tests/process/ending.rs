@@ -8,8 +8,8 @@ use client::body::{PollActivity, PollDecider};
 use client::{Client, Page, Patience};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-use crate::start;
 use crate::support::{Scratch, Service};
+use crate::{start, start_runs};
 
 fn pid(service: &Service) -> Pid {
     Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap()
@@ -74,23 +74,7 @@ async fn a_shutdown_under_load_keeps_everything_acknowledged() {
     let scratch = Scratch::new("sigterm-load");
     let service = Service::start(&scratch.0, &[]);
     let (told, mut telling) = tokio::sync::mpsc::unbounded_channel();
-    let lanes: Vec<_> = (0..4)
-        .map(|lane| {
-            let (client, told) = (service.client(), told.clone());
-            tokio::spawn(async move {
-                let mut acknowledged = Vec::new();
-                for number in 0.. {
-                    let id = format!("{lane}-{number}");
-                    match client.start(&start(&id), None).await {
-                        Ok(_) => acknowledged.push(id),
-                        Err(_) => break,
-                    }
-                    let _ = told.send(());
-                }
-                acknowledged
-            })
-        })
-        .collect();
+    let lanes: Vec<_> = (0..4).map(|lane| start_runs(service.client(), lane.to_string(), told.clone())).collect();
     for _ in 0..100 {
         telling.recv().await.unwrap();
     }

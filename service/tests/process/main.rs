@@ -54,6 +54,8 @@ use client::body::{CompleteTurn, PollDecider, StartWorkflow, TerminateWorkflow};
 use client::tasks::Outcome;
 use client::{Client, Patience};
 use history::{Decision, Status, SucceedWorkflow, check};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
 
 use crate::hash::sha256_hex;
 use crate::support::{Scratch, Service, baton};
@@ -68,6 +70,23 @@ fn start(id: &str) -> StartWorkflow {
         task_list: Some("deciders".to_owned()),
         ..StartWorkflow::default()
     }
+}
+
+/// Starts the runs `PREFIX-0`, `PREFIX-1` and so on until a start fails, and reports each on the channel. Returns the
+/// acknowledged ids.
+fn start_runs(client: Client, prefix: String, started: UnboundedSender<()>) -> JoinHandle<Vec<String>> {
+    tokio::spawn(async move {
+        let mut acknowledged = Vec::new();
+        for number in 0.. {
+            let id = format!("{prefix}-{number}");
+            match client.start(&start(&id), None).await {
+                Ok(_) => acknowledged.push(id),
+                Err(_) => break,
+            }
+            let _ = started.send(());
+        }
+        acknowledged
+    })
 }
 
 async fn succeed_one(client: &Client) -> Option<String> {
@@ -88,23 +107,8 @@ async fn acknowledged_changes_survive_kill_9_under_load() {
     for round in 0..8 {
         let mut service = Service::start(&scratch.0, &[]);
         let (told, mut telling) = tokio::sync::mpsc::unbounded_channel();
-        let starters: Vec<_> = (0..4)
-            .map(|lane| {
-                let (client, told) = (service.client(), told.clone());
-                tokio::spawn(async move {
-                    let mut acknowledged = Vec::new();
-                    for number in 0.. {
-                        let id = format!("{round}-{lane}-{number}");
-                        match client.start(&start(&id), None).await {
-                            Ok(_) => acknowledged.push(id),
-                            Err(_) => break,
-                        }
-                        let _ = told.send(());
-                    }
-                    acknowledged
-                })
-            })
-            .collect();
+        let starters: Vec<_> =
+            (0..4).map(|lane| start_runs(service.client(), format!("{round}-{lane}"), told.clone())).collect();
         let client = service.client();
         let decider = tokio::spawn(async move {
             let mut acknowledged = Vec::new();

@@ -23,7 +23,7 @@ POST /v1/domains
 ---
 POST /v1/domains
 
-{"name": "shop", "colour": "red"}
+{"name": "shop", "color": "red"}
 ---
 POST /v1/domains
 

@@ -29,7 +29,7 @@ POST /v1/decider-tasks/$TURN/complete
 join
 @$TAG = header etag
 ---
-& POST ./workflows/w/queries/colour
+& POST ./workflows/w/queries/color
 Prefer: wait=20
 
 {}

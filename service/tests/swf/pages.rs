@@ -188,13 +188,13 @@ fn may_read(who: &str, domain: &str, of: &str) -> bool {
 #[tokio::test]
 async fn no_page_token_extends_a_credentials_permissions() {
     let world = world().await;
-    let mut whos = vec!["operator".to_owned()];
-    whos.extend(DOMAINS.map(|domain| format!("application {domain}")));
-    whos.extend(places().map(|(domain, of)| format!("decider {domain} {of}")));
+    let mut names = vec!["operator".to_owned()];
+    names.extend(DOMAINS.map(|domain| format!("application {domain}")));
+    names.extend(places().map(|(domain, of)| format!("decider {domain} {of}")));
     let turns = world.turns.iter().map(|token| ("", token.clone()));
     let mut led_on = std::collections::BTreeSet::new();
     for (of, token) in world.tokens.iter().cloned().chain(turns) {
-        for who in &whos {
+        for who in &names {
             for place in places() {
                 for (what, answer) in world.try_everything(who, place, &token).await {
                     if answer.status != 200 {

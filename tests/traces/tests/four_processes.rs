@@ -63,7 +63,7 @@ async fn collector() -> (String, mpsc::UnboundedReceiver<Seen>) {
 /// The service's program, which the workspace builds beside this test.
 fn baton() -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_traced")).with_file_name("baton");
-    assert!(built.exists(), "{} is not there: `cargo build -p baton-service` builds it", built.display());
+    assert!(built.exists(), "no {}: `cargo build -p baton-service` builds it", built.display());
     built
 }
 
@@ -117,10 +117,7 @@ async fn a_collector_sees_one_trace_over_four_processes() {
         if let Ok(address) = std::fs::read_to_string(&port_file) {
             break format!("http://{}", address.trim());
         }
-        assert!(
-            service.try_wait().unwrap().is_none(),
-            "the service ended early: `cargo build -p baton-service` builds it anew"
-        );
+        assert!(service.try_wait().unwrap().is_none(), "the service ended early: `.ci/sdk` builds it");
         tokio::task::yield_now().await;
     };
     let others = [traced("decider", &url, &collector), traced("runner", &url, &collector)];

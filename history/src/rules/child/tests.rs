@@ -146,7 +146,7 @@ fn absent_child_settings_are_taken_from_the_parent() {
 }
 
 #[test]
-fn an_open_run_with_the_childs_id_decides_the_start() {
+fn an_open_run_with_the_id_of_the_child_decides_the_start() {
     let wanted = with_child();
     let outbound = outbound_effects(&wanted).remove(0);
     let OutboundAction::Start(start) = &outbound.task else { panic!("{outbound:?}") };

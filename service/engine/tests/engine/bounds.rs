@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use engine::{EXCHANGE_BYTES_MAX, PAGE_BYTES_MAX};
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Intercepted, Interceptor};
 use store::{Error, HeadKey, Limits, PartKey, RunId};
 use store_embedded::{Embedded, Options};
 
@@ -25,7 +25,7 @@ struct Counted {
 }
 
 #[async_trait]
-impl Meddler for Counted {
+impl Interceptor for Counted {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -47,7 +47,7 @@ struct Metered {
 impl Metered {
     async fn over(store: Arc<dyn Store>, directory: tempfile::TempDir) -> Self {
         let read = Arc::<AtomicUsize>::default();
-        let store = Arc::new(Meddled(Counted { store, read: Arc::clone(&read) }));
+        let store = Arc::new(Intercepted(Counted { store, read: Arc::clone(&read) }));
         Self { service: Service::over(store).await, read, _directory: directory }
     }
 

@@ -12,12 +12,14 @@ mod measured;
 mod members;
 mod nodes;
 mod notices;
+mod others;
 mod polls;
 mod queries;
 mod queries_elsewhere;
 mod query_table;
 mod repeated;
 mod repeated_for_a_day;
+mod room;
 mod secrets;
 mod updates;
 mod updates_elsewhere;
@@ -28,10 +30,11 @@ mod watching;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{DeciderTask, Delivery, Engine, EventRange, Poll, Refusal, RunRef, Settings};
+use engine::{DeciderTask, Delivery, Engine, EventRange, Poll, Refusal, Settings};
 use history::{
     Command, Decision, Event, EventKind, Fault, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
 };
+use simulation::steps::{self, DOMAIN, at};
 use simulation::stores::fresh;
 use simulation::told::Told;
 use store::Store;
@@ -43,8 +46,6 @@ struct Service {
     clock: Arc<Told>,
     store: Arc<dyn Store>,
 }
-
-const DOMAIN: &str = "default";
 
 impl Service {
     async fn open() -> Self {
@@ -63,26 +64,19 @@ impl Service {
     }
 
     async fn turn(&self) -> Delivery<DeciderTask> {
-        let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
-        self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a turn waits")
+        steps::turn(&self.engine, "deciders").await
     }
 
     async fn complete(&self, turn: Delivery<DeciderTask>, decisions: Vec<Decision>) -> Result<(), Refusal> {
-        let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
-        turn.delivered();
-        let command = Command::complete(token.turn, decisions);
-        self.engine.tasks().answer_turn(&token, command).await
+        steps::complete(&self.engine, turn, decisions).await
     }
 
     async fn events(&self, id: &str) -> Vec<Event> {
-        let page = self.engine.views().history(&at(id), &EventRange::default()).await.unwrap();
-        assert_eq!(page.next, None);
-        check::history(&page.events).unwrap();
-        page.events
+        steps::events(&self.engine, &at(id)).await
     }
 
     async fn names(&self, id: &str) -> Vec<&'static str> {
-        self.events(id).await.iter().map(|event| event.kind.name()).collect()
+        steps::names(&self.engine, &at(id)).await
     }
 
     /// Waits until the newest event of the run has this name.
@@ -100,10 +94,6 @@ impl Service {
         };
         tokio::time::timeout(Duration::from_secs(120), wait).await.expect("the event comes");
     }
-}
-
-fn at(id: &str) -> RunRef {
-    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
 }
 
 fn activity(id: &str, list: &str) -> Decision {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use engine::{Engine, Poll, Settings, WaitingBounds};
 use history::event::OperatorAction;
 use history::{Command, Start};
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Intercepted, Interceptor};
 use simulation::told::Told;
 use store::{Due, Error, HeadKey, ListPage, ListQuery, PageToken, Store, UnixMs};
 
@@ -308,8 +308,8 @@ struct Panicking {
 }
 
 impl Panicking {
-    fn over(store: Arc<dyn Store>) -> Arc<Meddled<Self>> {
-        Arc::new(Meddled(Self { store, rows: AtomicUsize::new(0), due: AtomicUsize::new(0) }))
+    fn over(store: Arc<dyn Store>) -> Arc<Intercepted<Self>> {
+        Arc::new(Intercepted(Self { store, rows: AtomicUsize::new(0), due: AtomicUsize::new(0) }))
     }
 }
 
@@ -319,7 +319,7 @@ fn may_panic(left: &AtomicUsize) {
 }
 
 #[async_trait]
-impl Meddler for Panicking {
+impl Interceptor for Panicking {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

@@ -312,7 +312,7 @@ pub(super) const RUN: Section = Section {
             constant: "history/src/limits.rs SEEN_BYTES_MAX",
             unit: Unit::Bytes,
             beyond: "delivered later, once",
-            tried_in: "tests/tests/poison.rs",
+            tried_in: "tests/tests/engines/poison.rs",
             test: "a_signal_to_a_run_that_is_full_waits_until_that_has_room",
             partly: "the run is full for another reason",
             ..ROW

@@ -20,7 +20,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-#[allow(unused_imports, reason = "not every test uses a lagging table")]
 pub(crate) use yesterday::IsUnmarked;
 
 use self::yesterday::Yesterday;
@@ -29,12 +28,10 @@ use self::yesterday::Yesterday;
 pub(crate) const REGION: &str = "eu-west-2";
 
 /// Name of the table.
-#[allow(dead_code, reason = "not every test uses the name")]
 pub(crate) const TABLE: &str = "baton";
 
 /// Fault of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "not every test injects every fault")]
 pub(crate) enum Fault {
     /// The put is throttled.
     Throttled,
@@ -106,13 +103,11 @@ impl Emulator {
 
     /// Creates an emulator whose indexes and inconsistent reads lag by a random delay. Requests for consistency
     /// selected by `is_unmarked` are ignored, as if the store had forgotten them.
-    #[allow(dead_code, reason = "not every test uses a lagging table")]
     pub(crate) fn lagging(seed: u64, is_unmarked: IsUnmarked) -> Self {
         Self { yesterday: Some(Arc::new(Yesterday::new(seed, is_unmarked))), ..Self::new() }
     }
 
     /// Lets lagging data catch up. If `settles`, nothing lags afterwards.
-    #[allow(dead_code, reason = "not every test uses a lagging table")]
     pub(crate) fn catch_up(&self, settles: bool) {
         if let Some(yesterday) = &self.yesterday {
             yesterday.catch_up(settles);
@@ -134,13 +129,11 @@ impl Emulator {
     }
 
     /// Injects these faults into the next puts, one after the other; `None` injects none.
-    #[allow(dead_code, reason = "not every test injects faults")]
     pub(crate) fn inject(&self, faults: impl IntoIterator<Item = Option<Fault>>) {
         self.faults.lock().unwrap().extend(faults);
     }
 
     /// Leaves every further `GetItem` unanswered.
-    #[allow(dead_code, reason = "not every test injects faults")]
     pub(crate) fn hang_reads(&self) {
         self.reads_hang.store(true, Ordering::SeqCst);
     }
@@ -150,25 +143,21 @@ impl Emulator {
     }
 
     /// Refuses every further request with this code.
-    #[allow(dead_code, reason = "not every test is refused")]
     pub(crate) fn refuse(&self, code: &'static str) {
         *self.refusal.lock().unwrap() = Some(code);
     }
 
     /// Stops refusing requests.
-    #[allow(dead_code, reason = "not every test is refused")]
     pub(crate) fn accept(&self) {
         *self.refusal.lock().unwrap() = None;
     }
 
     /// Returns the operations requested since the previous call.
-    #[allow(dead_code, reason = "not every test counts")]
     pub(crate) fn operations(&self) -> BTreeSet<String> {
         std::mem::take(&mut self.operations.lock().unwrap())
     }
 
     /// Executes a request of the test on the table and returns the response.
-    #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn ask(&self, operation: &str, request: &serde_json::Value) -> serde_json::Value {
         let answer = self.execute(operation, request.to_string().as_bytes());
         assert_eq!(answer.0, 200, "{}", answer.1);
@@ -176,14 +165,12 @@ impl Emulator {
     }
 
     /// Deletes a single item, as TTL does.
-    #[allow(dead_code, reason = "some tests delete nothing")]
     pub(crate) fn delete_item(&self, partition: &str, sort: &str) {
         let request = serde_json::json!({"TableName": TABLE, "Key": {"k": {"S": partition}, "s": {"S": sort}}});
         self.ask("DeleteItem", &request);
     }
 
     /// A store for a table of this emulator, without TTL and with a sweep at every request for one.
-    #[allow(dead_code, reason = "some tests use other options")]
     pub(crate) fn store(&self) -> Dynamo {
         self.store_with(Options { due_shards: 1, has_ttl: false, sweep_every_ms: 0, ..Options::new(TABLE) })
     }

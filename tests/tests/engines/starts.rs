@@ -6,14 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{Engine, Refusal, RunRef};
+use engine::{Engine, Refusal};
 use history::{Command, ConflictPolicy, Fault, RequestKey, ReusePolicy, Start};
+use simulation::steps::{DOMAIN, at};
 use simulation::still::open;
 use store::memory::Memory;
 use store::{ListQuery, Store};
 use tokio::task::JoinSet;
-
-const DOMAIN: &str = "default";
 
 /// So many starts at each of three nodes.
 const STARTS: u64 = 20;
@@ -66,10 +65,10 @@ async fn exactly_one_of_all_nodes_starts_follows_a_run_that_has_closed() {
         let outcomes = race(&nodes, |_| Start::new("w", "test", "w")).await;
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "round {round}");
         assert_eq!(runs(&store).await, round);
-        let at = RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id: None };
+        let run = at("w");
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        nodes.first().unwrap().commands().tell(&at, terminate).await.unwrap();
+        nodes.first().unwrap().commands().tell(&run, terminate).await.unwrap();
     }
 }
 

@@ -5,17 +5,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use engine::RunRef;
 use history::{Command, Duration, Start};
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Commit, Intercepted, Interceptor};
+use simulation::steps::{DOMAIN, at, signal};
 use simulation::still::open;
 use store::memory::Memory;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store::{Cas, Error, Expect, Store};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
-
-const DOMAIN: &str = "default";
 
 /// What a node sees of the store whose second commit to the run `w` is held up on its way.
 struct Stalled {
@@ -27,18 +25,12 @@ struct Stalled {
 }
 
 #[async_trait]
-impl Meddler for Stalled {
+impl Interceptor for Stalled {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         if &*key.workflow_id != "w" || head.version != 2 {
             return self.store.commit(key, expect, head, parts).await;
         }
@@ -70,27 +62,25 @@ async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
         released: Arc::clone(&released),
         drops_run,
     };
-    let slow = open(Arc::new(Meddled(stalled)), 1).await;
+    let slow = open(Arc::new(Intercepted(stalled)), 1).await;
     let first = slow.commands().start(DOMAIN, forgettable()).await.unwrap().run_id;
-    let at = RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id: Some(first) };
-    let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
+    let run = RunRef { run_id: Some(first), ..at("w") };
     let writer = tokio::spawn({
-        let at = at.clone();
-        async move { slow.commands().tell(&at, signal).await }
+        let run = run.clone();
+        async move { slow.commands().tell(&run, signal("s")).await }
     });
     reached.acquire().await.unwrap().forget();
 
     let quick = open(Arc::clone(&store), 2).await;
     let end = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    quick.commands().tell(&at, end).await.unwrap();
+    quick.commands().tell(&run, end).await.unwrap();
     assert_eq!(store.expire(quick.clock().now().as_millis(), 10).await.unwrap(), 1);
     let second = quick.commands().start(DOMAIN, forgettable()).await.unwrap().run_id;
     released.add_permits(10);
     let told = writer.await.unwrap();
     assert_eq!(told.is_ok(), drops_run, "{told:?}");
 
-    let newest = RunRef { run_id: None, ..at };
-    let found = open(store, 3).await.views().describe(&newest).await.unwrap().run.started.run_id;
+    let found = open(store, 3).await.views().describe(&at("w")).await.unwrap().run.started.run_id;
     (second, found)
 }
 

@@ -1,4 +1,5 @@
-//! A store that somebody meddles with: only what is meddled with is written down, the rest goes through.
+//! A store with intercepted calls. An interceptor implements only the calls that it changes; all others go to the store
+//! below.
 
 use std::sync::Arc;
 
@@ -9,10 +10,22 @@ use store::{
     Store, UnixMs,
 };
 
-/// Whoever meddles: the calls of a [`Store`], each of which goes through unless it is written down.
+/// Arguments of [`Store::commit`].
+pub struct Commit<'a> {
+    /// The workflow.
+    pub key: &'a HeadKey,
+    /// The condition.
+    pub expect: Expect<'a>,
+    /// The head to write.
+    pub head: &'a Head,
+    /// The parts to write with it.
+    pub parts: &'a [(PartKey, Bytes)],
+}
+
+/// An interceptor: the calls of a [`Store`], each of which goes to the store below by default.
 #[async_trait]
-#[expect(missing_docs, reason = "they are a store's")]
-pub trait Meddler: Send + Sync + 'static {
+#[expect(missing_docs, reason = "documented at `Store`")]
+pub trait Interceptor: Send + Sync + 'static {
     /// The store below.
     fn store(&self) -> &Arc<dyn Store>;
 
@@ -28,13 +41,8 @@ pub trait Meddler: Send + Sync + 'static {
         self.store().load_run(key, run).await
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, commit: Commit<'_>) -> Result<Cas, Error> {
+        let Commit { key, expect, head, parts } = commit;
         self.store().commit(key, expect, head, parts).await
     }
 
@@ -95,11 +103,11 @@ pub trait Meddler: Send + Sync + 'static {
     }
 }
 
-/// The store that results.
-pub struct Meddled<M>(pub M);
+/// A store whose calls go through an interceptor.
+pub struct Intercepted<M>(pub M);
 
 #[async_trait]
-impl<M: Meddler> Store for Meddled<M> {
+impl<M: Interceptor> Store for Intercepted<M> {
     fn limits(&self) -> Limits {
         self.0.limits()
     }
@@ -127,7 +135,7 @@ impl<M: Meddler> Store for Meddled<M> {
         head: &Head,
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error> {
-        self.0.commit(key, expect, head, parts).await
+        self.0.commit(Commit { key, expect, head, parts }).await
     }
 
     async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {

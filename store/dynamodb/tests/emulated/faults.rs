@@ -2,14 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Emulator, Fault};
 use baton_store_dynamodb::{Create, Dynamo};
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
-use support::{Emulator, Fault};
 
 fn key() -> HeadKey {
     HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") }

@@ -1,39 +1,21 @@
 //! Runs that affect each other: the events in both histories, the number of commits, and the order.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-extern crate baton_engine as engine;
-
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
-use engine::{Clock, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings};
+use engine::{Engine, EventRange, RunRef};
 use history::event::{ChildPolicy, ChildScheduleFailedCause, ExternalFailedCause};
 use history::{
-    CancelExternal, Command, ContinueAsNew, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, StartChild,
-    SucceedWorkflow, Timestamp, check,
+    CancelExternal, ContinueAsNew, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, StartChild,
 };
+use simulation::steps::{self, DOMAIN, at, signal as signal_command};
+use simulation::still;
 use simulation::stores::fresh;
 use store::Store;
 use uuid::Uuid;
 
-const DOMAIN: &str = "default";
+use crate::succeed;
 
-/// A clock that does not advance, so that nothing happens because it is due.
-struct Still;
-
-#[async_trait]
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_700_000_000_000)
-    }
-
-    async fn sleep_until(&self, _: Timestamp) {
-        std::future::pending::<()>().await;
-    }
-}
-
+/// An engine whose time stands still, so that nothing happens because it is due. Each run has a list with its id.
 struct Service {
     engine: Arc<Engine>,
     store: Arc<dyn Store>,
@@ -42,46 +24,25 @@ struct Service {
 impl Service {
     async fn open() -> Self {
         let store = fresh().await;
-        let settings = Settings { seed: Some(7), ..Settings::default() };
-        let engine = Engine::open(Arc::clone(&store), Arc::new(Still), settings).await.unwrap();
-        Self { engine, store }
+        Self { engine: still::open(Arc::clone(&store), 7).await, store }
     }
 
-    /// Starts a run whose decider polls a list with the name of the run.
     async fn start(&self, id: &str) -> Uuid {
         let start = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(id, "test", id) };
         self.engine.commands().start(DOMAIN, start).await.unwrap().run_id
     }
 
-    async fn turn(&self, id: &str) -> Delivery<DeciderTask> {
-        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-        self.engine.tasks().poll_decider(DOMAIN, id, poll).await.unwrap().expect("a turn")
-    }
-
-    /// Completes the next turn of a run. Returns the types of its new events.
     async fn decide(&self, id: &str, decisions: Vec<Decision>) -> Vec<&'static str> {
-        let turn = self.turn(id).await;
-        let seen = turn.task().events.iter().map(|event| event.kind.name()).collect();
-        let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
-        turn.delivered();
-        let command = Command::complete(token.turn, decisions);
-        self.engine.tasks().answer_turn(&token, command).await.unwrap();
-        seen
+        steps::decide(&self.engine, id, decisions).await
     }
 
     async fn events(&self, id: &str) -> Vec<Event> {
-        let events = self.engine.views().history(&at(id), &EventRange::default()).await.unwrap().events;
-        check::history(&events).unwrap();
-        events
+        steps::events(&self.engine, &at(id)).await
     }
 
     async fn names(&self, id: &str) -> Vec<&'static str> {
-        self.events(id).await.iter().map(|event| event.kind.name()).collect()
+        steps::names(&self.engine, &at(id)).await
     }
-}
-
-fn at(id: &str) -> RunRef {
-    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
 }
 
 fn signal(to: &str, name: &str) -> Decision {
@@ -90,10 +51,6 @@ fn signal(to: &str, name: &str) -> Decision {
 
 fn cancel(of: &str) -> Decision {
     CancelExternal { workflow_id: of.to_owned(), ..CancelExternal::default() }.into()
-}
-
-fn succeed() -> Decision {
-    SucceedWorkflow::default().into()
 }
 
 #[tokio::test]
@@ -353,10 +310,6 @@ async fn a_child_whose_id_is_in_use_is_not_started() {
         .collect();
     let expected = [ChildScheduleFailedCause::WorkflowAlreadyOpen, ChildScheduleFailedCause::WorkflowIdReuseRefused];
     assert_eq!(causes, expected);
-}
-
-fn signal_command(name: &str) -> Command {
-    Command::Signal { name: name.to_owned(), input: None, identity: None, key: None, if_version: None }
 }
 
 #[tokio::test]

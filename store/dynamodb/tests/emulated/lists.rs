@@ -1,15 +1,13 @@
 //! Rows that a page of a list reads from the table: little more than it returns, for any number of matches and in every
 //! order.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::support::Emulator;
 use baton_store_dynamodb::Create;
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Listed, Order, Row, Store, UnixMs};
-use support::Emulator;
 
 /// Number of runs of a domain, one started each second.
 const RUNS: u64 = 1_200;

@@ -1,13 +1,11 @@
 //! Budget of write units for each kind of commit, indexes included, as billed by the emulator.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Emulator;
 use baton_store_dynamodb::Create;
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Row, Store};
-use support::Emulator;
 
 #[tokio::test]
 async fn each_kind_of_commit_stays_within_its_units() {

@@ -1,12 +1,10 @@
 //! The store passes the conformance suite on an emulator in the same process.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Emulator;
 use baton_store_dynamodb::Create;
 use store::Store;
-use support::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_passes_the_conformance_suite() {

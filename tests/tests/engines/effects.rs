@@ -4,19 +4,16 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use engine::{Engine, EventRange, Poll, RunRef};
-use history::{Command, Decision, EventKind, SignalExternal, Start};
-use simulation::meddled::{Meddled, Meddler};
+use engine::{Engine, EventRange};
+use history::{EventKind, SignalExternal, Start};
+use simulation::intercepted::{Commit, Intercepted, Interceptor};
+use simulation::steps::{DOMAIN, at, decide, names, until};
 use simulation::still::open;
 use store::memory::Memory;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store::{Cas, Error, Head, HeadKey, Store};
 use tokio::sync::Notify;
-
-const DOMAIN: &str = "default";
 
 /// The version of the run `source` that knows what became of its signal: started, turn taken, turn done, this.
 const SETTLED: u64 = 4;
@@ -39,18 +36,12 @@ impl Holding {
 struct Held(Arc<Holding>);
 
 #[async_trait]
-impl Meddler for Held {
+impl Interceptor for Held {
     fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         if &*key.workflow_id == "source" && head.version == SETTLED {
             while !self.0.is_released.load(Ordering::SeqCst) {
                 self.0.released.notified().await;
@@ -68,7 +59,7 @@ struct Overtaken {
 }
 
 #[async_trait]
-impl Meddler for Overtaken {
+impl Interceptor for Overtaken {
     fn store(&self) -> &Arc<dyn Store> {
         &self.holding.store
     }
@@ -78,7 +69,7 @@ impl Meddler for Overtaken {
         // The first read is that of the run's own cell. What comes next looks into its outbox for the target.
         if &*key.workflow_id == "source" && self.reads.fetch_add(1, Ordering::SeqCst) == 1 {
             self.holding.release();
-            while !names(&self.other, "source").await.contains(&"ExternalSignalDelivered") {
+            while !names(&self.other, &at("source")).await.contains(&"ExternalSignalDelivered") {
                 tokio::task::yield_now().await;
             }
         }
@@ -98,7 +89,7 @@ struct Belated {
 }
 
 #[async_trait]
-impl Meddler for Belated {
+impl Interceptor for Belated {
     fn store(&self) -> &Arc<dyn Store> {
         &self.holding.store
     }
@@ -109,11 +100,11 @@ impl Meddler for Belated {
                 tokio::task::yield_now().await;
             }
             self.holding.release();
-            while !names(&self.other, "source").await.contains(&"ExternalSignalDelivered") {
+            while !names(&self.other, &at("source")).await.contains(&"ExternalSignalDelivered") {
                 tokio::task::yield_now().await;
             }
             start_source(&self.other, "after").await;
-            while !names(&self.other, "after").await.contains(&"ExternalSignalDelivered") {
+            while !names(&self.other, &at("after")).await.contains(&"ExternalSignalDelivered") {
                 tokio::task::yield_now().await;
             }
         }
@@ -124,13 +115,7 @@ impl Meddler for Belated {
         self.store().load(key).await
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         let answer = self.store().commit(key, expect, head, parts).await?;
         if matches!(answer, Cas::Won) && &*key.workflow_id == "source" {
             self.source.lock().unwrap().get_or_insert_with(|| head.clone());
@@ -139,57 +124,34 @@ impl Meddler for Belated {
     }
 }
 
-async fn until(mut is_so: impl AsyncFnMut() -> bool) {
-    let wait = async {
-        while !is_so().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it comes to be");
-}
-
-fn at(id: &str) -> RunRef {
-    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
-}
-
-async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
-    let events = engine.views().history(&at(id), &EventRange::default()).await.unwrap().events;
-    events.iter().map(|event| event.kind.name()).collect()
-}
-
 /// Starts a run that signals `target` at once.
 async fn start_source(engine: &Arc<Engine>, id: &str) {
     engine.commands().start(DOMAIN, Start::new(id, "test", id)).await.unwrap();
-    let turn = engine.tasks().poll_decider(DOMAIN, id, Poll::default()).await.unwrap().expect("it waits");
-    let token = engine.tasks().decider_token(&turn.task().token).unwrap();
-    turn.delivered();
     let signal = SignalExternal { workflow_id: "target".to_owned(), name: id.to_owned(), ..SignalExternal::default() };
-    let decisions: Vec<Decision> = vec![signal.into()];
-    let command = Command::complete(token.turn, decisions);
-    engine.tasks().answer_turn(&token, command).await.unwrap();
+    decide(engine, id, vec![signal.into()]).await;
 }
 
 /// A target that has four signals, from runs that know so, and a fifth, from `source`, which does not.
 async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let holding = Arc::new(Holding { store, is_released: AtomicBool::new(false), released: Notify::new() });
-    let one = open(Arc::new(Meddled(Held(Arc::clone(&holding)))), 1).await;
+    let one = open(Arc::new(Intercepted(Held(Arc::clone(&holding)))), 1).await;
     one.commands().start(DOMAIN, Start::new("target", "test", "target")).await.unwrap();
     // Enough that the target looks what it can forget when the next one comes.
     for number in 0..4 {
         let id = format!("before{number}");
         start_source(&one, &id).await;
-        until(async || names(&one, &id).await.contains(&"ExternalSignalDelivered")).await;
+        until(async || names(&one, &at(&id)).await.contains(&"ExternalSignalDelivered")).await;
     }
     start_source(&one, "source").await;
-    until(async || names(&one, "target").await.iter().filter(|name| **name == "Signal").count() == 5).await;
+    until(async || names(&one, &at("target")).await.iter().filter(|name| **name == "Signal").count() == 5).await;
     (holding, one)
 }
 
-/// The signals that the target has, by name.
+/// The signals that the target has, by name. Its history may be invalid.
 async fn signals(engine: &Arc<Engine>) -> Vec<String> {
-    let events = engine.views().history(&at("target"), &EventRange::default()).await.unwrap().events;
-    let names = events.into_iter().filter_map(|event| match event.kind {
+    let page = engine.views().history(&at("target"), &EventRange::default()).await.unwrap();
+    let names = page.events.into_iter().filter_map(|event| match event.kind {
         EventKind::Signal(signal) => Some(signal.name),
         _ => None,
     });
@@ -201,7 +163,7 @@ async fn an_effect_that_is_settled_while_another_node_is_at_it_too_happens_once(
     let (holding, one) = five_signals().await;
     let reads = Arc::new(AtomicU32::new(0));
     let overtaken = Overtaken { holding, other: one, reads: Arc::clone(&reads) };
-    let two = open(Arc::new(Meddled(overtaken)), 2).await;
+    let two = open(Arc::new(Intercepted(overtaken)), 2).await;
     until(async || two.render_metrics().contains("baton_effects_total 1\n")).await;
     assert!(reads.load(Ordering::SeqCst) >= 3, "it looked what can be forgotten and what is owed");
     assert_eq!(signals(&two).await, ["before0", "before1", "before2", "before3", "source"]);
@@ -212,7 +174,7 @@ async fn come_late(looks_again: bool) -> Vec<String> {
     let (holding, one) = five_signals().await;
     let store = Arc::clone(&holding.store);
     let (has_come, source) = (AtomicBool::new(false), Mutex::default());
-    let two = open(Arc::new(Meddled(Belated { holding, other: one, has_come, source, looks_again })), 2).await;
+    let two = open(Arc::new(Intercepted(Belated { holding, other: one, has_come, source, looks_again })), 2).await;
     until(async || {
         let is_done = two.render_metrics().contains("baton_effects_total 1\n");
         is_done || signals(&two).await.len() > 6

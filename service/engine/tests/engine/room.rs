@@ -1,12 +1,10 @@
 //! Runs of maximum size, over the memory store, over DynamoDB if configured, and over the embedded store.
 
-extern crate baton_engine as engine;
-
 use std::sync::Arc;
 
 use engine::{Engine, Refusal, Settings};
 use simulation::crowd::fill_and_end;
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Intercepted, Interceptor};
 use simulation::stores::fresh;
 use simulation::told::Told;
 use store::memory::Memory;
@@ -31,7 +29,7 @@ struct Small {
     limits: Limits,
 }
 
-impl Meddler for Small {
+impl Interceptor for Small {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -51,7 +49,7 @@ async fn a_store_too_small_for_the_largest_run_is_refused() {
         (Limits { head_hard: head - 1, ..limits }, Some(format!("heads of at most {} bytes", head - 1))),
         (Limits { part_max: part - 1, ..limits }, Some(format!("parts of at most {} bytes", part - 1))),
     ] {
-        let small = Arc::new(Meddled(Small { store: Arc::clone(&store), limits }));
+        let small = Arc::new(Intercepted(Small { store: Arc::clone(&store), limits }));
         match (Engine::open(small, Told::new(), Settings::default()).await, wrong) {
             (Ok(_), None) => {}
             (Err(Refusal::Unavailable { why, .. }), Some(wrong)) => assert!(why.contains(&wrong), "{why}"),

@@ -5,19 +5,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::{Engine, EventRange, Reset, RunRef};
+use engine::{Engine, Reset, RunRef};
 use history::event::{LaterSignals, OperatorAction};
-use history::{Branching, Command, RequestKey, Start, check};
+use history::{Branching, Command, RequestKey, Start};
 use simulation::broken::Dying;
+use simulation::steps::{DOMAIN, at, names};
 use simulation::still;
 use store::Store;
 use store::memory::Memory;
 use uuid::Uuid;
 
-const DOMAIN: &str = "default";
-
-fn at(run_id: Option<Uuid>) -> RunRef {
-    RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id }
+fn run(run_id: Uuid) -> RunRef {
+    RunRef { run_id: Some(run_id), ..at("w") }
 }
 
 async fn node(store: Arc<dyn Store>) -> Arc<Engine> {
@@ -31,12 +30,12 @@ async fn begin(store: &Arc<dyn Store>, is_closed: bool) -> Uuid {
     let run_id = engine.commands().start(DOMAIN, Start::new("w", "t", "l")).await.unwrap().run_id;
     let (name, key) = ("s".to_owned(), Some(RequestKey(1)));
     let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-    engine.commands().tell(&at(None), signal).await.unwrap();
+    engine.commands().tell(&at("w"), signal).await.unwrap();
     if is_closed {
         let (reason, details, identity, key, child_policy) = (None, None, None, None, None);
         engine
             .commands()
-            .tell(&at(None), Command::Terminate { reason, details, identity, key, child_policy })
+            .tell(&at("w"), Command::Terminate { reason, details, identity, key, child_policy })
             .await
             .unwrap();
     }
@@ -48,12 +47,6 @@ fn reset() -> Reset {
     Reset { branching, operator: OperatorAction::default(), key: Some(RequestKey(7)), by: None }
 }
 
-async fn names(engine: &Arc<Engine>, run_id: Uuid) -> Vec<&'static str> {
-    let events = engine.views().history(&at(Some(run_id)), &EventRange::default()).await.unwrap().events;
-    check::history(&events).unwrap();
-    events.iter().map(|event| event.kind.name()).collect()
-}
-
 #[tokio::test]
 async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_once() {
     for (is_closed, lands) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -63,7 +56,7 @@ async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_on
             let old = begin(&store, is_closed).await;
             let dying = Arc::new(Dying::new(Arc::clone(&store), died, lands));
             let engine = node(Arc::clone(&dying) as _).await;
-            let place = at(None);
+            let place = at("w");
             let is_over = tokio::select! {
                 done = engine.commands().reset(&place, reset()) => done.map(|_| true).unwrap(),
                 () = dying.died() => false,
@@ -79,16 +72,16 @@ async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_on
             // Whoever comes to the run finds it decided, and begun before anything else is done to it.
             let (name, key) = ("t".to_owned(), Some(RequestKey(2)));
             let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-            let told = engine.commands().tell(&at(None), signal).await;
+            let told = engine.commands().tell(&at("w"), signal).await;
             assert_eq!(told.is_ok(), decided || !is_closed, "write {died}, {lands}: {told:?}");
             // The same request once more does nothing more, or all of it.
-            let again = engine.commands().reset(&at(None), reset()).await.unwrap();
+            let again = engine.commands().reset(&at("w"), reset()).await.unwrap();
             assert_eq!((again.repeated, again.base_run_id), (decided, old), "write {died}, landed: {lands}");
-            assert_eq!(engine.views().describe(&at(Some(old))).await.unwrap().reset_as, Some(again.run_id));
+            assert_eq!(engine.views().describe(&run(old)).await.unwrap().reset_as, Some(again.run_id));
             let mut expected = vec!["WorkflowStarted", "DeciderScheduled", "WorkflowReset", "Signal"];
             expected.extend(told.is_ok().then_some("Signal"));
-            assert_eq!(names(&engine, again.run_id).await, expected, "write {died}, landed: {lands}");
-            names(&engine, old).await;
+            assert_eq!(names(&engine, &run(again.run_id)).await, expected, "write {died}, landed: {lands}");
+            names(&engine, &run(old)).await;
             let report = engine.views().fsck(DOMAIN, |_| {}).await.unwrap();
             assert_eq!((report.runs, report.findings), (2, vec![]));
             died += 1;
@@ -102,7 +95,7 @@ async fn two_nodes_that_go_on_for_a_reset_run_begin_the_same_one() {
     let old = begin(&store, false).await;
     let dying = Arc::new(Dying::new(Arc::clone(&store), 1, false));
     let engine = node(Arc::clone(&dying) as _).await;
-    let place = at(None);
+    let place = at("w");
     tokio::select! {
         _ = engine.commands().reset(&place, reset()) => panic!("it dies before"),
         () = dying.died() => {}
@@ -111,5 +104,5 @@ async fn two_nodes_that_go_on_for_a_reset_run_begin_the_same_one() {
     let (a, b) = tokio::join!(one.commands().reset(&place, reset()), other.commands().reset(&place, reset()));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!((a.run_id, a.repeated, b.repeated), (b.run_id, true, true));
-    assert_eq!(one.views().describe(&at(Some(old))).await.unwrap().reset_as, Some(a.run_id));
+    assert_eq!(one.views().describe(&run(old)).await.unwrap().reset_as, Some(a.run_id));
 }

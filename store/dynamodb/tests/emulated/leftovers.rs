@@ -2,15 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Emulator, Fault};
 use baton_store_dynamodb::{Create, Dynamo, Options};
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, HeadKey, ListQuery, PartKey, Row, Store};
-use support::{Emulator, Fault};
 
 fn key() -> HeadKey {
     HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") }

@@ -7,15 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use engine::{Engine, EventRange, Poll, Refusal, RunRef};
-use history::{Command, Decision, ReusePolicy, Start, StartChild, SucceedWorkflow};
-use simulation::meddled::{Meddled, Meddler};
+use history::{ReusePolicy, Start, StartChild, SucceedWorkflow};
+use simulation::intercepted::{Commit, Intercepted, Interceptor};
+use simulation::steps::{DOMAIN, at, decide, names};
 use simulation::still::open;
 use store::memory::Memory;
-use store::{Cas, Due, Error, Expect, Head, HeadKey, PartKey, RunId, Store, UnixMs};
-
-const DOMAIN: &str = "default";
+use store::{Cas, Due, Error, Head, HeadKey, RunId, Store, UnixMs};
 
 /// The version of the run `parent` that knows of its child: started, turn taken, turn done, this.
 const KNOWS: u64 = 4;
@@ -27,18 +24,12 @@ struct Deaf {
 }
 
 #[async_trait]
-impl Meddler for Deaf {
+impl Interceptor for Deaf {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         if &*key.workflow_id == "parent" && head.version >= KNOWS {
             self.is_deaf.store(true, Ordering::SeqCst);
             return Err(Error::NotApplied { why: "deaf".to_owned(), retry_after: None });
@@ -54,7 +45,7 @@ struct Second {
 }
 
 #[async_trait]
-impl Meddler for Second {
+impl Interceptor for Second {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -71,28 +62,10 @@ impl Meddler for Second {
     }
 }
 
-fn at(id: &str) -> RunRef {
-    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
-}
-
-async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
-    let events = engine.views().history(&at(id), &EventRange::default()).await.unwrap().events;
-    events.iter().map(|event| event.kind.name()).collect()
-}
-
-async fn decide(engine: &Arc<Engine>, list: &str, decision: Decision) -> Result<(), Refusal> {
-    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-    let turn = engine.tasks().poll_decider(DOMAIN, list, poll).await?.expect("a turn");
-    let token = engine.tasks().decider_token(&turn.task().token)?;
-    turn.delivered();
-    let decisions = vec![decision];
-    engine.tasks().answer_turn(&token, Command::complete(token.turn, decisions)).await
-}
-
 /// What the parent is told of its child.
 async fn told(looks: bool) -> &'static str {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let deaf = Arc::new(Meddled(Deaf { store: Arc::clone(&store), is_deaf: AtomicBool::new(false) }));
+    let deaf = Arc::new(Intercepted(Deaf { store: Arc::clone(&store), is_deaf: AtomicBool::new(false) }));
     let one = open(Arc::clone(&deaf) as _, 1).await;
     one.commands().start(DOMAIN, Start::new("parent", "test", "parent")).await.unwrap();
     let child = StartChild {
@@ -102,8 +75,8 @@ async fn told(looks: bool) -> &'static str {
         reuse_policy: ReusePolicy::AllowDuplicate,
         ..StartChild::default()
     };
-    decide(&one, "parent", child.into()).await.unwrap();
-    decide(&one, "child", SucceedWorkflow::default().into()).await.unwrap();
+    decide(&one, "parent", vec![child.into()]).await;
+    decide(&one, "child", vec![SucceedWorkflow::default().into()]).await;
     while !deaf.0.is_deaf.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
     }
@@ -111,10 +84,10 @@ async fn told(looks: bool) -> &'static str {
     one.commands().start(DOMAIN, stranger).await.unwrap();
     one.begin_shutdown();
 
-    let two = open(Arc::new(Meddled(Second { store, looks })), 2).await;
+    let two = open(Arc::new(Intercepted(Second { store, looks })), 2).await;
     let told = async {
         loop {
-            if let Some(name) = names(&two, "parent").await.get(5) {
+            if let Some(name) = names(&two, &at("parent")).await.get(5) {
                 return *name;
             }
             tokio::task::yield_now().await;

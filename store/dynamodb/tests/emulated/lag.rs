@@ -1,17 +1,15 @@
 //! Indexes and reads that are not strongly consistent may return old data, and on AWS they do. The store and the engine
 //! still fulfill their contracts, and a store that forgets to request consistency is detected.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Emulator, IsUnmarked};
 use async_trait::async_trait;
 use baton_store_dynamodb::Create;
 use serde_json::Value;
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Intercepted, Interceptor};
 use simulation::{Outcome, Plan, simulate_over};
 use store::{Count, Due, Error, ListPage, ListQuery, PageToken, Store, UnixMs};
-use support::{Emulator, IsUnmarked};
 
 /// Reads for which the store requests consistency, recognized by their requests.
 const MARKS: [(&str, IsUnmarked); 4] = [
@@ -48,7 +46,7 @@ struct Patient {
 }
 
 #[async_trait]
-impl Meddler for Patient {
+impl Interceptor for Patient {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -90,7 +88,7 @@ fn keeps_the_contract(seed: u64, is_unmarked: IsUnmarked) -> bool {
         runtime.block_on(store::conformance::all(async || {
             let emulator = Emulator::lagging(seed, is_unmarked);
             let store = table(&emulator).await;
-            Arc::new(Meddled(Patient { store, emulator })) as Arc<dyn Store>
+            Arc::new(Intercepted(Patient { store, emulator })) as Arc<dyn Store>
         }));
     });
     thread.join().is_ok()

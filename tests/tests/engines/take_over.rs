@@ -5,17 +5,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use engine::Poll;
 use history::Start;
-use simulation::meddled::{Meddled, Meddler};
+use simulation::intercepted::{Intercepted, Interceptor};
+use simulation::steps::{DOMAIN, turn};
 use simulation::still::open;
 use store::memory::Memory;
 use store::{Due, Error, Store, UnixMs};
-
-const DOMAIN: &str = "default";
 
 /// Runs in a page of this store's due index, however many are asked for.
 const PAGE: usize = 3;
@@ -24,7 +21,7 @@ const PAGE: usize = 3;
 struct SmallPages(Arc<dyn Store>);
 
 #[async_trait]
-impl Meddler for SmallPages {
+impl Interceptor for SmallPages {
     fn store(&self) -> &Arc<dyn Store> {
         &self.0
     }
@@ -45,12 +42,10 @@ async fn finds(runs: usize) {
     }
     one.begin_shutdown();
     // Its time stands still, so that nothing is found because it is late.
-    let two = open(Arc::new(Meddled(SmallPages(store))), 2).await;
+    let two = open(Arc::new(Intercepted(SmallPages(store))), 2).await;
     let mut found = BTreeSet::new();
     for _ in 0..runs {
-        let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-        let turn = two.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap();
-        let turn = turn.unwrap_or_else(|| panic!("only {} of {runs} are found", found.len()));
+        let turn = turn(&two, "deciders").await;
         found.insert(turn.task().workflow_id.to_string());
         turn.delivered();
     }

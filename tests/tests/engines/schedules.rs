@@ -10,11 +10,10 @@ use client::body::{Schedule, StartWorkflow};
 use engine::{Clock, Engine, ScheduleView, Settings};
 use history::{Overlap, ScheduleSpec};
 use simulation::broken::Dying;
+use simulation::steps::DOMAIN;
 use simulation::told::{BEGIN, Told};
 use store::memory::Memory;
 use store::{ListQuery, Store};
-
-const DOMAIN: &str = "default";
 
 async fn node(store: Arc<dyn Store>, clock: &Arc<Told>) -> Arc<Engine> {
     Engine::open(store, Arc::clone(clock) as _, Settings::default()).await.unwrap()

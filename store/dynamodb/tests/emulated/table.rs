@@ -2,14 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step fails the test")]
 
-mod support;
-
+use crate::support::{Emulator, TABLE};
 use baton_store_dynamodb::{Create, Options, TableError};
 use serde_json::{Value, json};
-use support::{Emulator, TABLE};
 
-const CLOUD_FORMATION: &str = include_str!("../../../docs/dynamodb/table.json");
-const POLICY: &str = include_str!("../../../docs/dynamodb/policy.json");
+const CLOUD_FORMATION: &str = include_str!("../../../../docs/dynamodb/table.json");
+const POLICY: &str = include_str!("../../../../docs/dynamodb/policy.json");
 
 /// The properties of the table in the `CloudFormation` template.
 fn defined() -> Value {

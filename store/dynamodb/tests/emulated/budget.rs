@@ -3,12 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::Emulator;
 use baton_store_dynamodb::{Create, Options};
 use engine::{ActivityTask, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, WaitingBounds};
 use history::{
@@ -17,7 +16,6 @@ use history::{
 };
 use simulation::told::Told;
 use store::{HeadKey, Store};
-use support::Emulator;
 use tokio::task::JoinHandle;
 
 const DOMAIN: &str = "default";

@@ -3,45 +3,23 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use engine::{Engine, EventRange, Poll, RunRef};
+use engine::{Engine, EventRange};
 use history::event::{ChildScheduleFailed, ChildScheduleFailedCause};
-use history::{Command, Decision, EffectKind, EventKind, SignalExternal, Start, StartChild, TurnAnswer};
+use history::{Decision, EffectKind, EventKind, SignalExternal, Start, StartChild};
 use simulation::poison::{Poison, Trouble};
+use simulation::steps::{DOMAIN, at, decide};
 use simulation::still::open;
 use store::Store;
 use store::memory::Memory;
-
-const DOMAIN: &str = "default";
-
-fn at(id: &str) -> RunRef {
-    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
-}
 
 /// A run that wants something of `poison`, on a store that is in trouble with it.
 async fn wants(trouble: Trouble, decision: Decision) -> (Arc<dyn Store>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let engine = open(Poison::over(Arc::clone(&store), trouble), 7).await;
     engine.commands().start(DOMAIN, Start::new("w", "t", "l")).await.unwrap();
-    decide(&engine, decision).await;
+    decide(&engine, "l", vec![decision]).await;
     (store, engine)
-}
-
-async fn decide(engine: &Arc<Engine>, decision: Decision) {
-    let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-    let turn = engine.tasks().poll_decider(DOMAIN, "l", poll).await.unwrap().unwrap();
-    let token = engine.tasks().decider_token(&turn.task().token).unwrap();
-    turn.delivered();
-    let (decisions, context, awaiting) = (vec![decision], None, Vec::new());
-    engine
-        .tasks()
-        .answer_turn(
-            &token,
-            Command::complete(token.turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
-        )
-        .await
-        .unwrap();
 }
 
 fn child() -> Decision {
@@ -103,7 +81,7 @@ async fn a_signal_to_a_run_that_is_full_waits_until_that_has_room() {
     open(Arc::clone(&store), 8).await.commands().start(DOMAIN, Start::new("poison", "t", "other")).await.unwrap();
     drop(engine);
     let engine = open(Poison::over(store, Trouble::TooLarge), 9).await;
-    decide(&engine, signal()).await;
+    decide(&engine, "l", vec![signal()]).await;
     while !engine.render_metrics().contains("baton_effects_deferred_total{code=\"run-too-large\"}") {
         tokio::task::yield_now().await;
     }

@@ -1,12 +1,10 @@
 //! A run with the maximum of open activities, timers and children over a table: its head has space for their results.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Emulator;
 use baton_store_dynamodb::{Create, Options};
 use simulation::crowd::fill_and_end;
-use support::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_everything_open_can_finish() {

@@ -5,19 +5,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use engine::{Deletion, Engine, EventRange, Poll, Refusal, RunRef};
-use history::{Command, ContinueAsNew, Decision, Payload, Start, StartTimer, TurnAnswer, check};
-use simulation::meddled::{Meddled, Meddler};
+use engine::{Deletion, EventRange, Refusal, RunRef};
+use history::{ContinueAsNew, Payload, Start, StartTimer, check};
+use simulation::intercepted::{Commit, Intercepted, Interceptor};
+use simulation::steps::{DOMAIN, at, decide};
 use simulation::still::open;
 use store::memory::Memory;
-use store::{Cas, Error, Expect, Head, HeadKey, ListQuery, PartKey, RunId, Store};
+use store::{Cas, Error, HeadKey, ListQuery, RunId, Store};
 use uuid::Uuid;
-
-const DOMAIN: &str = "default";
 
 /// What a node sees of the store that dies at one of its writes: before it, or after it and before it hears of it.
 struct Dying {
@@ -49,38 +46,18 @@ impl Dying {
 }
 
 #[async_trait]
-impl Meddler for Dying {
+impl Interceptor for Dying {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, Error> {
         self.write(self.store.commit(key, expect, head, parts)).await
     }
 
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         self.write(self.store.drop_run(key, run)).await
     }
-}
-
-fn at(run_id: Option<Uuid>) -> RunRef {
-    RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id }
-}
-
-async fn decide(engine: &Arc<Engine>, decision: Decision) {
-    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-    let turn = engine.tasks().poll_decider(DOMAIN, "w", poll).await.unwrap().expect("a turn");
-    let token = engine.tasks().decider_token(&turn.task().token).unwrap();
-    turn.delivered();
-    let (decisions, awaiting) = (vec![decision], Vec::new());
-    let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
-    engine.tasks().answer_turn(&token, command).await.unwrap();
 }
 
 /// Three runs of one workflow id, the newest of them open, with a timer; whose histories do not fit into their heads.
@@ -90,10 +67,11 @@ async fn three_runs(store: &Arc<dyn Store>) -> Vec<Uuid> {
     let start = Start { input: Some(large()), ..Start::new("w", "test", "w") };
     let mut runs = vec![engine.commands().start(DOMAIN, start).await.unwrap().run_id];
     for _ in 0..2 {
-        decide(&engine, ContinueAsNew { input: Some(large()), ..ContinueAsNew::default() }.into()).await;
+        let decision = ContinueAsNew { input: Some(large()), ..ContinueAsNew::default() };
+        decide(&engine, "w", vec![decision.into()]).await;
         // The next run begins when what the earlier one owes it is delivered: its turn says that it has.
         let described = loop {
-            let run_id = engine.views().describe(&at(None)).await.unwrap().run.started.run_id;
+            let run_id = engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
             if !runs.contains(&run_id) {
                 break run_id;
             }
@@ -102,7 +80,7 @@ async fn three_runs(store: &Arc<dyn Store>) -> Vec<Uuid> {
         runs.push(described);
     }
     let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_days(30), control: None };
-    decide(&engine, timer.into()).await;
+    decide(&engine, "w", vec![timer.into()]).await;
     runs
 }
 
@@ -121,20 +99,20 @@ async fn a_deletion_that_is_cut_short_goes_on_where_it_was() {
             let runs = three_runs(&store).await;
             assert_eq!(rows(&store).await, 3);
             let dying = Dying { store: Arc::clone(&store), left: AtomicU32::new(write), writes_its_last };
-            let node = open(Arc::new(Meddled(dying)), 2).await;
-            let is_over = node.commands().delete(&at(None), &deletion).await.is_ok();
+            let node = open(Arc::new(Intercepted(dying)), 2).await;
+            let is_over = node.commands().delete(&at("w"), &deletion).await.is_ok();
             drop(node);
 
             let node = open(Arc::clone(&store), 3).await;
             for run in &runs {
-                match node.views().history(&at(Some(*run)), &EventRange { limit: 1_000, ..EventRange::default() }).await
-                {
+                let run_ref = RunRef { run_id: Some(*run), ..at("w") };
+                match node.views().history(&run_ref, &EventRange { limit: 1_000, ..EventRange::default() }).await {
                     Ok(page) => check::history(&page.events).unwrap(),
                     Err(Refusal::UnknownRun { .. } | Refusal::UnknownWorkflow { .. }) => {}
                     Err(other) => panic!("run {run} after write {write}: {other}"),
                 }
             }
-            match node.commands().delete(&at(None), &deletion).await {
+            match node.commands().delete(&at("w"), &deletion).await {
                 Ok(count) => assert!(!is_over && count > 0),
                 Err(Refusal::UnknownWorkflow { .. }) => {}
                 Err(other) => panic!("after write {write}: {other}"),
