@@ -106,8 +106,8 @@ impl Host {
     /// Sets how long activities may continue after the host was asked to stop. Default: 30 seconds. Activities that are
     /// not done by then are dropped at their next await and left to their timeouts.
     #[must_use]
-    pub fn drain_wait(mut self, wait: Duration) -> Self {
-        self.drain_wait = wait;
+    pub fn drain_wait(mut self, wait: impl Into<Duration>) -> Self {
+        self.drain_wait = wait.into();
         self
     }
 

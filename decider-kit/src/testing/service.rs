@@ -152,8 +152,8 @@ impl TestService {
     }
 
     /// Sets how long a decider takes for a turn. Other things can happen during that time. Default: zero.
-    pub fn turns_take(&mut self, span: Duration) -> &mut Self {
-        self.turns_take = span;
+    pub fn turns_take(&mut self, span: impl Into<Duration>) -> &mut Self {
+        self.turns_take = span.into();
         self
     }
 
@@ -326,8 +326,8 @@ impl TestService {
 
     /// Runs for this span of time, including execution timeouts.
     #[track_caller]
-    pub fn advance(&mut self, span: Duration) {
-        let until = self.now.plus(span);
+    pub fn advance(&mut self, span: impl Into<Duration>) {
+        let until = self.now.plus(span.into());
         // Stuck runs are not scheduled any more, but their execution timeouts still apply.
         for index in 0..self.runs.len() {
             self.reschedule(index);
