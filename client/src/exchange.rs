@@ -37,13 +37,13 @@ pub trait Works<K: TaskKind>: Send + Sync + 'static {
 /// for at most `drain` if it is present. Returns true if all were finished.
 pub async fn host<K: TaskKind, W: Works<K>>(
     (client, list): (Client, &str),
-    asking: ExchangeSettings,
+    settings: ExchangeSettings,
     worker: Arc<W>,
     stop: impl Future<Output = ()>,
     drain: Option<Duration>,
 ) -> bool {
     let (stop_sender, stopped) = oneshot::channel::<()>();
-    let hosted = on_worker_thread(work_until(Exchanges::new(client, list, asking), worker, stopped, drain));
+    let hosted = on_worker_thread(work_until(Exchanges::new(client, list, settings), worker, stopped, drain));
     tokio::pin!(hosted);
     tokio::select! {
         biased;

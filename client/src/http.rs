@@ -238,7 +238,7 @@ impl Client {
         url: &str,
         body: Bytes,
         wait: Duration,
-        mut tell: impl FnMut(T),
+        mut on_line: impl FnMut(T),
     ) -> Result<(), Error> {
         let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
         let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
@@ -248,18 +248,18 @@ impl Client {
         while let Some(chunk) = response.chunk().await.map_err(broke)? {
             let mut chunk = &chunk[..];
             while let Some(end) = memchr::memchr(b'\n', chunk) {
-                let (line, others) = chunk.split_at(end);
+                let (line, tail) = chunk.split_at(end);
                 if rest.is_empty() {
-                    tell(self.read(line)?);
+                    on_line(self.read(line)?);
                 } else {
                     rest.extend_from_slice(line);
-                    tell(self.read(&std::mem::take(&mut rest))?);
+                    on_line(self.read(&std::mem::take(&mut rest))?);
                 }
-                chunk = others.get(1..).unwrap_or_default();
+                chunk = tail.get(1..).unwrap_or_default();
             }
             rest.extend_from_slice(chunk);
         }
-        if rest.is_empty() { Ok(()) } else { self.read(&rest).map(tell) }
+        if rest.is_empty() { Ok(()) } else { self.read(&rest).map(on_line) }
     }
 
     fn lost(&self, source: reqwest::Error) -> Error {

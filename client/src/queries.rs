@@ -97,7 +97,7 @@ impl Client {
         let deadline = tokio::time::Instant::now() + wait;
         loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            match self.ask(&url, &body, left.min(WAIT_AT_ONCE), None).await {
+            match self.send_query(&url, &body, left.min(WAIT_AT_ONCE), None).await {
                 Err(error) if error.code() == Some("query-not-answered") && left > WAIT_AT_ONCE => {}
                 answer => return answer.and_then(|(_, headers, bytes)| self.read_answer(&headers, &bytes)),
             }
@@ -127,7 +127,7 @@ impl Client {
         loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             let condition = Some((IF_NONE_MATCH, &seen));
-            let (status, headers, bytes) = self.ask(&url, &body, left.min(WAIT_AT_ONCE), condition).await?;
+            let (status, headers, bytes) = self.send_query(&url, &body, left.min(WAIT_AT_ONCE), condition).await?;
             if status != StatusCode::NOT_MODIFIED {
                 return self.read_answer(&headers, &bytes).map(Watched::Changed);
             }
@@ -205,7 +205,7 @@ impl Client {
     }
 
     /// Sends a query and retries while the service is unavailable. Queries are safe to repeat: they change nothing.
-    async fn ask(
+    async fn send_query(
         &self,
         url: &str,
         body: &impl Serialize,

@@ -27,8 +27,8 @@
 //! }
 //! ```
 //!
-//! `docs/decisions-and-events.md` lists all decisions and all events. A decider that needs its own state implements [`Decider`]:
-//! [`Decider::evolve`] folds events into the state, one by one, and [`Decider::decide`] reads it.
+//! `docs/decisions-and-events.md` lists all decisions and all events. A decider that needs its own state implements
+//! [`Decider`]: [`Decider::evolve`] folds events into the state, one by one, and [`Decider::decide`] reads it.
 //!
 //! A [`Host`] polls a task list and runs deciders:
 //!

@@ -249,7 +249,7 @@ pub enum Command {
         /// The turn.
         turn: AnsweredTurn,
         /// Updates that the decider was asked to accept or reject.
-        asked: Vec<ProposedUpdate>,
+        proposed: Vec<ProposedUpdate>,
         /// Answers to those updates, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
         /// The rest of the answer.

@@ -3,7 +3,7 @@
 //! The definition of a schedule is always available. Its evaluation ([`ScheduleTimes`], [`ScheduleState`]) requires
 //! the feature `schedules`, because the code for cron expressions and time zones is large.
 
-mod asked;
+mod definition;
 #[cfg(feature = "schedules")]
 mod pattern;
 #[cfg(feature = "schedules")]
@@ -21,7 +21,7 @@ use crate::bounded;
 use crate::limits::SCHEDULE_ENTRIES_MAX as ENTRIES_MAX;
 use crate::time::{Duration, Timestamp};
 
-pub use asked::Schedule;
+pub use definition::Schedule;
 
 #[cfg(feature = "schedules")]
 pub use state::{

@@ -119,9 +119,9 @@ impl Host {
     /// Runs until `stop` resolves, then finishes the activities it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let Self { client, list, identity, concurrency, interval, drain_wait, activities } = self;
-        let asking = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
+        let settings = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
         let worker = Arc::new(ActivityWorker { client: client.clone(), list: list.clone(), activities });
-        if !exchange::host((client, &list), asking, worker, stop, Some(drain_wait)).await {
+        if !exchange::host((client, &list), settings, worker, stop, Some(drain_wait)).await {
             tracing::warn!("some activities did not finish in time and are left to their timeouts");
         }
     }

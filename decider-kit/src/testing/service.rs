@@ -84,7 +84,7 @@ struct TestRun {
     /// Number of items on the agenda that belong to this run.
     expected: usize,
     /// Updates that no turn has judged yet.
-    asked: Vec<ProposedUpdate>,
+    proposed: Vec<ProposedUpdate>,
     /// Answers to rejected updates.
     rejected: Vec<UpdateAnswer>,
     /// Length of the history when it was last checked against the rules.
@@ -239,7 +239,7 @@ impl TestService {
             heartbeats,
             calls,
             expected: 0,
-            asked: Vec::new(),
+            proposed: Vec::new(),
             rejected: Vec::new(),
             checked: 0,
         });

@@ -133,7 +133,7 @@ fn prepare_spare(shared: &Shared) -> Result<(), Error> {
 }
 
 fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
-    shared.spare.let_go_if_full();
+    shared.spare.release_if_full();
     write_layer(
         &shared.tree,
         &frozen.layer,
@@ -141,7 +141,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
         PIECE_BYTES.min(shared.half_bytes / 4),
         || {
             pause(shared);
-            shared.spare.let_go_if_full();
+            shared.spare.release_if_full();
             shared.segments.point("checkpoint: piece")
         },
         || shared.segments.point("checkpoint: position"),
@@ -181,7 +181,7 @@ fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
 
 /// Moves some of a segment's needed values to redb. If more may be left, the segment is put back into the queue.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
-    shared.spare.let_go_if_full();
+    shared.spare.release_if_full();
     match shared.tree.logged_values_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
         Ok(values) if values.is_empty() => release(shared)?,
         Ok(values) => {

@@ -31,9 +31,9 @@ impl State {
     }
 
     /// Takes the open batch for the committing caller, if the log is idle.
-    fn take_batch_at_rest(&mut self) -> Option<Writing> {
+    fn take_inline_batch(&mut self) -> Option<Writing> {
         let bytes = self.builder.len() + instant::BYTES;
-        self.log_end.as_ref().filter(|end| end.is_rested_for(bytes))?;
+        self.log_end.as_ref().filter(|end| end.allows_writing_inline(bytes))?;
         self.take_batch()
     }
 
@@ -46,11 +46,11 @@ impl State {
 impl Shared {
     /// Releases the lock after commits. If the committer thread sleeps although there is a batch, this writes the batch
     /// or wakes the thread. Waking it earlier would make it wait for the lock.
-    pub(crate) fn let_go(&self, mut state: MutexGuard<'_, State>) {
+    pub(crate) fn write_or_wake(&self, mut state: MutexGuard<'_, State>) {
         if !state.is_overslept() {
             return;
         }
-        let writing = state.take_batch_at_rest();
+        let writing = state.take_inline_batch();
         state.is_committer_idle = writing.is_some();
         drop(state);
         match writing {
@@ -126,7 +126,7 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
     }
     let guard = WriterGuard(shared);
     shared.notify_space();
-    shared.spare.let_go_if_full();
+    shared.spare.release_if_full();
     match end.append(batch, commits, &shared.segments.opening) {
         Ok(is_half_full) => {
             if is_half_full {
@@ -184,7 +184,7 @@ mod tests {
             let mut state = self.shared.open().unwrap();
             state.put(b"hkey", Bytes::from(vec![0; bytes]), true);
             let durable = Shared::committed(&mut state);
-            self.shared.let_go(state);
+            self.shared.write_or_wake(state);
             durable
         }
 

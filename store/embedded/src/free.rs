@@ -44,8 +44,8 @@ impl FreeSpace {
             _ => {
                 // `f_bavail` rather than `f_bfree`, because the space reserved for the administrator is not available
                 // to this process.
-                let asked = rustix::fs::statvfs(&self.directory);
-                let bytes = asked.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+                let stats = rustix::fs::statvfs(&self.directory);
+                let bytes = stats.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
                 *known = Some((Instant::now(), bytes));
                 bytes
             }

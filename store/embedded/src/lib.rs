@@ -113,8 +113,8 @@ impl Embedded {
         blocking(move || {
             let embedded = Self::new(open::open(&options)?);
             let (source, path) = (embedded.source.clone(), embedded.path.clone());
-            let asked = open::spawn_background("store-backup", move || request::serve(&source, &path))?;
-            embedded.background().push(asked);
+            let backups = open::spawn_background("store-backup", move || request::serve(&source, &path))?;
+            embedded.background().push(backups);
             Ok(Arc::new(embedded))
         })
         .await
@@ -152,7 +152,7 @@ impl Embedded {
             return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
         }
         let opened = match open::open(&Options { verify_all: true, ..Options::new(directory) }) {
-            Err(Error::InUse { .. }) => return request::ask(directory, options, tick),
+            Err(Error::InUse { .. }) => return request::request_backup(directory, options, tick),
             opened => opened?,
         };
         let embedded = Self::new(opened);

@@ -46,13 +46,9 @@ impl LogEnd {
     /// Returns whether a committing caller should write a batch of this size itself: it is quick, the last batch had a
     /// single commit, and it ended at least as long ago as it took. Otherwise concurrent commits could no longer share
     /// a sync.
-    pub(crate) fn is_rested_for(&self, bytes: usize) -> bool {
-        let is_rested =
-            |last: &LastBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
-        self.last.as_ref().is_some_and(is_rested)
-            && self.first.is_none()
-            && bytes <= SMALL_BATCH
-            && self.tail.fits(bytes)
+    pub(crate) fn allows_writing_inline(&self, bytes: usize) -> bool {
+        let is_idle = |last: &LastBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
+        self.last.as_ref().is_some_and(is_idle) && self.first.is_none() && bytes <= SMALL_BATCH && self.tail.fits(bytes)
     }
 
     /// Writes the buffer as this batch, durably. Returns whether the next segment should be prepared.

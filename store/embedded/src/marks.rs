@@ -42,7 +42,7 @@ impl Shared {
                 state.put(&keys::mark_expiry(mark.expires_at, key, mark.name), Bytes::new(), false);
             }
             last = Some(Self::committed(&mut state));
-            self.let_go(state);
+            self.write_or_wake(state);
         }
         // Batches become durable in order, so waiting for the last one suffices.
         match last {

@@ -270,7 +270,7 @@ impl Shared {
     }
 
     /// Called under the lock after a commit was added to the open batch. Returns a handle to wait for its durability.
-    /// The caller then releases the lock with [`let_go`](Self::let_go).
+    /// The caller then releases the lock with [`write_or_wake`](Self::write_or_wake).
     pub(crate) fn committed(state: &mut State) -> Durable {
         state.most_bytes = state.most_bytes.max(state.bytes());
         state.open_commits += 1;

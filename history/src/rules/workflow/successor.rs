@@ -19,7 +19,7 @@ impl Transition {
         run: &Run,
         it: &WorkflowContinuedAsNew,
         by: Option<CallerName>,
-        asked: Option<&Event>,
+        cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
         let before = like(run, it.new_run_id);
@@ -42,7 +42,7 @@ impl Transition {
             swf: own.map(|own| own.run),
             ..before
         };
-        Self::follow(run, started, by, asked, now)
+        Self::follow(run, started, by, cancel_request, now)
     }
 
     /// Creates the run that makes the next attempt, with the `input` of the failed run. Its first turn is delayed
@@ -55,7 +55,7 @@ impl Transition {
         run_id: RunId,
         input: Option<Payload>,
         not_before: Timestamp,
-        asked: Option<&Event>,
+        cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
         let started = WorkflowStarted {
@@ -64,14 +64,14 @@ impl Transition {
             start_after: Some(not_before.since(now)).filter(|wait| *wait > Duration::ZERO),
             ..like(run, run_id)
         };
-        Self::follow(run, started, None, asked, now)
+        Self::follow(run, started, None, cancel_request, now)
     }
 
     fn follow(
         run: &Run,
         started: WorkflowStarted,
         by: Option<CallerName>,
-        asked: Option<&Event>,
+        cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
         // A caller that repeats the start of the first run gets the run that is open now.
@@ -89,7 +89,7 @@ impl Transition {
         transition.schedule_turn(now);
         transition.author = Author::default();
         // The previous decider has not answered the request, so the new run must.
-        if let Some(Event { kind: EventKind::WorkflowCancelRequested(request), by, .. }) = asked {
+        if let Some(Event { kind: EventKind::WorkflowCancelRequested(request), by, .. }) = cancel_request {
             let request = transition.cancel_request(request.clone(), now);
             transition.push_by(now, request, None, by.clone());
         }

@@ -42,7 +42,7 @@ pub(crate) struct Manifest {
     /// Segments, oldest first.
     pub(crate) segments: Vec<ArchivedSegment>,
     /// Writer of this file; 0 in a directory, where a lock identifies it.
-    #[serde(default, skip_serializing_if = "is_nobody")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub(crate) writer: u64,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Newest {
     /// The owner stops by itself after failing to update this file for so long; 0 if it continues without the archive.
     pub(crate) lease_ms: u64,
     /// Writer of the epoch; 0 if there is none, and in a directory, where a lock identifies it.
-    #[serde(default, skip_serializing_if = "is_nobody")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub(crate) writer: u64,
     /// Pieces of the segment; absent if it is a single file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ pub(crate) struct Newest {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
-fn is_nobody(writer: &u64) -> bool {
+fn is_unset(writer: &u64) -> bool {
     *writer == 0
 }
 

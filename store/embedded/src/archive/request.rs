@@ -20,7 +20,7 @@ const REQUEST: &str = "BACKUP";
 /// File with the progress.
 const STATE: &str = "BACKUP-STATE";
 /// Lock of the requesting process.
-const ASKING: &str = "BACKUP-LOCK";
+const BACKUP_LOCK: &str = "BACKUP-LOCK";
 /// Interval of checking for a request. Ours: short enough for an interactive command.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of writing and reading the progress.
@@ -113,14 +113,14 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
 }
 
 /// Requests a backup and waits for its result.
-pub(crate) fn ask(
+pub(crate) fn request_backup(
     directory: &Path,
     options: &BackupOptions,
     tick: &mut dyn FnMut(CopyProgress),
 ) -> Result<BackupReport, ArchiveError> {
     let refused = |why: String| ArchiveError::Refused { why };
-    let failed = |error: std::io::Error| storage_error(&error, "ask for a backup in", directory);
-    let _asking = match private::take_lock(&directory.join(ASKING)).map_err(failed)? {
+    let failed = |error: std::io::Error| storage_error(&error, "request a backup in", directory);
+    let _lock = match private::take_lock(&directory.join(BACKUP_LOCK)).map_err(failed)? {
         LockAttempt::Ours(file) => file,
         LockAttempt::By(process) => {
             return Err(refused(format!("a backup requested by process {process} is already in progress")));

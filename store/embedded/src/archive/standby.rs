@@ -225,14 +225,14 @@ pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, Ar
         StandbyOptions { archive: following.archive, directory: directory.to_owned(), faults: Arc::default() };
     match Standby::open(&options) {
         Ok(standby) => standby.promote(wait).map(Some),
-        Err(ArchiveError::Refused { .. }) => ask(directory),
+        Err(ArchiveError::Refused { .. }) => request_promotion(directory),
         Err(error) => Err(error),
     }
 }
 
 /// Asks the following process. Returns `None`, because that process reports the result.
-fn ask(directory: &Path) -> Result<Option<Promotion>, ArchiveError> {
-    let failed = |error: std::io::Error| storage_error(&error, "ask the standby in", directory);
+fn request_promotion(directory: &Path) -> Result<Option<Promotion>, ArchiveError> {
+    let failed = |error: std::io::Error| storage_error(&error, "request a promotion from the standby in", directory);
     let request = directory.join(PROMOTE);
     drop(crate::private::create(&request).map_err(failed)?);
     loop {

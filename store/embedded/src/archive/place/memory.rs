@@ -31,7 +31,7 @@ pub struct MemoryBucket {
     puts: Arc<AtomicU64>,
     /// Whether puts wait.
     is_held: Mutex<bool>,
-    is_let_go: Condvar,
+    is_released: Condvar,
     /// One in this many puts succeeds but loses its response.
     lost_answers: AtomicU64,
 }
@@ -90,7 +90,7 @@ impl MemoryBucket {
     /// Makes puts through this handle wait until this is switched off, so that they arrive late.
     pub fn hold(&self, holds: bool) {
         *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = holds;
-        self.is_let_go.notify_all();
+        self.is_released.notify_all();
     }
 
     /// Loses the response of every `nth` put from now on; zero loses none.
@@ -100,7 +100,7 @@ impl MemoryBucket {
 
     fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> PutAnswer {
         let held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.is_let_go.wait_while(held, |held| *held));
+        drop(self.is_released.wait_while(held, |held| *held));
         let mut objects = self.objects();
         let found = objects.get(name).map(|(_, tag)| tag.to_string());
         let holds = match when {
