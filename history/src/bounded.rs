@@ -1,7 +1,7 @@
 //! Lists and maps of requests, bounded while they are read.
 //!
-//! A body of 8 MiB has room for more than a million entries, each of which takes many times its text in memory. [`list`] and
-//! [`map`] therefore keep at most one entry more than their limit and pass over the others: the check that counts entries
+//! A body of 8 MiB can have more than a million entries, each of which takes many times its text in memory. [`list`]
+//! and [`map`] therefore keep at most one entry more than their limit and skip the others: the check that counts entries
 //! refuses the request as if it had read them all. [`metered`] bounds the memory of all lists of a body together.
 
 use std::cell::RefCell;
@@ -35,8 +35,8 @@ impl Drop for OuterMeter {
     }
 }
 
-/// Calls `read`, which reads a body on this thread. Its lists and maps take their memory from `meter`; when that has no room,
-/// `read` fails.
+/// Calls `read`, which reads a body on this thread. Its lists and maps take their memory from `meter`. If that has none
+/// left, `read` fails.
 pub fn metered<R>(meter: Meter, read: impl FnOnce() -> R) -> R {
     let _outer = OuterMeter(METER.replace(Some(meter)));
     read()

@@ -1,5 +1,5 @@
-//! The last lines of `cargo test --workspace`: what it did not run, and which command does. No test by itself, and silent
-//! where somebody asks for certain tests.
+//! The last lines of `cargo test --workspace`: the tests that it did not run, and the commands that run them. This is
+//! no test itself, and prints nothing if tests are selected by name.
 
 fn main() -> std::io::Result<()> {
     let commands = with_more::commands()?;

@@ -1,4 +1,4 @@
-//! A store that somebody meddles with: only what is meddled with is written down, the rest goes through.
+//! A store that changes some calls of another. Implementations write only those; all others are passed on.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use store::{
     Store, UnixMs,
 };
 
-/// Whoever meddles: the calls of a [`Store`], each of which goes through unless it is written down.
+/// Calls of a [`Store`]. Each is passed on unless an implementation overrides it.
 #[async_trait]
 #[expect(missing_docs, reason = "they are a store's")]
 pub trait Meddler: Send + Sync + 'static {
-    /// The store below.
+    /// Returns the store below.
     fn store(&self) -> &Arc<dyn Store>;
 
     fn limits(&self) -> Limits {
@@ -95,7 +95,7 @@ pub trait Meddler: Send + Sync + 'static {
     }
 }
 
-/// The store that results.
+/// The resulting store.
 pub struct Meddled<M>(pub M);
 
 #[async_trait]

@@ -79,14 +79,14 @@ async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_on
             // Whoever comes to the run finds it decided, and begun before anything else is done to it.
             let (name, key) = ("t".to_owned(), Some(RequestKey(2)));
             let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-            let told = engine.commands().tell(&at(None), signal).await;
-            assert_eq!(told.is_ok(), decided || !is_closed, "write {died}, {lands}: {told:?}");
+            let signaled = engine.commands().tell(&at(None), signal).await;
+            assert_eq!(signaled.is_ok(), decided || !is_closed, "write {died}, {lands}: {signaled:?}");
             // The same request once more does nothing more, or all of it.
             let again = engine.commands().reset(&at(None), reset()).await.unwrap();
             assert_eq!((again.repeated, again.base_run_id), (decided, old), "write {died}, landed: {lands}");
             assert_eq!(engine.views().describe(&at(Some(old))).await.unwrap().reset_as, Some(again.run_id));
             let mut expected = vec!["WorkflowStarted", "DeciderScheduled", "WorkflowReset", "Signal"];
-            expected.extend(told.is_ok().then_some("Signal"));
+            expected.extend(signaled.is_ok().then_some("Signal"));
             assert_eq!(names(&engine, again.run_id).await, expected, "write {died}, landed: {lands}");
             names(&engine, old).await;
             let report = engine.views().fsck(DOMAIN, |_| {}).await.unwrap();

@@ -335,18 +335,18 @@ impl ScheduleState {
             Overlap::BufferAll if self.waiting.len() < limits::SCHEDULE_WAITING_MAX => self.waiting.push_back(action),
             Overlap::Skip | Overlap::BufferOne | Overlap::BufferAll => self.counts.skipped += 1,
             Overlap::CancelOther => {
-                self.end_others(OverlapEnd::Canceled);
+                self.end_running(OverlapEnd::Canceled);
                 self.counts.skipped += self.waiting.len() as u64;
                 self.waiting = VecDeque::from([action]);
             }
             Overlap::TerminateOther => {
-                self.end_others(OverlapEnd::Terminated);
+                self.end_running(OverlapEnd::Terminated);
                 self.decide(action, now);
             }
         }
     }
 
-    fn end_others(&mut self, how: OverlapEnd) {
+    fn end_running(&mut self, how: OverlapEnd) {
         for run in &mut self.running {
             if run.end != Some(OverlapEnd::Terminated) && run.end != Some(how) {
                 (run.end, run.end_delivered) = (Some(how), false);

@@ -146,7 +146,7 @@ impl Standby {
     }
 
     /// Returns whether the standby was asked to take over.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_promotion_requested(&self) -> bool {
         self.copy.path().join(PROMOTE).exists()
     }
 
