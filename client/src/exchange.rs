@@ -36,7 +36,8 @@ pub trait Works<K: TaskKind>: Send + Sync + 'static {
 /// Takes tasks of a list, works on them and answers them until `stop` resolves. Then finishes the tasks in progress,
 /// for at most `drain` if it is present. Returns true if all were finished.
 pub async fn host<K: TaskKind, W: Works<K>>(
-    (client, list): (Client, &str),
+    client: Client,
+    list: &str,
     settings: ExchangeSettings,
     worker: Arc<W>,
     stop: impl Future<Output = ()>,

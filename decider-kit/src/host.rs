@@ -159,7 +159,7 @@ impl Host {
         let updates = Some(shared.updates_at_once());
         let settings = ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None };
         let worker = Arc::new(TurnWorker { client: client.clone(), shared });
-        exchange::host((client, &list), settings, worker, stop, None).await;
+        exchange::host(client, &list, settings, worker, stop, None).await;
     }
 }
 

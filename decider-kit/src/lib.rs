@@ -50,6 +50,9 @@
 //! deciders against an in-memory test service. The test service follows the rules of the real one, in a single thread
 //! and with a clock that skips ahead to the next event, so that thirty days take a millisecond. It has no store, no
 //! network and no second node.
+//!
+//! [`Duration`] has whole milliseconds and is the same type as in the runner kit. Functions that take one also take a
+//! [`std::time::Duration`].
 
 mod decider;
 mod decisions;

@@ -1,8 +1,9 @@
 //! Lists and maps of requests, bounded while they are read.
 //!
 //! A body of 8 MiB can have more than a million entries, each of which takes many times its text in memory. [`list`]
-//! and [`map`] therefore keep at most one entry more than their limit and skip the others: the check that counts entries
-//! refuses the request as if it had read them all. [`metered`] bounds the memory of all lists of a body together.
+//! and [`map`] therefore keep at most one entry more than their limit and skip the others: the check that counts
+//! entries refuses the request as if it had read them all. [`metered`] bounds the memory of all lists of a body
+//! together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

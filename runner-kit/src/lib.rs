@@ -40,8 +40,8 @@
 //! [`ActivityFailure::retry_after`] sets the wait.
 //!
 //! One program can use both kits: an [`ActivityContext`] and an [`ActivityFailure`] belong to an activity, the decider
-//! kit's `Context` and `Failure` to a flow. [`Duration`] is the same type in both, in whole milliseconds. Functions that
-//! take one also take a [`std::time::Duration`].
+//! kit's `Context` and `Failure` to a flow. [`Duration`] is the same type in both, in whole milliseconds. Functions
+//! that take one also take a [`std::time::Duration`].
 
 mod activity;
 mod context;

@@ -153,7 +153,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             Err(error) => {
                 // The host contains panics of the code that it runs, so that this is its own error. The task
                 // times out.
-                tracing::error!(%error, "a task was not worked on to its end");
+                tracing::error!(%error, "a task ended without an answer and will time out; this is a bug in the kit");
                 self.free += 1;
             }
         }
@@ -320,7 +320,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                     tracing::info!(
                         polled = self.url,
                         lists,
-                        "nothing came; tasks wait on other lists, and nobody polls there"
+                        "no task has come, but tasks wait on other lists, which have no pollers; check the list's name"
                     );
                 }
                 for task in tasks {
@@ -409,7 +409,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             self.resume_at = self.resume_at.max(Instant::now() + wait.unwrap_or(REFUSED_WAIT));
         }
         if !poll.slots.is_empty() && !self.is_stopping {
-            tracing::warn!(error = error as &dyn std::error::Error, url = self.url, "asking for tasks failed");
+            tracing::warn!(error = error as &dyn std::error::Error, url = self.url, "polling for tasks failed");
         }
         for mut answer in answers {
             if wait.is_some() || is_one {

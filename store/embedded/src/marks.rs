@@ -23,7 +23,7 @@ fn record(mark: &Mark) -> Bytes {
 }
 
 fn read(record: &Bytes) -> Result<(UnixMs, Bytes), Error> {
-    let corrupt = || Error::Corrupt { what: format!("a stored mark of {} bytes", record.len()) };
+    let corrupt = || Error::Corrupt { what: format!("a stored mark of {} bytes cannot be read", record.len()) };
     let at = record.first_chunk::<8>().ok_or_else(corrupt)?;
     Ok((u64::from_be_bytes(*at), record.slice(8..)))
 }

@@ -134,7 +134,9 @@ impl Standby {
             .is_some_and(|(following, copied)| view.continues(following.line, copied + 1));
         let before = if continues { self.copy.copied.unwrap_or_default() } else { 0 };
         if !continues {
-            let base = view.last_base().ok_or_else(|| ArchiveError::Refused { why: "there is no base".to_owned() })?;
+            let base = view.last_base().ok_or_else(|| ArchiveError::Refused {
+                why: "the archive has no base yet; wait for the service to write one".to_owned(),
+            })?;
             self.copy.begin(view, base, tick)?;
         }
         let end = view.end().max(self.copy.copied.unwrap_or_default());
@@ -160,7 +162,9 @@ impl Standby {
     pub fn promote(mut self, wait: Duration) -> Result<Promotion, ArchiveError> {
         let followed = self.step(&mut |_| ())?;
         let Some(mut following) = self.copy.following.clone() else {
-            return Err(ArchiveError::Refused { why: "this standby does not follow an archive yet".to_owned() });
+            return Err(ArchiveError::Refused {
+                why: "this standby has not copied anything from its archive yet".to_owned(),
+            });
         };
         if followed.batch < following.whole_at {
             let why = "the copy is incomplete: the archive has not reached the end of its base yet".to_owned();
