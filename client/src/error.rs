@@ -39,7 +39,7 @@ pub enum Error {
         source: Arc<reqwest::Error>,
     },
     /// The connection failed or timed out after the request was sent.
-    #[error("the answer of the service at {url} was lost")]
+    #[error("the response of the service at {url} was lost")]
     Lost {
         /// URL of the service.
         url: String,
@@ -48,7 +48,7 @@ pub enum Error {
         source: Arc<reqwest::Error>,
     },
     /// The response is not from Baton, or from a version that this client does not understand.
-    #[error("the service at {url} answered something unexpected: {what}")]
+    #[error("the service at {url} sent an unexpected response: {what}")]
     Unexpected {
         /// URL of the request.
         url: String,

@@ -36,14 +36,15 @@ pub trait Works<K: TaskKind>: Send + Sync + 'static {
 /// Takes tasks of a list, works on them and answers them until `stop` resolves. Then finishes the tasks in progress,
 /// for at most `drain` if it is present. Returns true if all were finished.
 pub async fn host<K: TaskKind, W: Works<K>>(
-    (client, list): (Client, &str),
-    asking: ExchangeSettings,
+    client: Client,
+    list: &str,
+    settings: ExchangeSettings,
     worker: Arc<W>,
     stop: impl Future<Output = ()>,
     drain: Option<Duration>,
 ) -> bool {
     let (stop_sender, stopped) = oneshot::channel::<()>();
-    let hosted = on_worker_thread(work_until(Exchanges::new(client, list, asking), worker, stopped, drain));
+    let hosted = on_worker_thread(work_until(Exchanges::new(client, list, settings), worker, stopped, drain));
     tokio::pin!(hosted);
     tokio::select! {
         biased;

@@ -75,6 +75,13 @@ impl std::fmt::Debug for Access<'_> {
     }
 }
 
+/// A response of the service, before its body is read.
+pub(crate) struct RawResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
 impl Client {
     /// Creates a client of the service at `url`, such as `http://127.0.0.1:7420`, for its domain `default`. Calls are
     /// retried for up to 30 seconds while the service is unavailable. `localhost:7420` and `:7420` (this machine) are
@@ -211,14 +218,18 @@ impl Client {
     ) -> Result<(StatusCode, Bytes), Error> {
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
-            let bad = |_| Error::Setup { what: format!("`{key}` cannot stand in a header") };
+            let bad = |_| Error::Setup {
+                what: format!(
+                    "the idempotency key `{key}` cannot be sent as an HTTP header; use visible ASCII characters only"
+                ),
+            };
             headers.insert("idempotency-key", HeaderValue::try_from(key).map_err(bad)?);
         }
-        let (status, _, bytes) = self.call_once(method, url, body, wait, headers).await?;
-        Ok((status, bytes))
+        let response = self.call_once(method, url, body, wait, headers).await?;
+        Ok((response.status, response.body))
     }
 
-    /// Sends one request with these headers, without retries. Returns the status, the headers and the body.
+    /// Sends one request with these headers, without retries.
     pub(crate) async fn call_once(
         &self,
         method: Method,
@@ -226,10 +237,11 @@ impl Client {
         body: Option<Bytes>,
         wait: Option<Duration>,
         headers: HeaderMap,
-    ) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
+    ) -> Result<RawResponse, Error> {
         let mut response = self.begin(method, url, body, wait, headers).await?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-        Ok((status, headers, response.bytes().await.map_err(|error| self.lost(error))?))
+        let body = response.bytes().await.map_err(|error| self.lost(error))?;
+        Ok(RawResponse { status, headers, body })
     }
 
     /// Posts once without retries, and passes on each line of the response as soon as it has arrived.
@@ -238,7 +250,7 @@ impl Client {
         url: &str,
         body: Bytes,
         wait: Duration,
-        mut tell: impl FnMut(T),
+        mut on_line: impl FnMut(T),
     ) -> Result<(), Error> {
         let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
         let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
@@ -248,18 +260,18 @@ impl Client {
         while let Some(chunk) = response.chunk().await.map_err(broke)? {
             let mut chunk = &chunk[..];
             while let Some(end) = memchr::memchr(b'\n', chunk) {
-                let (line, others) = chunk.split_at(end);
+                let (line, tail) = chunk.split_at(end);
                 if rest.is_empty() {
-                    tell(self.read(line)?);
+                    on_line(self.read(line)?);
                 } else {
                     rest.extend_from_slice(line);
-                    tell(self.read(&std::mem::take(&mut rest))?);
+                    on_line(self.read(&std::mem::take(&mut rest))?);
                 }
-                chunk = others.get(1..).unwrap_or_default();
+                chunk = tail.get(1..).unwrap_or_default();
             }
             rest.extend_from_slice(chunk);
         }
-        if rest.is_empty() { Ok(()) } else { self.read(&rest).map(tell) }
+        if rest.is_empty() { Ok(()) } else { self.read(&rest).map(on_line) }
     }
 
     fn lost(&self, source: reqwest::Error) -> Error {
@@ -317,13 +329,14 @@ impl Client {
         wait: Option<Duration>,
         key: Option<&str>,
     ) -> Result<(StatusCode, Bytes), Error> {
-        self.repeat((method, url), body, wait, key, |_| true).await
+        self.repeat(method, url, body, wait, key, |_| true).await
     }
 
     /// Sends a request and retries it while the service is unavailable, if `may` permits it for the error.
     async fn repeat(
         &self,
-        (method, url): (Method, &str),
+        method: Method,
+        url: &str,
         body: Option<Bytes>,
         wait: Option<Duration>,
         key: Option<&str>,
@@ -369,7 +382,7 @@ impl Client {
         wait: Option<Duration>,
     ) -> Result<T, Error> {
         let may = if key.is_some() { |_: &Error| true } else { Error::had_no_side_effect };
-        let (_, bytes) = self.repeat((Method::POST, url), Some(to_bytes(body)?), wait, key, may).await?;
+        let (_, bytes) = self.repeat(Method::POST, url, Some(to_bytes(body)?), wait, key, may).await?;
         self.read(&bytes)
     }
 

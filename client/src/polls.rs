@@ -47,7 +47,7 @@ impl Polls {
     }
 
     /// Records the outcome of the poll. If it did not reach the service, it is repeated unchanged.
-    pub fn heard<T>(&mut self, answer: &Result<T, Error>) {
+    pub fn observe<T>(&mut self, answer: &Result<T, Error>) {
         match answer {
             Ok(_) => self.answered(),
             Err(error) if error.had_no_side_effect() => {}
@@ -66,11 +66,11 @@ mod tests {
         let first = polls.id();
         assert_eq!(polls.attempt(), None);
         let lost = || Error::Unexpected { url: String::new(), what: "half an answer".to_owned() };
-        polls.heard::<()>(&Err(lost()));
+        polls.observe::<()>(&Err(lost()));
         assert_eq!((polls.id(), polls.attempt()), (first.clone(), Some(2)));
-        polls.heard::<()>(&Err(Error::Setup { what: "it was not sent".to_owned() }));
+        polls.observe::<()>(&Err(Error::Setup { what: "it was not sent".to_owned() }));
         assert_eq!((polls.id(), polls.attempt()), (first.clone(), Some(2)));
-        polls.heard(&Ok(()));
+        polls.observe(&Ok(()));
         assert_ne!(polls.id(), first);
         assert_eq!(polls.attempt(), None);
     }

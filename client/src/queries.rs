@@ -10,7 +10,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::body::{Described, QueryAnswer, QueryWorkflow, Recorded, SignalWorkflow};
-use crate::http::{WAIT_AT_ONCE, encode, push_query, run_query, to_bytes};
+use crate::http::{RawResponse, WAIT_AT_ONCE, encode, push_query, run_query, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error};
 
@@ -97,9 +97,9 @@ impl Client {
         let deadline = tokio::time::Instant::now() + wait;
         loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            match self.ask(&url, &body, left.min(WAIT_AT_ONCE), None).await {
+            match self.send_query(&url, &body, left.min(WAIT_AT_ONCE), None).await {
                 Err(error) if error.code() == Some("query-timed-out") && left > WAIT_AT_ONCE => {}
-                answer => return answer.and_then(|(_, headers, bytes)| self.read_answer(&headers, &bytes)),
+                answer => return answer.and_then(|response| self.read_answer(&response)),
             }
         }
     }
@@ -127,11 +127,11 @@ impl Client {
         loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             let condition = Some((IF_NONE_MATCH, &seen));
-            let (status, headers, bytes) = self.ask(&url, &body, left.min(WAIT_AT_ONCE), condition).await?;
-            if status != StatusCode::NOT_MODIFIED {
-                return self.read_answer(&headers, &bytes).map(Watched::Changed);
+            let response = self.send_query(&url, &body, left.min(WAIT_AT_ONCE), condition).await?;
+            if response.status != StatusCode::NOT_MODIFIED {
+                return self.read_answer(&response).map(Watched::Changed);
             }
-            seen = tag(&headers).unwrap_or(seen);
+            seen = tag(&response.headers).unwrap_or(seen);
             if left <= WAIT_AT_ONCE {
                 return Ok(Watched::Unchanged(seen));
             }
@@ -156,8 +156,8 @@ impl Client {
         let mut waits = Waits::new(self.patience);
         loop {
             match self.call_once(Method::GET, &url, None, wait, headers.clone()).await {
-                Ok((StatusCode::NOT_MODIFIED, _, _)) => return Ok(None),
-                Ok((_, _, bytes)) => return self.read(&bytes).map(Some),
+                Ok(response) if response.status == StatusCode::NOT_MODIFIED => return Ok(None),
+                Ok(response) => return self.read(&response.body).map(Some),
                 Err(error) => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => return Err(error),
@@ -190,7 +190,7 @@ impl Client {
         let mut waits = Waits::new(self.patience);
         loop {
             match self.call_once(Method::POST, &url, Some(body.clone()), None, headers.clone()).await {
-                Ok((_, _, bytes)) => return self.read(&bytes),
+                Ok(response) => return self.read(&response.body),
                 Err(error) if key.is_some() || error.had_no_side_effect() => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => return Err(error),
@@ -205,13 +205,13 @@ impl Client {
     }
 
     /// Sends a query and retries while the service is unavailable. Queries are safe to repeat: they change nothing.
-    async fn ask(
+    async fn send_query(
         &self,
         url: &str,
         body: &impl Serialize,
         wait: Duration,
         seen: Option<(HeaderName, &Tag)>,
-    ) -> Result<(StatusCode, HeaderMap, bytes::Bytes), Error> {
+    ) -> Result<RawResponse, Error> {
         let body = to_bytes(body)?;
         let headers = seen.map(|(name, seen)| condition(name, seen)).transpose()?.unwrap_or_default();
         let mut waits = Waits::new(self.patience);
@@ -228,9 +228,9 @@ impl Client {
         }
     }
 
-    fn read_answer(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<QueryResponse, Error> {
+    fn read_answer(&self, response: &RawResponse) -> Result<QueryResponse, Error> {
         let missing = || Error::Unexpected { url: self.url().to_owned(), what: "an answer without an ETag".to_owned() };
-        Ok(QueryResponse { body: self.read(bytes)?, tag: tag(headers).ok_or_else(missing)? })
+        Ok(QueryResponse { body: self.read(&response.body)?, tag: tag(&response.headers).ok_or_else(missing)? })
     }
 }
 
@@ -243,5 +243,7 @@ fn condition(name: HeaderName, seen: &Tag) -> Result<HeaderMap, Error> {
 }
 
 fn header(text: &str) -> Result<HeaderValue, Error> {
-    HeaderValue::try_from(text).map_err(|_| Error::Setup { what: format!("`{text}` cannot stand in a header") })
+    HeaderValue::try_from(text).map_err(|_| Error::Setup {
+        what: format!("`{text}` cannot be sent as an HTTP header; use visible ASCII characters only"),
+    })
 }

@@ -57,7 +57,7 @@ impl Waits {
             return None;
         }
         let wait = self.backoff.next_backoff()?;
-        Some(error.retry_after().map_or(wait, |asked| asked.max(wait)))
+        Some(error.retry_after().map_or(wait, |requested| requested.max(wait)))
     }
 }
 
@@ -81,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_succeed_is_not_asked_again() {
+    fn a_request_that_cannot_succeed_is_not_retried() {
         assert_eq!(Waits::new(Patience::Endless).after(&refused(false, None)), None);
         assert_eq!(Waits::new(Patience::None).after(&refused(true, None)), None);
     }
 
     #[test]
     fn the_service_may_ask_for_a_longer_wait() {
-        let asked = Duration::from_secs(30);
-        assert_eq!(Waits::new(Patience::Endless).after(&refused(true, Some(asked))), Some(asked));
+        let requested = Duration::from_secs(30);
+        assert_eq!(Waits::new(Patience::Endless).after(&refused(true, Some(requested))), Some(requested));
     }
 }

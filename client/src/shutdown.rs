@@ -22,7 +22,7 @@ pub async fn requested() {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "SIGTERM cannot be waited for");
+                tracing::warn!(%error, "cannot listen for SIGTERM; only ctrl-c stops this host");
                 drop(tokio::signal::ctrl_c().await);
             }
         }

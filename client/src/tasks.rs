@@ -75,14 +75,17 @@ impl Client {
         wait: Duration,
     ) -> Result<Option<T>, Error> {
         let body = to_bytes(body)?;
-        let (status, headers, bytes) =
-            self.call_once(Method::POST, url, Some(body), Some(wait), HeaderMap::new()).await?;
-        if status != StatusCode::NO_CONTENT {
-            return self.read(&bytes).map(Some);
+        let response = self.call_once(Method::POST, url, Some(body), Some(wait), HeaderMap::new()).await?;
+        if response.status != StatusCode::NO_CONTENT {
+            return self.read(&response.body).map(Some);
         }
-        let unpolled = headers.get(UNPOLLED).and_then(|value| value.to_str().ok());
+        let unpolled = response.headers.get(UNPOLLED).and_then(|value| value.to_str().ok());
         if let Some(lists) = unpolled.filter(|lists| self.unpolled.replace(lists)) {
-            tracing::info!(polled = url, lists, "no task arrived; other lists have waiting tasks and no pollers");
+            tracing::info!(
+                polled = url,
+                lists,
+                "no task has come, but tasks wait on other lists, which have no pollers; check the list's name"
+            );
         }
         Ok(None)
     }

@@ -52,19 +52,20 @@ mod with_tls {
     }
 
     fn authorities(ca: &[u8]) -> Result<Vec<Certificate>, Error> {
-        let bad = |problem: String| Error::Setup { what: format!("the certificates of authorities: {problem}") };
+        let bad = |problem: String| Error::Setup { what: format!("cannot read the CA certificates: {problem}") };
         let certificates = Certificate::from_pem_bundle(ca).map_err(|error| bad(error.to_string()))?;
         if certificates.is_empty() {
-            return Err(bad("there is none; they are expected as PEM, `-----BEGIN CERTIFICATE-----`".to_owned()));
+            return Err(bad("there is none; expected PEM with `-----BEGIN CERTIFICATE-----`".to_owned()));
         }
         Ok(certificates)
     }
 
     fn identity(own: ClientCertificate<'_>) -> Result<Identity, Error> {
-        const HOW: &str = "expected as PEM: a certificate, `-----BEGIN CERTIFICATE-----`, and its key without a \
-                           passphrase, `-----BEGIN PRIVATE KEY-----`";
+        const HOW: &str = "expected PEM with a certificate (`-----BEGIN CERTIFICATE-----`) and its key without \
+                           a passphrase (`-----BEGIN PRIVATE KEY-----`)";
         let whole = [own.certificate, b"\n", own.key].concat();
-        Identity::from_pem(&whole).map_err(|_| Error::Setup { what: format!("the client's certificate: {HOW}") })
+        Identity::from_pem(&whole)
+            .map_err(|_| Error::Setup { what: format!("cannot read the client certificate: {HOW}") })
     }
 
     /// Returns the TLS problem that caused an error, if there is one.

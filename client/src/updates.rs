@@ -29,8 +29,8 @@ impl Client {
     /// See [`Error`].
     pub async fn etag(&self, workflow_id: &str, run_id: Option<Uuid>) -> Result<String, Error> {
         let url = self.domain_url(&format!("workflows/{}{}", encode(workflow_id), run_query(run_id)));
-        let (_, headers, _) = self.call_once(Method::GET, &url, None, None, HeaderMap::new()).await?;
-        let tag = headers.get(ETAG).and_then(|tag| tag.to_str().ok());
+        let response = self.call_once(Method::GET, &url, None, None, HeaderMap::new()).await?;
+        let tag = response.headers.get(ETAG).and_then(|tag| tag.to_str().ok());
         tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
     }
 
@@ -73,7 +73,11 @@ impl Client {
         let body = to_bytes(update)?;
         let mut headers = HeaderMap::new();
         if let Some(tag) = if_match {
-            let bad = |_| Error::Setup { what: format!("`{tag}` cannot stand in a header") };
+            let bad = |_| Error::Setup {
+                what: format!(
+                    "the entity tag `{tag}` cannot be sent as an HTTP header; use visible ASCII characters only"
+                ),
+            };
             headers.insert(IF_MATCH, HeaderValue::try_from(tag).map_err(bad)?);
         }
         let deadline = tokio::time::Instant::now() + wait;
@@ -85,10 +89,12 @@ impl Client {
             match sent {
                 // The update was accepted and is not completed. The next request with its id waits for the
                 // completion.
-                Ok((StatusCode::ACCEPTED, _, _)) if left > WAIT_AT_ONCE && update.update_id.is_some() => {}
-                Ok((_, headers, bytes)) => {
-                    let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
-                    return Ok(UpdateResponse { updated: self.read(&bytes)?, etag });
+                Ok(response)
+                    if response.status == StatusCode::ACCEPTED && left > WAIT_AT_ONCE && update.update_id.is_some() => {
+                }
+                Ok(response) => {
+                    let etag = response.headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+                    return Ok(UpdateResponse { updated: self.read(&response.body)?, etag });
                 }
                 Err(error) if error.code() == Some("update-timed-out") && left > WAIT_AT_ONCE => {
                     if update.update_id.is_none() && !error.had_no_side_effect() {

@@ -49,8 +49,8 @@ macro_rules! child_options {
         }
 
         /// Limits the time from start to close of one run of the child.
-        pub fn run_timeout(self, limit: baton_history::Duration) -> Self {
-            self.with(|it| it.run_timeout = Some(limit))
+        pub fn run_timeout(self, limit: impl Into<baton_history::Duration>) -> Self {
+            self.with(|it| it.run_timeout = Some(limit.into()))
         }
 
         /// Makes the service retry the child under this policy when it fails or exceeds its run timeout. The parent
@@ -117,26 +117,26 @@ impl Activity {
     }
 
     /// Limits the time from ActivityStarted to the runner's answer.
-    pub fn start_to_close(mut self, limit: Duration) -> Self {
-        self.0.timeouts.start_to_close = Some(limit);
+    pub fn start_to_close(mut self, limit: impl Into<Duration>) -> Self {
+        self.0.timeouts.start_to_close = Some(limit.into());
         self
     }
 
     /// Limits the time from ActivityScheduled to ActivityStarted.
-    pub fn schedule_to_start(mut self, limit: Duration) -> Self {
-        self.0.timeouts.schedule_to_start = Some(limit);
+    pub fn schedule_to_start(mut self, limit: impl Into<Duration>) -> Self {
+        self.0.timeouts.schedule_to_start = Some(limit.into());
         self
     }
 
     /// Limits the time from ActivityScheduled to the runner's answer.
-    pub fn schedule_to_close(mut self, limit: Duration) -> Self {
-        self.0.timeouts.schedule_to_close = Some(limit);
+    pub fn schedule_to_close(mut self, limit: impl Into<Duration>) -> Self {
+        self.0.timeouts.schedule_to_close = Some(limit.into());
         self
     }
 
     /// Limits the time between two heartbeats.
-    pub fn heartbeat(mut self, limit: Duration) -> Self {
-        self.0.timeouts.heartbeat = Some(limit);
+    pub fn heartbeat(mut self, limit: impl Into<Duration>) -> Self {
+        self.0.timeouts.heartbeat = Some(limit.into());
         self
     }
 
@@ -199,8 +199,8 @@ impl Decisions {
     }
 
     /// Starts a timer.
-    pub fn timer(self, timer_id: impl Into<String>, after: Duration) -> Self {
-        self.push(StartTimer { timer_id: timer_id.into(), after, control: None })
+    pub fn timer(self, timer_id: impl Into<String>, after: impl Into<Duration>) -> Self {
+        self.push(StartTimer { timer_id: timer_id.into(), after: after.into(), control: None })
     }
 
     /// Cancels a timer.

@@ -157,9 +157,9 @@ impl Host {
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let Self { client, list, identity, concurrency, shared } = self;
         let updates = Some(shared.updates_at_once());
-        let asking = ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None };
+        let settings = ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None };
         let worker = Arc::new(TurnWorker { client: client.clone(), shared });
-        exchange::host((client, &list), asking, worker, stop, None).await;
+        exchange::host(client, &list, settings, worker, stop, None).await;
     }
 }
 
@@ -310,8 +310,8 @@ impl TurnWorker {
         match decided {
             Ok((TurnEnd::Turn(Decisions { given_back: Some(it), .. }), _)) => Err(GiveBack::new(it.reason, it.message)),
             Ok((TurnEnd::Turn(decisions), state)) => {
-                let ask = |query| answer(&*decider, &*state, &decisions, query);
-                let query_results = queries.into_iter().map(ask).collect();
+                let answer_query = |query| answer(&*decider, &*state, &decisions, query);
+                let query_results = queries.into_iter().map(answer_query).collect();
                 let turn = if query_only { previous } else { started_event_id };
                 Ok(HostAnswer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
             }
@@ -348,14 +348,19 @@ struct HostAnswer {
 }
 
 /// Answers one query. If it fails or panics, only this query is affected.
-fn answer(decider: &dyn AnyDecider, state: &(dyn Any + Send), decisions: &Decisions, asked: TaskQuery) -> QueryResult {
-    let query = Query::new(&asked.name, asked.input.as_ref()).after(decisions.as_slice());
+fn answer(
+    decider: &dyn AnyDecider,
+    state: &(dyn Any + Send),
+    decisions: &Decisions,
+    task_query: TaskQuery,
+) -> QueryResult {
+    let query = Query::new(&task_query.name, task_query.input.as_ref()).after(decisions.as_slice());
     let answered = catch_unwind(AssertUnwindSafe(|| decider.query(state, &query)));
     let answered =
         answered.unwrap_or_else(|panic| Err(QueryError::Panicked(baton_client::shutdown::panic_message(&*panic))));
     match answered {
-        Ok(result) => QueryResult { id: asked.id, result: Some(result), error: None },
-        Err(error) => QueryResult { id: asked.id, result: None, error: Some(error.into_body()) },
+        Ok(result) => QueryResult { id: task_query.id, result: Some(result), error: None },
+        Err(error) => QueryResult { id: task_query.id, result: None, error: Some(error.into_body()) },
     }
 }
 

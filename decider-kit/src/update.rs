@@ -39,15 +39,15 @@ impl Update {
 }
 
 impl From<baton_client::body::TaskUpdate> for Update {
-    fn from(asked: baton_client::body::TaskUpdate) -> Self {
-        let baton_client::body::TaskUpdate { id, name, input, identity } = asked;
+    fn from(update: baton_client::body::TaskUpdate) -> Self {
+        let baton_client::body::TaskUpdate { id, name, input, identity } = update;
         Self { id, name, input, identity }
     }
 }
 
 impl From<baton_history::ProposedUpdate> for Update {
-    fn from(asked: baton_history::ProposedUpdate) -> Self {
-        let baton_history::ProposedUpdate { update_id: id, name, input, identity, .. } = asked;
+    fn from(update: baton_history::ProposedUpdate) -> Self {
+        let baton_history::ProposedUpdate { update_id: id, name, input, identity, .. } = update;
         Self { id, name, input, identity }
     }
 }

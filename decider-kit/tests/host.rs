@@ -134,13 +134,13 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
         let _ = stream.write_all(format!("{head}{history}").as_bytes()).await;
         return;
     }
-    let asked: ExchangeTurns = serde_json::from_slice(&request[request.len() - length..]).unwrap();
-    let receipts: Vec<_> = asked.answers.into_iter().map(|reply| service.lock().unwrap().answered(reply)).collect();
+    let exchange: ExchangeTurns = serde_json::from_slice(&request[request.len() - length..]).unwrap();
+    let receipts: Vec<_> = exchange.answers.into_iter().map(|reply| service.lock().unwrap().answered(reply)).collect();
     let line = |exchanged: Exchanged<DeciderTask>| serde_json::to_string(&exchanged).unwrap() + "\n";
     let first = line(Exchanged { receipts: Some(receipts), tasks: Vec::new(), no_pollers: None });
     // A host that stops closes the connection, here and below.
     let _ = stream.write_all(format!("{head}{first}").as_bytes()).await;
-    if asked.max_tasks == 0 {
+    if exchange.max_tasks == 0 {
         return;
     }
     // Waits for a turn, like the real service.

@@ -14,7 +14,7 @@ use baton_history::{Command, Start, Timestamp, Transition, TurnAnswer, TurnId};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::double::{Asked, Running};
+use crate::double::{Request, Running};
 
 /// Reports in each turn which events its state has seen. Panics, fails or succeeds on a signal.
 struct Counts;
@@ -123,8 +123,8 @@ impl Story {
     }
 
     /// Returns the events before the window, as the response to a request for older history.
-    fn before(&self, asked: &Asked) -> Value {
-        let before: u64 = asked.path.split_once("before=").unwrap().1.parse().unwrap();
+    fn before(&self, request: &Request) -> Value {
+        let before: u64 = request.path.split_once("before=").unwrap().1.parse().unwrap();
         let events: Vec<Event> = self.events().into_iter().filter(|event| event.id < before).collect();
         let run_id = uuid::Uuid::from_u64_pair(0, self.id);
         json!({ "events": events, "runId": run_id, "lastEventId": self.turn.started_event_id, "closed": false })
@@ -146,21 +146,21 @@ impl Running {
         .await
     }
 
-    async fn poll(&mut self) -> Asked {
+    async fn poll(&mut self) -> Request {
         self.double.next("/v1/domains/default/task-lists/turns/decider/poll").await
     }
 
     /// Returns the next request, which must answer the turn of this run.
-    async fn answer(&mut self, story: &Story, what: &str) -> Asked {
+    async fn answer(&mut self, story: &Story, what: &str) -> Request {
         self.double.next(&format!("/v1/decider-tasks/t{}/{what}", story.id)).await
     }
 
     /// Answers the next request, which must ask for this run's older history.
     async fn look_back(&mut self, story: &Story) {
-        let asked = self.double.next("").await;
-        assert!(asked.path.contains(&format!("/v1/decider-tasks/t{}/history?", story.id)), "{}", asked.path);
-        let before = story.before(&asked);
-        asked.answer(200, &before).await;
+        let request = self.double.next("").await;
+        assert!(request.path.contains(&format!("/v1/decider-tasks/t{}/history?", story.id)), "{}", request.path);
+        let before = story.before(&request);
+        request.answer(200, &before).await;
     }
 }
 
@@ -339,7 +339,7 @@ async fn concurrent_turns_are_limited() {
     for _ in 0..20 {
         running.double.step(Duration::from_secs(1)).await;
     }
-    assert!(!running.double.is_asked(), "both slots wait for the response to their answer");
+    assert!(!running.double.has_request(), "both slots wait for the response to their answer");
     held.pop().unwrap().record(Value::Null).await;
     running.poll().await;
 }
@@ -403,16 +403,16 @@ async fn a_stopping_host_finishes_its_turn_and_takes_no_other() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     story.task();
     running.poll().await.answer(200, &story.next("end")).await;
-    let asked = running.double.next("").await;
+    let request = running.double.next("").await;
     running.stop().await;
-    let before = story.before(&asked);
-    asked.answer(200, &before).await;
+    let before = story.before(&request);
+    request.answer(200, &before).await;
     let answer = running.answer(&story, "complete").await;
     assert_eq!(answer.body["decisions"][0]["type"], "SucceedWorkflow");
     assert_eq!(answer.body.get("poll"), None);
     answer.record(Value::Null).await;
     running.ended.await.unwrap();
-    assert!(!running.double.is_asked());
+    assert!(!running.double.has_request());
 }
 
 #[tokio::test(start_paused = true)]

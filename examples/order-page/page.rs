@@ -99,21 +99,21 @@ impl Shop {
 }
 
 /// An error that a page cannot handle.
-struct Trouble(anyhow::Error);
+struct PageError(anyhow::Error);
 
-impl<E: Into<anyhow::Error>> From<E> for Trouble {
+impl<E: Into<anyhow::Error>> From<E> for PageError {
     fn from(error: E) -> Self {
         Self(error.into())
     }
 }
 
-impl IntoResponse for Trouble {
+impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         (StatusCode::BAD_GATEWAY, format!("{:#}", self.0)).into_response()
     }
 }
 
-async fn begin(State(shop): State<Arc<Shop>>) -> Result<Redirect, Trouble> {
+async fn begin(State(shop): State<Arc<Shop>>) -> Result<Redirect, PageError> {
     let workflow_id = format!("order-{}", shop.number());
     let start = StartWorkflow {
         workflow_id: workflow_id.clone(),
@@ -125,7 +125,7 @@ async fn begin(State(shop): State<Arc<Shop>>) -> Result<Redirect, Trouble> {
     Ok(Redirect::to(&format!("/orders/{workflow_id}")))
 }
 
-async fn show(State(shop): State<Arc<Shop>>, Path(order): Path<String>) -> Result<Html<String>, Trouble> {
+async fn show(State(shop): State<Arc<Shop>>, Path(order): Path<String>) -> Result<Html<String>, PageError> {
     let (screen, tag) = shop.screen(&order).await?;
     Ok(shop.page(&order, &screen, &tag, ""))
 }
@@ -134,7 +134,7 @@ async fn submit(
     State(shop): State<Arc<Shop>>,
     Path(order): Path<String>,
     Form(mut fields): Form<BTreeMap<String, String>>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let mut take = |name: &str| fields.remove(name).unwrap_or_default();
     let (screen, tag, number) = (take("screen"), take("tag"), take("number"));
     let input = Payload::of(&Filled { screen, fields })?;

@@ -27,7 +27,7 @@ async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u6
     if checked.map_err(|failure| failure.details("fraud-check"))? {
         return unwind(&work, &order, Failure::new("suspicious").details(&order.customer)).await;
     }
-    if thinks_again(&ctx, cancel_window).await? {
+    if canceled_within(&ctx, cancel_window).await? {
         return unwind(&work, &order, Failure::canceled("the customer thought again")).await;
     }
     match work.activity::<String>("charge-card", &order).list(PCI).await {
@@ -38,7 +38,7 @@ async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u6
 }
 
 /// Returns whether the customer cancels before the window is over, by a signal or by canceling the run.
-async fn thinks_again(ctx: &Context, window: Duration) -> Result<bool, Failure> {
+async fn canceled_within(ctx: &Context, window: Duration) -> Result<bool, Failure> {
     let mut signals = ctx.shielded().signals::<IgnoredAny>("cancel");
     let signal = std::pin::pin!(signals.next());
     let canceled = select(signal, ctx.canceled());

@@ -72,7 +72,7 @@ mod tests {
     fn c_is_scheduled_once_when_a_and_b_end_around_one_turn() {
         let now = Timestamp::from_millis(1_000);
         let mut transition = Transition::start(&Start::new("p", "parallel", LIST), uuid_nil(), now).unwrap();
-        let tell = |transition: &mut Transition, command: Command| {
+        let admit = |transition: &mut Transition, command: Command| {
             transition.admit(&command, now).unwrap();
             transition.run().last_event_id
         };
@@ -92,24 +92,24 @@ mod tests {
             task: TaskId { scheduled_event_id, started_event_id, start: 0 },
             result: None,
         };
-        tell(&mut transition, start_turn(2));
+        admit(&mut transition, start_turn(2));
         let decisions = decide(&transition, 3);
-        assert_eq!(tell(&mut transition, complete(turn(2, 3), decisions)), 6, "A and B");
-        tell(&mut transition, start(6));
-        tell(&mut transition, start(5));
-        assert_eq!(tell(&mut transition, succeed(6, 7)), 10);
-        tell(&mut transition, start_turn(10));
-        assert_eq!(tell(&mut transition, succeed(5, 8)), 13, "during the turn");
+        assert_eq!(admit(&mut transition, complete(turn(2, 3), decisions)), 6, "A and B");
+        admit(&mut transition, start(6));
+        admit(&mut transition, start(5));
+        assert_eq!(admit(&mut transition, succeed(6, 7)), 10);
+        admit(&mut transition, start_turn(10));
+        assert_eq!(admit(&mut transition, succeed(5, 8)), 13, "during the turn");
         let decisions = decide(&transition, 11);
-        assert_eq!(tell(&mut transition, complete(turn(10, 11), decisions)), 15, "C");
-        tell(&mut transition, start_turn(13));
-        tell(&mut transition, start(15));
+        assert_eq!(admit(&mut transition, complete(turn(10, 11), decisions)), 15, "C");
+        admit(&mut transition, start_turn(13));
+        admit(&mut transition, start(15));
         assert_eq!(decide(&transition, 16), [], "the window 11 to 16 contains ActivityScheduled(C)");
-        tell(&mut transition, complete(turn(13, 16), Vec::new()));
-        tell(&mut transition, succeed(15, 17));
-        tell(&mut transition, start_turn(20));
+        admit(&mut transition, complete(turn(13, 16), Vec::new()));
+        admit(&mut transition, succeed(15, 17));
+        admit(&mut transition, start_turn(20));
         let decisions = decide(&transition, 21);
-        assert_eq!(tell(&mut transition, complete(turn(20, 21), decisions)), 23);
+        assert_eq!(admit(&mut transition, complete(turn(20, 21), decisions)), 23);
         baton_history::check::history(transition.events()).unwrap();
     }
 

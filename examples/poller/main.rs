@@ -44,10 +44,9 @@ async fn main() -> anyhow::Result<()> {
     let deciders = baton_decider_kit::Host::new(client.clone(), LIST).register("poller", Flow::new(flow::poller));
     let (items, since) = (cli.items, Instant::now());
     let runners = baton_runner_kit::Host::new(client.clone(), LIST)
-        .register(activity_fn(
-            "look",
-            move |_: ActivityContext, feed: Feed| async move { Ok(look(&feed, items, since)) },
-        ))
+        .register(activity_fn("look", move |_: ActivityContext, feed: Feed| async move {
+            Ok(read_feed(&feed, items, since))
+        }))
         .register(activity_fn("take", take));
     tokio::select! {
         done = read(&client) => done,
@@ -57,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 /// Simulates a feed that gets items at a fixed interval from the start of this program.
-fn look(feed: &Feed, items: u64, since: Instant) -> Found {
+fn read_feed(feed: &Feed, items: u64, since: Instant) -> Found {
     let come = since.elapsed().as_millis() / ITEM_EVERY.as_millis();
     let come = u64::try_from(come).unwrap_or(u64::MAX).min(items);
     let found = (feed.next..come).map(|number| format!("{}-{number}", feed.name)).collect();

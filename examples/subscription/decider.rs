@@ -55,17 +55,17 @@ impl Story<'_> {
     /// Requires an activity. Continues if it is done; otherwise breaks with the decisions to make now. Failures are
     /// retried after a pause.
     fn done(&self, id: &str, activity_type: &str) -> ControlFlow<Decisions> {
-        let ask = || Break(Decisions::new().schedule(Activity::new(id, activity_type).input(&self.customer)));
+        let schedule = || Break(Decisions::new().schedule(Activity::new(id, activity_type).input(&self.customer)));
         let step = self.steps.activity(id);
         match step.progress() {
-            Progress::New => ask(),
+            Progress::New => schedule(),
             Progress::Open => Break(Decisions::new()),
             Progress::Done => Continue(()),
             Progress::Failed(failure) if !failure.may_retry() => Break(Decisions::new().fail_with(failure.clone())),
             Progress::Failed(_) => {
                 let attempt = step.attempts() - 1;
                 self.wait(format!("{id}-pause-{attempt}"), self.customer.pause(attempt))?;
-                ask()
+                schedule()
             }
         }
     }

@@ -18,8 +18,8 @@ pub(crate) async fn subscription(ctx: Context, customer: Customer) -> Result<Bil
     }
     // From here on the flow cannot be interrupted.
     let ctx = ctx.shielded();
-    insist(&ctx, "process-cancellation", "process-cancellation", &customer).await?;
-    insist(&ctx, "goodbye-mail", "goodbye-mail", &customer).await?;
+    run_until_success(&ctx, "process-cancellation", "process-cancellation", &customer).await?;
+    run_until_success(&ctx, "goodbye-mail", "goodbye-mail", &customer).await?;
     Err(Failure::canceled(&read(&bill)))
 }
 
@@ -29,21 +29,21 @@ fn read(bill: &Mutex<Bill>) -> Bill {
 
 /// Charges month after month until the customer cancels or a charge fails.
 async fn subscribed(ctx: &Context, customer: &Customer, bill: &Mutex<Bill>) -> Result<Infallible, Failure> {
-    insist(ctx, "welcome-mail", "welcome-mail", customer).await?;
+    run_until_success(ctx, "welcome-mail", "welcome-mail", customer).await?;
     for month in 1.. {
         ctx.sleep(customer.month).named(format!("month-{month}")).await?;
-        insist(ctx, "charge", &format!("charge-{month}"), customer).await?;
+        run_until_success(ctx, "charge", &format!("charge-{month}"), customer).await?;
         let paid = read(bill).and(customer);
         *bill.lock().unwrap_or_else(PoisonError::into_inner) = paid;
         let mail = if month == 1 { "end-of-trial-mail" } else { "monthly-mail" };
-        insist(ctx, mail, &format!("mail-{month}"), customer).await?;
+        run_until_success(ctx, mail, &format!("mail-{month}"), customer).await?;
     }
     unreachable!("the loop is endless")
 }
 
 /// Retries an activity until it succeeds, or until its failure is non-retryable. A cancellation does not interrupt the
 /// activity, only the pauses between attempts.
-async fn insist(ctx: &Context, activity_type: &str, id: &str, customer: &Customer) -> Result<(), Failure> {
+async fn run_until_success(ctx: &Context, activity_type: &str, id: &str, customer: &Customer) -> Result<(), Failure> {
     for attempt in 0.. {
         let done = ctx.shielded().activity::<()>(activity_type, customer).id(id).await;
         match done {

@@ -118,8 +118,8 @@ impl Transition {
                 self.start_turn(*scheduled_event_id, identity.as_ref(), *poll, now)
             }
             Command::CompleteTurn { turn, answer } => self.complete_turn(*turn, answer, now),
-            Command::AnswerUpdates { turn, asked, answers, rest } => {
-                self.answer_updates(turn, asked, answers, rest, now)
+            Command::AnswerUpdates { turn, proposed, answers, rest } => {
+                self.answer_updates(turn, proposed, answers, rest, now)
             }
             Command::FailTurn { turn, reason, details } => {
                 self.fail_turn(*turn, reason.as_ref(), details.as_ref(), now)

@@ -1,9 +1,9 @@
 //! Lists and maps in request bodies, bounded while they are parsed.
 //!
-//! A body of 8 MiB can contain more than a million entries, and each entry takes many times the size of its text in
-//! memory. [`list`] and [`map`] therefore keep at most one entry more than their limit and skip the others. The extra
-//! entry makes the later check of the number of entries fail, as if all had been kept. [`metered`] bounds the memory of
-//! all lists and maps of a body together.
+//! A body of 8 MiB can have more than a million entries, each of which takes many times its text in memory. [`list`]
+//! and [`map`] therefore keep at most one entry more than their limit and skip the others: the check that counts
+//! entries refuses the request as if it had read them all. [`metered`] bounds the memory of all lists of a body
+//! together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,8 +38,8 @@ impl Drop for OuterMeter {
     }
 }
 
-/// Calls `read`, which parses a body on this thread. Lists and maps of the body reserve their memory from `meter`. If
-/// the meter refuses, parsing fails.
+/// Calls `read`, which reads a body on this thread. Its lists and maps take their memory from `meter`. If that has none
+/// left, `read` fails.
 pub fn metered<R>(meter: Meter, read: impl FnOnce() -> R) -> R {
     let _outer = OuterMeter(METER.replace(Some(meter)));
     read()

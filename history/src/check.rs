@@ -404,7 +404,7 @@ impl HistoryReader {
             EventKind::ActivityResumed(it) => self.activity_resumed(id, at, it.scheduled_event_id),
             EventKind::ActivityRetried(it) => self.activity_retried(id, at, it.scheduled_event_id),
             EventKind::ActivityOptionsChanged(it) => self.activity_changed(id, at, it),
-            EventKind::ActivityTaskCancel(it) => self.activity_asked_to_stop(id, it),
+            EventKind::ActivityTaskCancel(it) => self.activity_cancel_requested(id, it),
             EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
             EventKind::WorkflowResumed(it) => {
                 if it.repairs_deadlines {

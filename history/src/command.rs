@@ -251,7 +251,7 @@ pub enum Command {
         /// Turn that the decider answers.
         turn: AnsweredTurn,
         /// Updates that the decider was asked to accept or reject.
-        asked: Vec<ProposedUpdate>,
+        proposed: Vec<ProposedUpdate>,
         /// Answers to those updates, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
         /// Decisions and other parts of the answer.

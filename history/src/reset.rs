@@ -146,10 +146,10 @@ impl BranchReader {
 fn reset_obstacle(run: &Run) -> Option<String> {
     let children = run.children.values().map(|child| format!("child `{}`", child.workflow_id));
     let externals = run.externals.values().map(|it| format!("the request to `{}`", it.workflow_id));
-    let with_others: Vec<String> = children.chain(externals).take(3).collect();
-    if !with_others.is_empty() {
+    let unfinished: Vec<String> = children.chain(externals).take(3).collect();
+    if !unfinished.is_empty() {
         let count = run.children.len() + run.externals.len();
-        let what = with_others.join(", ");
+        let what = unfinished.join(", ");
         return Some(format!(
             "{count} children or requests to other runs were open at that event and cannot be repeated: {what}"
         ));

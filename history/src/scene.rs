@@ -219,7 +219,7 @@ impl Scene {
     /// Returns the command that completes a turn created only for updates.
     pub(crate) fn speculate<const N: usize>(
         &self,
-        asked: &[ProposedUpdate],
+        proposed: &[ProposedUpdate],
         answers: &[(&str, Verdict)],
         decisions: [Decision; N],
     ) -> Command {
@@ -229,17 +229,17 @@ impl Scene {
             identity: None,
             by: None,
         };
-        answer_updates(turn, asked, answers, decisions.into())
+        answer_updates(turn, proposed, answers, decisions.into())
     }
 
     /// Returns the command that completes the held turn and answers updates.
     pub(crate) fn judge<const N: usize>(
         &self,
-        asked: &[ProposedUpdate],
+        proposed: &[ProposedUpdate],
         answers: &[(&str, Verdict)],
         decisions: [Decision; N],
     ) -> Command {
-        answer_updates(AnsweredTurn::Held(self.turn()), asked, answers, decisions.into())
+        answer_updates(AnsweredTurn::Held(self.turn()), proposed, answers, decisions.into())
     }
 
     pub(crate) fn fire(&self) -> Command {
@@ -315,15 +315,15 @@ pub(crate) fn rejected() -> Verdict {
 
 pub(crate) fn answer_updates(
     turn: AnsweredTurn,
-    asked: &[ProposedUpdate],
+    proposed: &[ProposedUpdate],
     answers: &[(&str, Verdict)],
     decisions: Vec<Decision>,
 ) -> Command {
     let answers = answers
         .iter()
         .map(|(update_id, verdict)| UpdateAnswer { update_id: (*update_id).to_owned(), verdict: verdict.clone() });
-    let (asked, answers) = (asked.to_vec(), answers.collect());
-    Command::AnswerUpdates { turn, asked, answers, rest: Box::new(decisions.into()) }
+    let (proposed, answers) = (proposed.to_vec(), answers.collect());
+    Command::AnswerUpdates { turn, proposed, answers, rest: Box::new(decisions.into()) }
 }
 
 pub(crate) fn succeed(task: TaskId) -> Command {

@@ -4,7 +4,7 @@
 //! The types that define a schedule are always available. The types that evaluate it ([`ScheduleTimes`],
 //! [`ScheduleState`]) need the feature `schedules`, because the code for cron expressions and time zones is large.
 
-mod asked;
+mod definition;
 #[cfg(feature = "schedules")]
 mod pattern;
 #[cfg(feature = "schedules")]
@@ -22,7 +22,7 @@ use crate::bounded;
 use crate::limits::SCHEDULE_ENTRIES_MAX as ENTRIES_MAX;
 use crate::time::{Duration, Timestamp};
 
-pub use asked::Schedule;
+pub use definition::Schedule;
 
 #[cfg(feature = "schedules")]
 pub use state::{

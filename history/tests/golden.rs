@@ -162,12 +162,12 @@ fn every_kind_of_event_has_its_sample() {
 
 #[test]
 fn redacted_events_contain_no_payloads_and_notes() {
-    let told = payload().unwrap();
+    let payload_bytes = payload().unwrap();
     for (name, mut event) in samples() {
         let before = event.clone();
         event.kind.redact_payloads();
         let json = serde_json::to_string(&event).unwrap();
-        assert!(!json.contains(told.text().unwrap()) && !json.contains("\"control\""), "{name}: {json}");
+        assert!(!json.contains(payload_bytes.text().unwrap()) && !json.contains("\"control\""), "{name}: {json}");
         assert_eq!((event.kind.payload(), event.kind.name()), (None, before.kind.name()), "{name}");
     }
 }

@@ -284,7 +284,7 @@ fn decision(choice: &Choice) -> Decision {
     }
 }
 
-fn asked(id: u8, if_version: Option<u64>) -> ProposedUpdate {
+fn proposed(id: u8, if_version: Option<u64>) -> ProposedUpdate {
     let input = Some(Payload::from_json("[1]").unwrap());
     ProposedUpdate { update_id: format!("u{id}"), name: "u".to_owned(), input, identity: None, if_version, by: None }
 }
@@ -356,8 +356,8 @@ fn command(
                 }
             },
             // One of them was not proposed.
-            asked: (0..5_u8)
-                .map(|id| asked(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
+            proposed: (0..5_u8)
+                .map(|id| proposed(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
                 .collect(),
             answers: answers.iter().map(|(id, verdict)| answer(*id, *verdict)).collect(),
             rest: Box::new(choices.iter().map(decision).collect::<Vec<_>>().into()),
@@ -586,10 +586,10 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             prop_assert_eq!(transition.links(), before.links());
             prop_assert!(added.is_empty(), "{:?} was refused with {} and left {:?}", command, fault, added);
             if !before.run().is_open() {
-                let heard = [Fault::TurnCompleted, Fault::RunClosed { status: before.run().status }];
+                let expected = [Fault::TurnCompleted, Fault::RunClosed { status: before.run().status }];
                 let is_field =
                     matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UnknownUpdate { .. });
-                prop_assert!(is_field || heard.contains(&fault), "{:?}: {}", command, fault);
+                prop_assert!(is_field || expected.contains(&fault), "{:?}: {}", command, fault);
             }
             return Ok(());
         }
@@ -615,9 +615,9 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         run.activities.is_empty() && run.timers.is_empty() && run.externals.is_empty() && run.children.is_empty();
     let has_work = !is_idle || !run.awaiting.is_empty();
     prop_assert_eq!(run.is_stuck(), run.is_open() && !waits && !has_work);
-    if let Command::AnswerUpdates { asked, answers, rest, .. } = command {
+    if let Command::AnswerUpdates { proposed, answers, rest, .. } = command {
         let accepted = |event: &&Event| matches!(event.kind, EventKind::UpdateAccepted(_));
-        let is_conditional = asked.iter().any(|asked| asked.if_version.is_some());
+        let is_conditional = proposed.iter().any(|proposed| proposed.if_version.is_some());
         let count = added.iter().copied().filter(accepted).count();
         prop_assert!(count <= if is_conditional { 1 } else { answers.len() }, "{:?} accepted {}", command, count);
         // A rejection leaves the run unchanged, byte for byte.
@@ -649,11 +649,11 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     let version = added.iter().filter(|event| event.kind.is_news()).map(|event| event.id).next_back();
     prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
     if let Command::RepairDeadlines { heartbeats, .. } = command {
-        let heard = heartbeats
+        let expected = heartbeats
             .iter()
             .map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() })
             .collect::<Vec<_>>();
-        prop_assert_eq!(run.late_deadlines(&heard, outbox, now), []);
+        prop_assert_eq!(run.late_deadlines(&expected, outbox, now), []);
         prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
         // A repaired deadline counts its whole duration from now; the checker verifies that none is early.
         prop_assert!(run.timers.keys().eq(before.run().timers.keys()));

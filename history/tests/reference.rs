@@ -127,7 +127,7 @@ impl Reference {
             }
             let definition = self.definitions[&name].clone();
             let described = plain(definition["description"].as_str().unwrap_or_default());
-            writeln!(text, "### {name}\n\n{described}\n").unwrap();
+            writeln!(text, "### {name}\n\n{}\n", wrapped(&described)).unwrap();
             match constants(&definition) {
                 Some(words) => {
                     writeln!(text, "| value | description |\n|---|---|").unwrap();
@@ -184,25 +184,28 @@ fn required(schema: &Value) -> BTreeSet<&str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Formats a description for a table cell: on one line, and without rule numbers and rustdoc links.
+/// Formats a description for a table cell: on one line, and without rustdoc links.
 fn plain(described: &str) -> String {
+    described.replace('\n', " ").replace('|', "\\|").replace("[`", "`").replace("`]", "`")
+}
+
+/// Breaks a paragraph into lines of at most 120 characters.
+fn wrapped(paragraph: &str) -> String {
     let mut text = String::new();
-    let mut rest = described;
-    while let Some(at) = rest.find(" (") {
-        let (before, after) = rest.split_at(at);
-        text += before;
-        let end = after.find(')').map_or(after.len(), |end| end + 1);
-        let (inside, behind) = after.split_at(end);
-        let mut letters = inside.trim_start_matches(" (").chars();
-        let is_number = letters.next().is_some_and(|it| "SDN".contains(it))
-            && letters.next().is_some_and(|it| it.is_ascii_digit() || it == '-');
-        if !is_number {
-            text += inside;
+    let mut width = 0;
+    for word in paragraph.split_whitespace() {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > 120 {
+            text.push('\n');
+            width = 0;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
         }
-        rest = behind;
+        text += word;
+        width += length;
     }
-    text += rest;
-    text.replace('\n', " ").replace('|', "\\|").replace("[`", "`").replace("`]", "`")
+    text
 }
 
 /// Returns the golden file of an event without rarely used attributes.
@@ -246,14 +249,14 @@ fn reference() -> String {
         let (name, described, fields) = decisions.variant(variant);
         let fields = fields.clone();
         assert_eq!(serde_json::from_str::<Decision>(example).unwrap().name(), name);
-        writeln!(text, "### {name}\n\n{}\n\n```json\n{example}\n```\n", plain(described)).unwrap();
+        let described = wrapped(&plain(described));
+        writeln!(text, "### {name}\n\n{described}\n\n```json\n{example}\n```\n").unwrap();
         text += &decisions.table(&fields);
     }
-    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. ";
-    text += "The first event of a request with an idempotency key also has `requestKey`. ";
-    text +=
-        "If credentials are configured, `by` is [the name of the caller's credential](access.md#callers-in-events). ";
-    text += "`?` marks a field that may be absent.\n\n";
+    let intro = "Every event has `id` (1, 2, 3, …), `timestamp` and `type`. The first event of a request with an \
+                 idempotency key also has `requestKey`. If credentials are configured, `by` is [the name of the \
+                 caller's credential](access.md#callers-in-events). `?` marks a field that may be absent.";
+    writeln!(text, "## All events\n\n{}\n", wrapped(intro)).unwrap();
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();
     assert_eq!(names, EventKind::NAMES);
@@ -262,7 +265,8 @@ fn reference() -> String {
         let (name, described, fields) = events.variant(variant);
         let fields = fields.clone();
         let source = &sources[name];
-        writeln!(text, "### {name}\n\n{} {source}\n\n```json\n{}\n```\n", plain(described), example(name)).unwrap();
+        let described = wrapped(&format!("{} {source}", plain(described)));
+        writeln!(text, "### {name}\n\n{described}\n\n```json\n{}\n```\n", example(name)).unwrap();
         text += &events.table(&fields);
     }
     text += "## Shapes and causes\n\n";

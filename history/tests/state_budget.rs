@@ -80,7 +80,7 @@ impl Script {
     /// Accepts updates that will be answered later.
     fn accept(&mut self, ids: impl Iterator<Item = String> + Clone) -> Vec<EventKind> {
         let turn = AnsweredTurn::Held(self.turn());
-        let ask = |update_id| ProposedUpdate {
+        let propose = |update_id| ProposedUpdate {
             update_id,
             name: "change".to_owned(),
             input: None,
@@ -89,11 +89,11 @@ impl Script {
             by: None,
         };
         let later = |update_id| UpdateAnswer { update_id, verdict: Verdict::Later };
-        let (asked, answers) = (ids.clone().map(ask).collect(), ids.map(later).collect());
+        let (proposed, answers) = (ids.clone().map(propose).collect(), ids.map(later).collect());
         let (decisions, context, awaiting) = (Vec::new(), None, Vec::new());
         let events = self.admit(&Command::AnswerUpdates {
             turn,
-            asked,
+            proposed,
             answers,
             rest: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
         });
@@ -260,8 +260,8 @@ fn all_outcomes_of_a_full_run_fit() {
     let open: Vec<_> = script.run.updates.open().values().map(|it| it.update_id.clone()).collect();
     let done = |update_id| UpdateAnswer { update_id, verdict: Verdict::Done { result: None } };
     let turn = AnsweredTurn::Held(script.turn());
-    let (asked, answers, decisions) = (Vec::new(), open.into_iter().map(done).collect(), Vec::new());
-    script.admit(&Command::AnswerUpdates { turn, asked, answers, rest: Box::new(decisions.into()) });
+    let (proposed, answers, decisions) = (Vec::new(), open.into_iter().map(done).collect(), Vec::new());
+    script.admit(&Command::AnswerUpdates { turn, proposed, answers, rest: Box::new(decisions.into()) });
     let close = SucceedWorkflow { result: None, force: true }.into();
     script.decide(vec![close]);
     // The answers to a thousand updates stay in the state until the store has recorded them.

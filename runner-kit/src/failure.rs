@@ -1,8 +1,6 @@
 //! Failures of activities.
 
-use std::time::Duration;
-
-use baton_history::Payload;
+use baton_history::{Duration, Payload};
 use serde::Serialize;
 
 /// Reason why an activity failed, for the decider.
@@ -11,7 +9,7 @@ pub struct ActivityFailure {
     pub(crate) reason: String,
     pub(crate) details: Option<Payload>,
     pub(crate) non_retryable: bool,
-    pub(crate) retry_after: Option<baton_history::Duration>,
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) is_cancellation: bool,
 }
 
@@ -37,7 +35,7 @@ impl ActivityFailure {
     /// Requests a retry after this wait, overriding the wait of the activity's retry policy. Has no effect without a
     /// retry policy.
     #[must_use]
-    pub fn retry_after(mut self, wait: Duration) -> Self {
+    pub fn retry_after(mut self, wait: impl Into<Duration>) -> Self {
         self.retry_after = Some(wait.into());
         self
     }

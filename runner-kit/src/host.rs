@@ -106,8 +106,8 @@ impl Host {
     /// Sets how long activities may continue after the host was asked to stop. Default: 30 seconds. Activities that are
     /// not done by then are dropped at their next await and left to their timeouts.
     #[must_use]
-    pub fn drain_wait(mut self, wait: Duration) -> Self {
-        self.drain_wait = wait;
+    pub fn drain_wait(mut self, wait: impl Into<Duration>) -> Self {
+        self.drain_wait = wait.into();
         self
     }
 
@@ -119,10 +119,10 @@ impl Host {
     /// Runs until `stop` resolves, then finishes the activities it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let Self { client, list, identity, concurrency, interval, drain_wait, activities } = self;
-        let asking = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
+        let settings = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
         let worker = Arc::new(ActivityWorker { client: client.clone(), list: list.clone(), activities });
-        if !exchange::host((client, &list), asking, worker, stop, Some(drain_wait)).await {
-            tracing::warn!("some activities did not finish in time and are left to their timeouts");
+        if !exchange::host(client, &list, settings, worker, stop, Some(drain_wait)).await {
+            tracing::warn!("some activities did not finish before the host stopped; their timeouts will end them");
         }
     }
 }
@@ -182,9 +182,7 @@ impl Works<ActivityKind> for ActivityWorker {
                 let message = format!("no activity `{activity_type}` on this runner of `{}`", self.list);
                 Err(ActivityFailure::new("unknown-activity-type").details(&message).non_retryable())
             }
-            Some(activity) => {
-                run_activity(activity, (&client, &token), &context, input, &cancel).instrument(span).await
-            }
+            Some(activity) => run_activity(activity, &client, &token, &context, input, &cancel).instrument(span).await,
         };
         let wait = timeouts.start_to_close.map_or(ANSWER_WAIT, Duration::from);
         let patience = wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
@@ -220,7 +218,8 @@ impl Works<ActivityKind> for ActivityWorker {
 /// Runs one activity. A panic becomes a failure.
 async fn run_activity(
     activity: Arc<dyn AnyActivity>,
-    (client, token): (&Client, &str),
+    client: &Client,
+    token: &str,
     context: &ActivityContext,
     input: Option<Payload>,
     cancel: &watch::Sender<bool>,

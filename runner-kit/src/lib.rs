@@ -39,9 +39,9 @@
 //! [`ActivityContext::last_heartbeat`]. [`ActivityFailure::non_retryable`] ends the retries,
 //! [`ActivityFailure::retry_after`] sets the wait.
 //!
-//! The names of these types differ from those of the decider kit, so that one program can use both kits. Waits that the
-//! kit itself observes are [`std::time::Duration`]s; those in [`ActivityContext::timeouts`] are of the history's type,
-//! which has millisecond precision.
+//! One program can use both kits: an [`ActivityContext`] and an [`ActivityFailure`] belong to an activity, the decider
+//! kit's `Context` and `Failure` to a flow. [`Duration`] is the same type in both, in whole milliseconds. Functions
+//! that take one also take a [`std::time::Duration`].
 
 mod activity;
 mod context;
@@ -50,6 +50,7 @@ mod host;
 
 pub use activity::{Activity, activity_fn};
 pub use async_trait::async_trait;
+pub use baton_history::Duration;
 pub use context::ActivityContext;
 pub use failure::ActivityFailure;
 pub use host::Host;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::double::{Asked, Running};
+use crate::double::{Request, Running};
 
 impl Running {
     /// Starts a host with one concurrent activity, unless `with` sets another number.
@@ -26,12 +26,12 @@ impl Running {
         .await
     }
 
-    async fn poll(&mut self) -> Asked {
+    async fn poll(&mut self) -> Request {
         self.double.next("/v1/domains/default/task-lists/PCI/activity/poll").await
     }
 
     /// Returns the next request about the task with this token.
-    async fn about(&mut self, token: &str, what: &str) -> Asked {
+    async fn about(&mut self, token: &str, what: &str) -> Request {
         self.double.next(&format!("/v1/activity-tasks/{token}/{what}")).await
     }
 }
@@ -80,9 +80,9 @@ fn hanging() -> (impl Activity, UnboundedReceiver<oneshot::Receiver<()>>) {
 async fn outcome(host: impl FnOnce(Host) -> Host, task: &Value) -> (String, Value) {
     let mut running = Running::start(host).await;
     running.poll().await.answer(200, task).await;
-    let mut asked = running.double.next("").await;
-    asked.body.as_object_mut().unwrap().remove("poll");
-    (asked.path.rsplit('/').next().unwrap().to_owned(), asked.body)
+    let mut request = running.double.next("").await;
+    request.body.as_object_mut().unwrap().remove("poll");
+    (request.path.rsplit('/').next().unwrap().to_owned(), request.body)
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +205,7 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
     running.poll().await.answer(200, &with(task("a", "work"), given)).await;
     let begun = Instant::now();
     // The first request comes after a third of the timeout.
-    while !running.double.is_asked() {
+    while !running.double.has_request() {
         running.double.step(Duration::from_secs(1)).await;
     }
     let beat = running.about("a", "heartbeat").await;
@@ -229,8 +229,8 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
 }
 
 /// Waits for the next heartbeat, however long it takes.
-async fn beats(running: &mut Running) -> Asked {
-    while !running.double.is_asked() {
+async fn beats(running: &mut Running) -> Request {
+    while !running.double.has_request() {
         running.double.step(Duration::from_millis(100)).await;
     }
     running.about("a", "heartbeat").await
@@ -254,7 +254,7 @@ async fn details_cause_heartbeats_without_a_heartbeat_timeout() {
     for _ in 0..60 {
         running.double.step(Duration::from_secs(1)).await;
     }
-    assert!(!running.double.is_asked(), "no details are set yet");
+    assert!(!running.double.has_request(), "no details are set yet");
     say.notify_one();
     let beat = running.about("a", "heartbeat").await;
     assert_eq!(beat.body, json!({ "details": 1 }));
@@ -447,7 +447,7 @@ async fn stops_while_it_holds_an_activity() {
     assert_eq!(answer.body, json!({ "result": "done" }), "the answer contains no poll");
     answer.record(Value::Null).await;
     running.ended.await.unwrap();
-    assert!(!running.double.is_asked());
+    assert!(!running.double.has_request());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -478,7 +478,7 @@ async fn a_stopping_host_waits_for_activities_up_to_its_drain_wait() {
             running.double.step(Duration::from_millis(500)).await;
         }
         assert!(since.elapsed() >= Duration::from_secs(7), "{:?}", since.elapsed());
-        assert!(!running.double.is_asked(), "the activity is left to its timeouts");
+        assert!(!running.double.has_request(), "the activity is left to its timeouts");
         assert!(gone.await.is_err(), "the activity is dropped at its next await");
     }
 }

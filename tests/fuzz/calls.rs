@@ -14,14 +14,14 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use service::access::{ClaimRule, Credential, Credentials, Issuer, Stanzas};
 use service::api::{router, router_for};
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 use store::memory::Memory;
 use tower::ServiceExt as _;
 
 /// A service of its own for each input: what is found is found again.
 async fn engine() -> Arc<Engine> {
     let settings = Settings { seed: Some(7), ..Settings::default() };
-    Engine::open(Arc::new(Memory::new()), Told::new(), settings).await.expect("an empty store opens")
+    Engine::open(Arc::new(Memory::new()), ManualClock::new(), settings).await.expect("an empty store opens")
 }
 
 /// Runs a target by a clock that leaps over waits.

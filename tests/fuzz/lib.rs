@@ -1,5 +1,5 @@
-//! Fuzz targets: each takes bytes as they may come from the network or from a disk, and panics where the service does what it never
-//! should. They go in through the doors that callers and disks have, so that nothing inside is opened for them.
+//! Fuzz targets. Each takes bytes as they may come from the network or a disk, and panics if the service does what it
+//! must never do. They use the interfaces that callers and disks use, so that no internals are exposed for them.
 
 mod calls;
 mod files;

@@ -10,7 +10,7 @@ use history::{
     Command, Decision, Payload, RecordMarker, RetryPolicy, ScheduleActivity, Start, StartChild, StartTimer, TurnAnswer,
 };
 use simulation::intercepted::{Intercepted, Interceptor};
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 use store::memory::Memory;
 use store::{Error, Head, HeadKey, Limits, PartKey, RunId, Store};
 
@@ -158,7 +158,7 @@ pub(super) fn row(input: &[u8]) {
         let limits = Limits { head_soft: 2 << 10, ..Memory::new().limits() };
         let store: Arc<dyn Store> = Arc::new(Memory::with_limits(limits));
         let settings = || Settings { seed: Some(7), ..Settings::default() };
-        let clock = Told::new();
+        let clock = ManualClock::new();
         let whole = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings()).await.expect("a store");
         fill(&whole).await;
         whole.begin_shutdown();

@@ -11,7 +11,7 @@ pub(super) fn times(input: &[u8]) {
     let spec = serde_json::from_str(text)
         .unwrap_or_else(|_| ScheduleSpec { cron: vec![text.to_owned()], ..ScheduleSpec::default() });
     let Ok(times) = ScheduleTimes::new("spec", &spec) else { return };
-    let mut after = Timestamp::from_millis(simulation::told::BEGIN);
+    let mut after = Timestamp::from_millis(simulation::manual_clock::BEGIN);
     for _ in 0..TIMES {
         let Some(next) = times.next(after) else { return };
         assert!(next.at > after, "{} is not after {after}", next.at);

@@ -1,5 +1,5 @@
-//! The last lines of `cargo test`: what it did not run, and the commands that do. Not a test itself. Prints nothing if the
-//! command line selects tests.
+//! The last lines of `cargo test --workspace`: the tests that it did not run, and the commands that run them. This is
+//! no test itself, and prints nothing if tests are selected by name.
 
 fn main() -> std::io::Result<()> {
     let commands = with_more::commands()?;

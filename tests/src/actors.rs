@@ -1,4 +1,4 @@
-//! Those who use the nodes: clients, deciders and runners, each with bad habits.
+//! Clients, deciders and runners of the simulation, which behave badly on purpose.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use uuid::Uuid;
 
 use crate::asking;
 use crate::facts::Promise;
-use crate::record::Heard;
+use crate::record::RecordedResponse;
 use crate::script::{LIST, decide};
 use crate::world::{DOMAIN, World};
 
-/// How often an answer or a call is repeated that may have been lost.
+/// Maximum number of attempts of an answer or a call whose outcome may be lost.
 pub(crate) const REPEATS: u32 = 8;
 
-/// The same for one who does not give up: longer than it takes another node to find what a dead one left.
+/// The same for patient callers: longer than another node needs to find the work of a dead one.
 const PATIENT_REPEATS: u32 = 100;
 
-/// No answer came.
+/// No response arrived.
 struct Lost;
 
-/// The polls of one actor. Half of them have an id, and are repeated when their answer is lost.
+/// Polls of one actor. Half of them have an id and are repeated if their response is lost.
 struct Polls {
     id: Option<String>,
     attempt: u32,
@@ -39,12 +39,12 @@ impl Polls {
         Poll { wait, identity, poll_id: self.id.clone(), attempt, ..Poll::default() }
     }
 
-    /// For a turn.
+    /// Returns a poll for a turn.
     fn deciding(&self, world: &World) -> Poll {
         Poll { queries: world.asks, updates: if world.asks { 8 } else { 0 }, ..self.poll(world) }
     }
 
-    /// What came of the poll, unless its answer was lost on the way, which the service does not know.
+    /// Records the outcome of the poll, unless its response is lost on the way, which the service does not know.
     fn hear<T>(
         &mut self,
         world: &World,
@@ -66,17 +66,17 @@ impl Polls {
     }
 }
 
-/// The longest that anybody waits for an answer; a node that has died gives none.
+/// Maximum wait for a response; a node that has died gives none.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The answer, if one comes in time; its outcome is not known otherwise.
-pub(crate) async fn answer<T: Heard>(
+/// Returns the response if it arrives in time. Otherwise the outcome is unknown.
+pub(crate) async fn answer<T: RecordedResponse>(
     world: &World,
     call: impl Future<Output = Result<T, Refusal>>,
 ) -> Result<T, Refusal> {
     let late = |_| Err(Refusal::OutcomeUnknown { why: "no answer came in time".to_owned() });
     let answer = tokio::time::timeout(PATIENCE, call).await.unwrap_or_else(late);
-    world.recorder.heard(&answer);
+    world.recorder.record_response(&answer);
     answer
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn pause(world: &World, millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// Starts runs of one workflow id, one after the other, and talks to them.
+/// Starts runs of one workflow id, one after the other, and sends them requests.
 pub(crate) async fn client(world: Arc<World>, workflow_id: String) {
     let at = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.as_str().into(), run_id: None };
     while !world.is_calm() {
@@ -103,7 +103,7 @@ async fn start(world: &World, workflow_id: &str) {
     let mut start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
     if world.short_lives {
-        // The same for all runs of a workflow id: the newest is kept as long as an earlier one, whose start it knows.
+        // Runs of a workflow id share the retention: a run is kept as long as an earlier one whose start it knows.
         let last = workflow_id.bytes().last().unwrap_or_default();
         start.retention = history::Duration::from_secs(match last % 3 {
             0 => 0,
@@ -132,7 +132,7 @@ async fn start(world: &World, workflow_id: &str) {
 
 async fn talk(world: &World, at: &RunRef) {
     let name = format!("s{}", world.dice(u64::MAX));
-    // A run with a request that must be known is kept for a day, and its life would not be short.
+    // A run with a known request is kept for a day, which is no short life.
     let key = (world.dice(2) == 0 && !world.short_lives).then(|| RequestKey(world.dice(u64::MAX)));
     let command = match world.dice(20) {
         0 => Command::Terminate { reason: None, details: None, identity: None, key, child_policy: None },
@@ -143,11 +143,11 @@ async fn talk(world: &World, at: &RunRef) {
     for _ in 0..REPEATS {
         let node = world.node();
         match answer(world, node.commands().tell(at, command.clone())).await {
-            Ok(told) if is_signal => {
-                world.facts().promises.push(Promise::Signal { run_id: told.run_id, name });
+            Ok(admitted) if is_signal => {
+                world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;
             }
-            // Without a key it is not safe to repeat what may have been recorded.
+            // A request without a key that may be recorded is not safe to repeat.
             Err(Refusal::OutcomeUnknown { .. }) if key.is_none() => return,
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
             _ => return,
@@ -155,7 +155,7 @@ async fn talk(world: &World, at: &RunRef) {
     }
 }
 
-/// Has the store forget what is past its retention, as soon as it may.
+/// Makes the store delete expired runs as early as it may.
 pub(crate) async fn reaper(world: Arc<World>) {
     while !world.is_over() {
         drop(world.store.expire(world.time.now().as_millis(), 10).await);
@@ -163,7 +163,7 @@ pub(crate) async fn reaper(world: Arc<World>) {
     }
 }
 
-/// One run, one signal, patiently; and a run that the first one signals.
+/// Starts and signals one run patiently, and a run that the first one signals.
 pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
     let at = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.into(), run_id: None };
     start(&world, "peer").await;
@@ -175,11 +175,11 @@ pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
     for _ in 0..PATIENT_REPEATS {
         let node = world.node();
         match answer(&world, node.commands().tell(&at, signal.clone())).await {
-            Ok(told) => {
-                world.facts().promises.push(Promise::Signal { run_id: told.run_id, name });
+            Ok(admitted) => {
+                world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;
             }
-            // It was over before the node that took its place was asked.
+            // The run closed before the replacing node got the request.
             Err(refusal) if refusal.code() == "run-closed" => return,
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
@@ -187,16 +187,16 @@ pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
     world.facts().violations.push("the signal was not taken".to_owned());
 }
 
-/// What a caller with a true token was refused.
+/// Checks a refusal of a request with a valid token.
 fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
     let by = world.time.now();
     match refusal {
-        // A try that the service follows with another leaves nothing in the history, neither its start nor its end.
+        // An attempt that is retried leaves neither its start nor its end in the history.
         Refusal::Fault(_) if started == 0 => {}
         Refusal::Fault(_) => world.facts().promises.push(Promise::Late { run_id, started, by }),
-        // Forgotten, or followed by another: closed, in any case.
+        // Deleted, or replaced by another run: closed in either case.
         Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. }
-            if world.goes_on =>
+            if world.continues_as_new =>
         {
             world.facts().promises.push(Promise::Late { run_id, started, by });
         }
@@ -222,7 +222,7 @@ pub(crate) async fn decider(world: Arc<World>) {
 
 pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
     if world.bad_luck(5) {
-        // The connection is gone: given back.
+        // The connection is lost: the task is given back.
         return;
     }
     let task = delivery.task().clone();
@@ -249,11 +249,11 @@ pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         let mut decisions = Vec::new();
         if !task.query_only {
             verdicts = asking::judge(world, &task, &events);
-            decisions = decide(&events, world.goes_on);
+            decisions = decide(&events, world.continues_as_new);
         }
         Command::complete(token.turn, decisions)
     };
-    // A task that only asks is no turn, and one for updates alone may come to nothing.
+    // A query task is no turn, and a task with updates only may record nothing.
     let is_turn = !task.query_only && !task.speculative;
     let completes = is_turn && matches!(command, Command::CompleteTurn { .. });
     for _ in 0..REPEATS {
@@ -270,7 +270,7 @@ pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
                 }
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
-            // It was judged meanwhile, or nobody waits for it any more: the turn may still be held.
+            // It was judged meanwhile, or no caller waits for it any more. The turn may still be held.
             Err(refusal) if !is_turn || ["update-already-accepted", "unknown-update"].contains(&refusal.code()) => {
                 return;
             }
@@ -297,7 +297,7 @@ async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> 
         match answer(world, node.tasks().turn_history(&token, &EventRange { limit: 100_000, ..EventRange::default() }))
             .await
         {
-            // Its last two events are not recorded yet, and what the window has is what counts.
+            // Its last two events are not recorded yet; the rest of the window counts.
             Ok(mut page) if task.speculative => {
                 let first = task.events.first().map_or(0, |event| event.id);
                 page.events.retain(|event| event.id < first);

@@ -1,5 +1,5 @@
-//! Those who ask runs and update them, and what deciders say to that: what is seen must be as new as what was acknowledged, and
-//! what was accepted must be in the history once.
+//! Clients that query and update runs, and the deciders' answers. Answers must be as new as everything that was
+//! acknowledged, and accepted updates must be in the history exactly once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::actors::{REPEATS, answer, pause};
 use crate::facts::Promise;
 use crate::world::{DOMAIN, World};
 
-/// How long one call waits.
+/// Maximum wait of one call.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// What those who asked were told, so that nobody takes silence for health.
+/// Counts of responses to queries and updates, so that a test notices if there are none.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct ReplyCounts {
     /// Answers to queries.
     pub answers: usize,
     /// Updates that were accepted and answered.
@@ -25,7 +25,7 @@ pub struct Told {
     pub rejected: usize,
 }
 
-/// What a decider says to an update. Another one may say something else, and must not be heard beside it.
+/// Verdict of a decider on an update. Another decider may give another verdict, and only one of them may count.
 fn verdict(world: &World) -> Verdict {
     match world.dice(4) {
         0 => Verdict::Rejected { reason: "no".to_owned(), details: None },
@@ -38,7 +38,7 @@ fn done() -> Verdict {
     Verdict::Done { result: None }
 }
 
-/// What a decider says to the updates that a task brings, and to those that it has accepted and not answered.
+/// Returns the verdicts on the updates of a task, and on those accepted but not answered yet.
 pub(crate) fn judge(world: &World, task: &DeciderTask, events: &[Event]) -> Vec<UpdateAnswer> {
     let mut answers: Vec<UpdateAnswer> = Vec::new();
     let mut say = |update_id: &str, verdict| {
@@ -62,14 +62,14 @@ pub(crate) fn judge(world: &World, task: &DeciderTask, events: &[Event]) -> Vec<
     answers
 }
 
-/// What a decider says to queries: how far it sees.
+/// Returns the answer to a query: the newest event that the decider has seen.
 pub(crate) fn results(task: &DeciderTask, events: &[Event]) -> Vec<(String, QueryOutcome)> {
     let seen = events.last().map_or(0, |event| event.id);
     let result = || QueryOutcome::Result(Payload::from_json(&seen.to_string()).ok());
     task.queries.iter().map(|query| (query.id.clone(), result())).collect()
 }
 
-/// Signals, asks and updates the runs of one workflow id.
+/// Signals, queries and updates the runs of one workflow id.
 pub(crate) async fn asker(world: Arc<World>, workflow_id: String) {
     let at = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.as_str().into(), run_id: None };
     while !world.is_calm() {
@@ -77,9 +77,9 @@ pub(crate) async fn asker(world: Arc<World>, workflow_id: String) {
         match world.dice(3) {
             0 => {
                 signal(&world, &at).await;
-                ask(&world, &at).await;
+                send_query(&world, &at).await;
             }
-            1 => ask(&world, &at).await,
+            1 => send_query(&world, &at).await,
             _ => Box::pin(update(&world, &at)).await,
         }
     }
@@ -88,29 +88,29 @@ pub(crate) async fn asker(world: Arc<World>, workflow_id: String) {
 async fn signal(world: &World, at: &RunRef) {
     let name = format!("s{}", world.dice(u64::MAX));
     let command = Command::Signal { name: name.clone(), input: None, identity: None, key: None, if_version: None };
-    if let Ok(told) = answer(world, world.node().commands().tell(at, command)).await {
+    if let Ok(admitted) = answer(world, world.node().commands().tell(at, command)).await {
         let mut facts = world.facts();
-        facts.promises.push(Promise::Signal { run_id: told.run_id, name });
-        facts.acknowledge(told.run_id, told.event_id);
+        facts.promises.push(Promise::Signal { run_id: admitted.run_id, name });
+        facts.acknowledge(admitted.run_id, admitted.event_id);
     }
 }
 
-/// Whatever was acknowledged, to anybody, before a query begins, its answer shows.
-async fn ask(world: &World, at: &RunRef) {
+/// Checks that the answer to a query shows everything that was acknowledged, to any caller, before the query began.
+async fn send_query(world: &World, at: &RunRef) {
     let acknowledged = world.facts().acknowledged.clone();
-    let ask = QueryRequest { name: "seen".to_owned(), input: None, seen: None };
-    let answered = answer(world, world.node().request_reply().query(at, ask, WAIT)).await;
+    let request = QueryRequest { name: "seen".to_owned(), input: None, seen: None };
+    let answered = answer(world, world.node().request_reply().query(at, request, WAIT)).await;
     let Ok(QueryReply::Result { run_id, result, .. }) = answered else { return };
     let seen: u64 = result.as_ref().and_then(Payload::text).and_then(|text| text.parse().ok()).unwrap_or_default();
     let floor = acknowledged.get(&run_id).copied().unwrap_or_default();
     let mut facts = world.facts();
-    facts.told.answers += 1;
+    facts.replies.answers += 1;
     if seen < floor {
         facts.violations.push(format!("an answer of run {run_id} shows event {seen}; {floor} was acknowledged before"));
     }
 }
 
-/// One update, of one run, asked for until it is known what became of it.
+/// Sends one update to one run until its outcome is known.
 async fn update(world: &World, at: &RunRef) {
     let Ok(described) = answer(world, world.node().views().describe(at)).await else { return };
     let run_id = described.run.started.run_id;
@@ -132,7 +132,7 @@ async fn update(world: &World, at: &RunRef) {
                 if updated.done.is_some() {
                     let event_id = updated.event_id;
                     let mut facts = world.facts();
-                    facts.told.accepted += 1;
+                    facts.replies.accepted += 1;
                     facts.promises.push(Promise::Updated { run_id, update_id, event_id, if_version });
                     facts.acknowledge(run_id, event_id);
                     return;
@@ -141,7 +141,7 @@ async fn update(world: &World, at: &RunRef) {
             }
             Err(Refusal::UpdateRejected { reason, .. }) => {
                 let mut facts = world.facts();
-                facts.told.rejected += 1;
+                facts.replies.rejected += 1;
                 if reason != "no" {
                     facts.violations.push(format!("update {update_id} is rejected: {reason}"));
                 }

@@ -1,4 +1,4 @@
-//! Stores that break their contract in one way each. The simulation must find every one of them out.
+//! Stores that each break their contract in one way. The simulation must detect all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,26 +13,27 @@ use tokio::sync::Notify;
 
 use crate::intercepted::{Commit, Intercepted, Interceptor};
 
-/// What is broken.
+/// Defect of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
-    /// Nothing.
+    /// No defect.
     Nothing,
-    /// A commit that lost is written over what won.
+    /// A commit that lost overwrites the one that won.
     IgnoresVersions,
-    /// Some commits are acknowledged and never written, as by a store that answers before it is durable and crashes.
+    /// Some commits are acknowledged but not written, as by a store that responds before data is durable and then
+    /// crashes.
     ForgetsAcknowledged,
-    /// Some commits of unknown outcome are said to have been won, though nothing was written.
+    /// Some commits with unknown outcome are reported as won, although nothing was written.
     SaysUnknownIsWon,
     /// The due index is empty.
     LosesDue,
     /// Event chunks are not written.
     LosesChunks,
-    /// Marks are gone as soon as they are written.
+    /// Marks disappear immediately.
     LosesMarks,
 }
 
-/// A store that is broken.
+/// A store with a defect.
 pub struct Broken {
     store: Arc<dyn Store>,
     how: Break,
@@ -40,7 +41,7 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Breaks a store.
+    /// Creates a store with a defect over another store.
     pub fn over(store: Arc<dyn Store>, how: Break) -> Intercepted<Self> {
         Intercepted(Self { store, how, commits: AtomicU64::new(0) })
     }
@@ -57,7 +58,7 @@ impl Interceptor for Broken {
     }
 
     fn limits(&self) -> Limits {
-        // Small heads, so that chunks are written, too.
+        // Heads are small, so that chunks are written, too.
         Limits { head_soft: 600, ..self.store.limits() }
     }
 
@@ -101,7 +102,7 @@ impl Interceptor for Broken {
     }
 }
 
-/// A store whose node stops for good at one write: nothing answers from then on.
+/// A store whose node stops permanently at one write: nothing returns from then on.
 pub struct Dying {
     store: Arc<dyn Store>,
     at: u64,
@@ -112,13 +113,13 @@ pub struct Dying {
 }
 
 impl Dying {
-    /// Dies at the `at`th write, counted from 0; after it if it `lands`.
+    /// Dies at the `at`th write, counted from 0; if it `lands`, after the write.
     pub fn new(store: Arc<dyn Store>, at: u64, lands: bool) -> Self {
         let (writes, is_dead, dies) = (AtomicU64::new(0), AtomicBool::new(false), Notify::new());
         Self { store, at, lands, writes, is_dead, dies }
     }
 
-    /// Whether it is dead.
+    /// Returns whether it is dead.
     pub fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! What every run of a world has recorded, taken down as it lands. A store may forget a run; the chronicle does not.
+//! Record of everything that the runs of a world have stored. A store may delete a run; the chronicle does not.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,7 +20,7 @@ struct Noted {
     violations: Vec<String>,
 }
 
-/// Sits right above the store, below everything that goes wrong.
+/// A store directly above the real one, below all injected faults.
 #[derive(Clone)]
 pub(crate) struct Chronicle {
     store: Arc<dyn Store>,
@@ -33,7 +33,7 @@ impl Chronicle {
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().expect("nobody panics with it")
+        self.noted.lock().expect("no code panics while it holds this lock")
     }
 
     fn note(&self, head: &Head, parts: &[(PartKey, Bytes)]) {
@@ -42,7 +42,7 @@ impl Chronicle {
         let Some(tail) = stored::tail(head) else {
             return noted.violations.push(format!("run {run_id}: a head without events"));
         };
-        // What a branch has of another run was in no head before.
+        // The events that a branch copied from another run were in no earlier head.
         let chunks = parts.iter().filter(|(key, _)| matches!(key, PartKey::Chunk { .. })).map(|(_, events)| events);
         for event in chunks.chain([&tail]).flat_map(|events| codec::events_from(events, 1)) {
             let Ok(event) = event else {
@@ -57,20 +57,20 @@ impl Chronicle {
         }
     }
 
-    /// Whether a run has gone on as another by now.
+    /// Returns whether a run has a successor by now.
     pub(crate) fn has_gone_on(&self, run_id: Uuid) -> bool {
         let noted = self.noted();
         let last = noted.runs.get(&run_id).and_then(|events| events.values().next_back());
         last.is_some_and(|event| event.kind.followed_by().is_some())
     }
 
-    /// Every run that there ever was.
+    /// Returns every run that has ever existed.
     pub(crate) fn histories(&self) -> Histories {
         let runs = std::mem::take(&mut self.noted().runs);
         runs.into_iter().map(|(run_id, events)| (run_id, events.into_values().collect())).collect()
     }
 
-    /// What was written over.
+    /// Returns the events that were overwritten.
     pub(crate) fn violations(&self) -> Vec<String> {
         std::mem::take(&mut self.noted().violations)
     }

@@ -1,4 +1,4 @@
-//! Time that goes on when it is told to. Every node sees it a little differently, and much where clocks are set.
+//! Simulated time that tests advance. Nodes see it with small offsets, or with large ones in worlds that set clocks.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,10 +8,10 @@ use engine::Clock;
 use history::{Duration, Timestamp};
 use tokio::sync::Notify;
 
-/// When time begins.
+/// Beginning of time.
 const BEGIN: u64 = 1_700_000_000_000;
 
-/// Time itself.
+/// Simulated time.
 pub(crate) struct Time {
     now: AtomicU64,
     moved: Notify,
@@ -32,13 +32,13 @@ impl Time {
     }
 }
 
-/// The most that a node is ahead of time.
+/// Maximum offset of a node ahead of time.
 pub(crate) const AHEAD_MAX: Duration = Duration::from_secs(2);
 
-/// The most that a clock is set by, ahead or back.
+/// Maximum change of a clock that is set, ahead or back.
 pub(crate) const CLOCK_SET_MAX: Duration = Duration::from_days(2);
 
-/// What one node takes for the time: off by a span that may be set.
+/// Clock of one node: simulated time with an offset that can be set.
 pub(crate) struct NodeClock {
     time: Arc<Time>,
     /// In milliseconds.
@@ -75,7 +75,7 @@ impl Clock for NodeClock {
     }
 }
 
-/// The clocks of all nodes that there ever were, which are set while things go wrong: each by itself, ahead and back.
+/// Clocks of all nodes that ever existed. They are set while faults are injected: each separately, ahead and back.
 #[derive(Default)]
 pub(crate) struct Clocks(Mutex<Vec<Arc<AtomicI64>>>);
 
@@ -104,7 +104,7 @@ impl Clocks {
         }
     }
 
-    /// Sets all of them right, as far as nodes are ever right.
+    /// Corrects all of them, within the normal offset of nodes.
     pub(crate) fn set_right(&self, random: &mut fastrand::Rng) {
         for clock in self.all().iter() {
             clock.store(Self::small(random), Ordering::SeqCst);

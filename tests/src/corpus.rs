@@ -1,4 +1,5 @@
-//! The recorded corpus: what worlds came to when it was recorded, held against what they come to now. See `corpus/README.md`.
+//! The recorded corpus: digests of worlds at the time of recording, compared with the same worlds now. See
+//! `corpus/README.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::Record;
 
-/// How many differences are told.
-const TOLD_MAX: usize = 10;
+/// Maximum number of differences in a message.
+const SHOWN_MAX: usize = 10;
 
-/// Three digests, as they stand in a file: of the histories, of what was stored, of the answers.
+/// Digests of the histories, the stored data and the responses, as in a file.
 type Digests = [String; 3];
 
 const WHAT: [&str; 3] = ["histories", "stored bytes", "answers"];
@@ -27,7 +28,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// Whether it is to be recorded anew.
+/// Returns whether the corpus is to be recorded again.
 pub fn is_written() -> bool {
     std::env::var_os("BATON_CORPUS").is_some_and(|value| value == "write")
 }
@@ -37,7 +38,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("a file of the corpus can be written");
 }
 
-/// A file of the corpus; empty where it is about to be written for the first time.
+/// Returns a file of the corpus, or an empty text if it is about to be written for the first time.
 fn recorded(name: &str) -> String {
     match fs::read_to_string(directory().join(name)) {
         Ok(text) => text,
@@ -47,11 +48,11 @@ fn recorded(name: &str) -> String {
 }
 
 impl Corpus {
-    /// What is recorded of this kind of worlds.
+    /// Reads the recorded digests of this kind of worlds.
     ///
     /// # Panics
     ///
-    /// Where nothing is, or a line of it is not a seed and its three digests.
+    /// If there are none, or if a line is not a seed with its three digests.
     pub fn of(kind: &'static str) -> Self {
         let read = |line: &str| {
             let words: Vec<_> = line.split(' ').collect();
@@ -67,7 +68,7 @@ impl Corpus {
         Self { kind, recorded, seen: BTreeMap::new(), differences: Vec::new() }
     }
 
-    /// Holds the world of a seed against what is recorded of it, if anything is.
+    /// Compares the world of a seed with its record, if there is one.
     pub fn hold(&mut self, seed: u64, record: &Record) {
         let digests = record.digests();
         if let Some(recorded) = self.recorded.get(&seed)
@@ -86,11 +87,11 @@ impl Corpus {
         self.seen.insert(seed, digests);
     }
 
-    /// Records anew where that is asked for.
+    /// Writes the corpus if that is requested.
     ///
     /// # Panics
     ///
-    /// Where a world differs from what is recorded of it.
+    /// If a world differs from its record.
     pub fn end(mut self) {
         if is_written() {
             self.recorded.append(&mut self.seen);
@@ -101,25 +102,22 @@ impl Corpus {
             return write(&directory().join(format!("{}.txt", self.kind)), &text);
         }
         let (found, of) = (self.differences.len(), self.seen.len());
-        let told = self.differences.iter().take(TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join("\n");
-        assert!(
-            found == 0,
-            "{found} of {of} worlds of tests/corpus/{}.txt are not what they were:\n{told}\n{HOW}",
-            self.kind
-        );
+        let shown = self.differences.iter().take(SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join("\n");
+        assert!(found == 0, "{found} of {of} worlds differ from tests/corpus/{}.txt:\n{shown}\n{HOW}", self.kind);
     }
 }
 
-/// What to do about a difference.
+/// Advice about a difference.
 pub const HOW: &str = "\
-If nothing was to change, find out what did: write the world out at the commit before, too, and compare. If stored forms or answers \
-were changed on purpose, record anew in that commit alone (BATON_CORPUS=write) and say so in it. See tests/corpus/README.md.";
+If nothing should have changed, find the cause: write the world out at the previous commit as well, and compare. \
+If stored forms or responses were changed on purpose, record the corpus again in that commit \
+(BATON_CORPUS=write) and say so in its message. See tests/corpus/README.md.";
 
-/// Holds a text against the file of that name in the corpus, or writes it where that is asked for.
+/// Compares a text with the file of that name in the corpus, or writes the file if that is requested.
 ///
 /// # Panics
 ///
-/// Where they differ: with the first line in which they do.
+/// If they differ, with the first line that does.
 pub fn hold_text(name: &str, text: &str) {
     let path = directory().join(name);
     if is_written() {
@@ -131,6 +129,6 @@ pub fn hold_text(name: &str, text: &str) {
     let pairs = recorded.lines().chain(end.clone()).zip(text.lines().chain(end)).take(longest);
     if let Some((number, (was, is))) = pairs.enumerate().find(|(_, (was, is))| was != is) {
         let line = number + 1;
-        panic!("tests/corpus/{name}, line {line}, is not what it was.\nrecorded: {was}\nnow:      {is}\n{HOW}");
+        panic!("tests/corpus/{name} differs in line {line}.\nrecorded: {was}\nnow:      {is}\n{HOW}");
     }
 }

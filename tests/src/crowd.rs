@@ -1,5 +1,5 @@
-//! A run with as much open at once as the documented limits allow, over the real engine and any store; and the end of all of
-//! it in good order. Panics where anything is refused, lost or not as it should be.
+//! A run with as many open items as the documented limits allow, over the real engine and any store, and the orderly
+//! end of all of them. Panics if anything is refused, lost or wrong.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use history::{
 use store::Store;
 use tokio::task::JoinSet;
 
+use crate::manual_clock::ManualClock;
 use crate::stores::is_memory;
-use crate::told::Told;
 
 const DOMAIN: &str = "default";
 const ID: &str = "order-1234567";
-/// How many callers are at it at the same time.
+/// Number of concurrent callers.
 fn at_once() -> usize {
-    // A table on this machine has no time for more: their calls would end after half a second, as they should.
+    // A local table cannot handle more: calls would rightly fail after half a second.
     if is_memory() { 250 } else { 16 }
 }
 
-/// Runs that are signaled.
+/// Number of runs that are signaled.
 const LEDGERS: usize = 200;
 
-/// Of so many results one is as large as there are.
+/// One in this many results has the maximum size.
 const LARGE_EVERY: usize = 100;
 
-/// Payloads as large as there are in one answer to a turn: with a little more, the 8 MiB that a request may have.
+/// Maximum-size payloads in one answer to a turn. One more would exceed the 8 MiB of a request.
 const NOTES: usize = 31;
 
-/// As large as there are.
+/// Returns a payload of the maximum size.
 fn large() -> Payload {
     Payload::of(&long("r", limits::PAYLOAD_BYTES_MAX - 2)).expect("a text")
 }
@@ -47,11 +47,11 @@ fn large_notes() -> Vec<Decision> {
 
 struct Crowd {
     engine: Arc<Engine>,
-    clock: Arc<Told>,
+    clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
 }
 
-/// Fills a run over this store, has every activity fail with the largest details that are kept of a try, and ends everything.
+/// Fills a run over this store, lets every activity fail with the largest details that are kept, and ends everything.
 pub async fn fill_and_end(store: Arc<dyn Store>) {
     let crowd = Crowd::open(store).await;
     crowd.fill().await;
@@ -73,7 +73,7 @@ fn named(prefix: &str, index: usize) -> String {
     format!("{prefix}-{index:04}")
 }
 
-/// Does something to each, with many at it at the same time; what came of them, in any order.
+/// Processes all items concurrently, and returns the outcomes in any order.
 async fn each<T, R, F>(items: impl IntoIterator<Item = T>, mut work: impl FnMut(T) -> F) -> Vec<R>
 where
     R: Send + 'static,
@@ -92,7 +92,7 @@ where
 
 impl Crowd {
     async fn open(store: Arc<dyn Store>) -> Self {
-        let clock = Told::new();
+        let clock = ManualClock::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine =
             Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.expect("a store that opens");
@@ -139,7 +139,7 @@ impl Crowd {
         self.engine.views().describe(&at(ID)).await.expect("it is there").run
     }
 
-    /// Every event, as whoever asks reads them.
+    /// Returns every event as readers get them.
     async fn events(&self) -> Vec<Event> {
         let (mut events, mut page) = (Vec::new(), EventRange::default());
         loop {
@@ -152,7 +152,7 @@ impl Crowd {
         }
     }
 
-    /// Time goes on until the run is as it should be.
+    /// Advances the time until the run meets a condition.
     async fn until(&self, is_so: impl Fn(&Run) -> bool) {
         for _ in 0..10_000 {
             if is_so(&self.run().await) {
@@ -167,7 +167,10 @@ impl Crowd {
         self.start(ID).await;
         each((0..LEDGERS).map(|index| named("ledger", index)), |id| {
             let engine = Arc::clone(&self.engine);
-            async move { engine.commands().start(DOMAIN, Start::new(&id, "ledger/1", "ledgers")).await.expect("it starts") }
+            async move {
+                let start = Start::new(&id, "ledger/1", "ledgers");
+                engine.commands().start(DOMAIN, start).await.expect("it starts")
+            }
         })
         .await;
         let retry = RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() };
@@ -218,7 +221,7 @@ impl Crowd {
         assert_eq!((opened("ChildScheduled"), opened("ExternalSignalScheduled")), (1_000, 1_000));
     }
 
-    /// An answer as large as there are, by a decider that waits for as many signals with as long names as it may.
+    /// Returns an answer of maximum size, by a decider that awaits as many signals with as long names as possible.
     async fn wait_for_much(&self) {
         let name =
             |index: usize| format!("{index:02}{}", long("n", limits::AWAITING_BYTES_MAX / limits::AWAITING_MAX - 2));
@@ -229,7 +232,7 @@ impl Crowd {
         assert_eq!(self.run().await.awaiting, awaiting);
     }
 
-    /// Stops every clock of the full run, by somebody with the longest of names who has much to say.
+    /// Stops every clock of the full run, by an operator with the longest name and reason.
     async fn pause_and_resume(&self) {
         let said =
             || OperatorAction { identity: Some(long("漢", 256)), reason: Some(long("漢", limits::REASON_CHARS_MAX)) };
@@ -239,7 +242,7 @@ impl Crowd {
         self.tell(Command::Resume { operator: said(), key: None }).await;
     }
 
-    /// Has updates accepted; nobody waits for their answers.
+    /// Gets updates accepted, without callers that wait for their answers.
     async fn accept(&self, ids: &[String]) {
         let asking: Vec<_> = ids
             .iter()
@@ -263,14 +266,14 @@ impl Crowd {
         while left > 0 {
             let turn = self.turn(limits::UPDATES_PER_TURN_MAX).await;
             let later = |update_id: String| UpdateAnswer { update_id, verdict: Verdict::Later };
-            let asked: Vec<_> = turn.task().updates.iter().map(|update| later(update.update_id.clone())).collect();
-            left -= asked.len();
-            self.answer(turn, Vec::new(), asked).await;
+            let answers: Vec<_> = turn.task().updates.iter().map(|update| later(update.update_id.clone())).collect();
+            left -= answers.len();
+            self.answer(turn, Vec::new(), answers).await;
         }
         asking.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
-    /// Takes every task that waits, with the longest of names.
+    /// Takes every waiting task, by runners with the longest name.
     async fn take_all(&self) -> Vec<ActivityToken> {
         let taken = each(0..limits::OPEN_ACTIVITIES_MAX, |index| {
             let engine = Arc::clone(&self.engine);
@@ -301,7 +304,7 @@ impl Crowd {
             }
         })
         .await;
-        // Whoever looks sees how each of them failed, at a node that has read all of it from the store, too.
+        // Every node shows how each of them failed, including one that has read everything from the store.
         let settings = Settings { seed: Some(8), ..Settings::default() };
         let other = Engine::open_for_reading(Arc::clone(&self.store), Arc::clone(&self.clock) as _, settings);
         for engine in [Arc::clone(&self.engine), other.await.expect("a store that opens")] {
@@ -322,7 +325,7 @@ impl Crowd {
         let large = large();
         each(tokens.into_iter().enumerate(), |(index, token)| {
             let engine = Arc::clone(&self.engine);
-            // Some as large as there are, the first of them while nothing else is over yet.
+            // Some have the maximum size; the first of them come while everything else is still open.
             let result = (index % LARGE_EVERY == 0).then(|| large.clone());
             async move {
                 let succeed = Command::SucceedActivity { task: token.task, result };

@@ -1,8 +1,8 @@
-//! Nodes that die under load while the store is in trouble, and how long runs stand still for it. Time is virtual: what is
-//! measured is what nodes wait for, whatever the machine does besides.
+//! Nodes that die under load while the store has faults, and the time during which runs make no progress. Time is
+//! virtual: only waits of the nodes count, not the speed of the machine.
 //!
-//! The same load as `baton-bench drill` has, and its troubles, as the store on DynamoDB meets them: attempts that are refused,
-//! that take too long, whose answers are lost.
+//! The load is that of `baton-bench drill`. The faults are those that the store on DynamoDB meets: attempts that are
+//! refused, that take too long, or whose responses are lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,36 +33,36 @@ const WORKFLOWS_AT_ONCE: usize = 16;
 const ACTIVITIES: usize = 3;
 const TIMER: history::Duration = history::Duration::from_secs(1);
 
-/// How long the troubles last, and how long the last workflows may take then.
+/// Duration of the faults, and the time in which the last workflows must end.
 const TROUBLES: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(90);
 
-/// How long a killed node stays away, in turns; and how long it is calm before the next one is killed.
+/// Times for which a killed node stays away, in turns, and the pause before the next one is killed.
 const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)];
 const CALM: Duration = Duration::from_secs(2);
 
-/// What an attempt takes that goes well, and how long one may take. Source: `store/dynamodb/src/lib.rs`.
+/// Duration of a successful attempt, and the limit of one. Source: `store/dynamodb/src/lib.rs`.
 const LATENCY: Duration = Duration::from_millis(5);
 const READ_ATTEMPT: Duration = Duration::from_millis(500);
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// How often a read is tried, and the longest wait before the second try; the next ones are twice as long each. Source:
-/// `service/src/dynamodb.rs`.
+/// Number of attempts of a read, and the maximum wait before the second one; it doubles with each further attempt.
+/// Source: `service/src/dynamodb.rs`.
 const READ_TRIES: u32 = 8;
 const READ_AGAIN_AFTER: u64 = 50;
 
-/// What happens to an attempt.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     None,
     Refused,
-    /// It takes too long to arrive, or its answer does.
+    /// The request or its response arrives too late.
     Late,
     AnswerLate,
     AnswerLost,
 }
 
-/// Of a hundred attempts so many are refused, late, answered late, and lost their answer.
+/// Percentages of attempts that are refused, that are late, whose response is late, and whose response is lost.
 type Weather = [u64; 4];
 
 const FAIR: Weather = [2, 1, 1, 1];
@@ -75,7 +75,7 @@ pub(crate) struct VirtualClock(pub(crate) Instant);
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
         let elapsed = u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Timestamp::from_millis(crate::told::BEGIN + elapsed)
+        Timestamp::from_millis(crate::manual_clock::BEGIN + elapsed)
     }
 
     async fn sleep_until(&self, at: Timestamp) {
@@ -83,7 +83,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// What all share.
+/// State shared by all parts of a drill.
 struct Drill {
     clock: Arc<VirtualClock>,
     store: Arc<dyn Store>,
@@ -118,7 +118,7 @@ impl Death {
         }
     }
 
-    /// What a dead node hears of nothing any more.
+    /// Returns the outcome of a call, or never if the node is dead.
     async fn unless<T>(&self, call: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
@@ -128,7 +128,7 @@ impl Death {
     }
 }
 
-/// The way of one node to the store.
+/// Connection of one node to the store.
 struct Way {
     drill: Arc<Drill>,
     death: Arc<Death>,
@@ -136,7 +136,7 @@ struct Way {
 
 impl Way {
     async fn read<T, F: Future<Output = Result<T, Error>>>(&self, call: impl Fn() -> F) -> Result<T, Error> {
-        let tries = async {
+        let attempts = async {
             for again in 0..READ_TRIES {
                 match self.drill.trouble() {
                     Trouble::None => {
@@ -150,7 +150,7 @@ impl Way {
             }
             Err(Error::NotApplied { why: "a drill".to_owned(), retry_after: None })
         };
-        self.death.unless(tries).await
+        self.death.unless(attempts).await
     }
 
     async fn write<T, F: Future<Output = Result<T, Error>>>(&self, call: impl FnOnce() -> F) -> Result<T, Error> {
@@ -220,12 +220,12 @@ impl Interceptor for Way {
     }
 }
 
-/// No answer came.
+/// No response arrived.
 struct Lost;
 
 impl Drill {
     fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
-        self.random.lock().expect("nobody panics with it")
+        self.random.lock().expect("no code panics while it holds this lock")
     }
 
     fn dice(&self, below: u64) -> u64 {
@@ -237,7 +237,7 @@ impl Drill {
     }
 
     fn trouble(&self) -> Trouble {
-        let weather = *self.weather.lock().expect("nobody panics with it");
+        let weather = *self.weather.lock().expect("no code panics while it holds this lock");
         let kinds = [Trouble::Refused, Trouble::Late, Trouble::AnswerLate, Trouble::AnswerLost];
         let mut roll = self.dice(100);
         for (kind, chance) in kinds.into_iter().zip(weather) {
@@ -250,7 +250,7 @@ impl Drill {
     }
 
     fn set_weather(&self, weather: Weather) {
-        *self.weather.lock().expect("nobody panics with it") = weather;
+        *self.weather.lock().expect("no code panics while it holds this lock") = weather;
     }
 
     async fn open(self: &Arc<Self>, which: usize) -> Arc<Mortal> {
@@ -269,10 +269,10 @@ impl Drill {
     }
 
     fn nodes(&self) -> MutexGuard<'_, Vec<Option<Arc<Mortal>>>> {
-        self.nodes.lock().expect("nobody panics with it")
+        self.nodes.lock().expect("no code panics while it holds this lock")
     }
 
-    /// The next node that takes a connection.
+    /// Returns the next node that accepts a connection.
     fn node(&self) -> Arc<Mortal> {
         let nodes = self.nodes();
         let first = self.next.fetch_add(1, Ordering::SeqCst);
@@ -289,8 +289,8 @@ impl Drill {
         node.engine.begin_shutdown();
     }
 
-    /// Asks a node, until it answers or is dead.
-    async fn ask<T, F: Future<Output = Result<T, Refusal>>>(
+    /// Calls a node until it responds or is dead.
+    async fn call_until_answered<T, F: Future<Output = Result<T, Refusal>>>(
         &self,
         call: impl FnOnce(Arc<Engine>) -> F,
     ) -> Result<T, Lost> {
@@ -302,10 +302,10 @@ impl Drill {
         }
     }
 
-    /// The same until an answer comes, as patient callers do.
+    /// Calls nodes until one responds, as patient callers do.
     async fn insist<T, F: Future<Output = Result<T, Refusal>>>(&self, call: impl Fn(Arc<Engine>) -> F) -> T {
         loop {
-            if let Ok(answer) = self.ask(&call).await {
+            if let Ok(answer) = self.call_until_answered(&call).await {
                 return answer;
             }
             sleep(Duration::from_millis(50 + self.dice(150))).await;
@@ -321,7 +321,7 @@ fn at(workflow_id: &str) -> RunRef {
     RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.into(), run_id: None }
 }
 
-/// Starts workflows one after the other, signals each and waits for its end.
+/// Starts workflows one after the other, signals each, and waits for its end.
 async fn drive(drill: Arc<Drill>) {
     while !drill.is_over() {
         let id = format!("w{}", drill.number());
@@ -356,7 +356,7 @@ async fn drive(drill: Arc<Drill>) {
     }
 }
 
-/// One poll after the other, each with an id, repeated when its answer was lost.
+/// Polls repeatedly, each time with an id, and repeats a poll whose response was lost.
 struct Polls {
     id: u64,
     attempt: u32,
@@ -372,8 +372,12 @@ impl Polls {
         Poll { wait: Duration::from_secs(10), poll_id, attempt, ..Poll::default() }
     }
 
-    async fn hear<T>(&mut self, drill: &Drill, heard: Result<Option<Delivery<T>>, Lost>) -> Option<Delivery<T>> {
-        let Ok(delivery) = heard else {
+    async fn record_response<T>(
+        &mut self,
+        drill: &Drill,
+        response: Result<Option<Delivery<T>>, Lost>,
+    ) -> Option<Delivery<T>> {
+        let Ok(delivery) = response else {
             self.attempt += 1;
             if self.attempt > history::limits::POLL_ATTEMPTS_MAX {
                 *self = Self::new(drill);
@@ -390,8 +394,11 @@ async fn decide(drill: Arc<Drill>) {
     let mut polls = Polls::new(&drill);
     loop {
         let poll = polls.poll();
-        let heard = drill.ask(|node| async move { node.tasks().poll_decider(DOMAIN, LIST, poll).await }).await;
-        let Some(delivery): Option<Delivery<DeciderTask>> = polls.hear(&drill, heard).await else { continue };
+        let response =
+            drill.call_until_answered(|node| async move { node.tasks().poll_decider(DOMAIN, LIST, poll).await }).await;
+        let Some(delivery): Option<Delivery<DeciderTask>> = polls.record_response(&drill, response).await else {
+            continue;
+        };
         let task = delivery.task().clone();
         delivery.delivered();
         let page = EventRange { limit: 1_000, ..EventRange::default() };
@@ -414,7 +421,7 @@ async fn decide(drill: Arc<Drill>) {
     }
 }
 
-/// Answers until it is known, or refused.
+/// Sends an answer until it is recorded or refused.
 async fn answer<F: Future<Output = Result<(), Refusal>>>(drill: &Drill, call: impl Fn(Arc<Engine>) -> F) {
     loop {
         let node = drill.node();
@@ -431,7 +438,7 @@ async fn answer<F: Future<Output = Result<(), Refusal>>>(drill: &Drill, call: im
     }
 }
 
-/// Three activities one after the other, a timer; success once it is over and the signal has come.
+/// Decides: three activities in sequence and a timer, then success once the timer has expired and the signal is there.
 fn chain(events: &[Event]) -> Vec<Decision> {
     let count = |is_it: fn(&EventKind) -> bool| events.iter().filter(|event| is_it(&event.kind)).count();
     let scheduled = count(|kind| matches!(kind, EventKind::ActivityScheduled(_)));
@@ -458,8 +465,11 @@ async fn work(drill: Arc<Drill>) {
     let mut polls = Polls::new(&drill);
     loop {
         let poll = polls.poll();
-        let heard = drill.ask(|node| async move { node.tasks().poll_activity(DOMAIN, LIST, poll).await }).await;
-        let Some(delivery): Option<Delivery<ActivityTask>> = polls.hear(&drill, heard).await else { continue };
+        let response =
+            drill.call_until_answered(|node| async move { node.tasks().poll_activity(DOMAIN, LIST, poll).await }).await;
+        let Some(delivery): Option<Delivery<ActivityTask>> = polls.record_response(&drill, response).await else {
+            continue;
+        };
         let task = delivery.task().clone();
         delivery.delivered();
         let Ok(token) = drill.node().engine.tasks().activity_token(&task.token) else { continue };
@@ -483,20 +493,20 @@ async fn storms(drill: Arc<Drill>) {
     }
 }
 
-/// What a drill came to.
+/// Result of a drill.
 #[derive(Debug, Default)]
 pub struct Drilled {
-    /// How long runs stood still after a node's death, until they went on or the next node died.
+    /// Times without progress of runs after the death of a node, until they continued or the next node died.
     pub standstills: Vec<Duration>,
     /// The longest of them, for people.
     pub longest: String,
-    /// How many runs there were.
+    /// Number of runs.
     pub runs: usize,
-    /// How many of them did not come to their end.
+    /// Number of runs that did not end.
     pub open: usize,
 }
 
-/// One drill.
+/// Runs one drill.
 pub fn drill(seed: u64) -> Drilled {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(live(seed))
@@ -530,7 +540,7 @@ async fn live(seed: u64) -> Drilled {
     let weather = tokio::spawn(storms(Arc::clone(&drill)));
     let (began, mut deaths) = (Instant::now(), Vec::new());
     while began.elapsed() < TROUBLES {
-        // Not always at the same instant of a beat.
+        // Not always at the same time within a heartbeat interval.
         sleep(CALM + Duration::from_millis(drill.dice(1_000))).await;
         let which = drill.random().usize(..NODES);
         deaths.push(drill.clock.now());

@@ -1,147 +1,147 @@
-//! What was promised to callers, or refused with a reason, and whether the histories bear it out.
+//! Promises made to callers, refusals with their reasons, and whether the histories confirm them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::{Duration, Event, EventId, EventKind, Origin, RequestKey, Timestamp, check};
 use uuid::Uuid;
 
-use crate::asking::Told;
+use crate::asking::ReplyCounts;
 use crate::clock::AHEAD_MAX;
 use crate::hosts::Exchanged;
 use crate::repeating::Repeats;
 use crate::resetting::{branched, own};
 
-/// Something that a caller was told.
+/// A statement of the service to a caller.
 #[derive(Debug, Clone)]
 pub enum Promise {
-    /// A signal with a name that was used once.
+    /// A signal, whose name is used once.
     Signal {
-        /// Where.
+        /// Run.
         run_id: Uuid,
-        /// The name.
+        /// Name.
         name: String,
     },
-    /// The answer to a turn.
+    /// The answer to a turn was recorded.
     Turn {
-        /// Where.
+        /// Run.
         run_id: Uuid,
-        /// Its DeciderStarted.
+        /// DeciderStarted of the turn.
         started: EventId,
-        /// When the decider heard it.
+        /// Time when the decider got the response.
         at: Timestamp,
     },
-    /// The success of an activity.
+    /// The success of an activity was recorded.
     Activity {
-        /// Where.
+        /// Run.
         run_id: Uuid,
-        /// Its ActivityScheduled.
+        /// ActivityScheduled of the activity.
         scheduled: EventId,
     },
-    /// A start.
+    /// A run was started.
     Start {
-        /// The run.
+        /// Run.
         run_id: Uuid,
-        /// Its key.
+        /// Key of the start.
         key: RequestKey,
     },
-    /// That an answer or a heartbeat came too late.
+    /// An answer or a heartbeat was too late.
     Late {
-        /// Where.
+        /// Run.
         run_id: Uuid,
-        /// The DeciderStarted or ActivityStarted of what it was about.
+        /// DeciderStarted or ActivityStarted of its task.
         started: EventId,
-        /// When the caller heard it.
+        /// Time when the caller got the response.
         by: Timestamp,
     },
-    /// A reset.
+    /// A run was reset.
     Reset {
-        /// The run that goes on.
+        /// The new run.
         run_id: Uuid,
-        /// Its key.
+        /// Key of the reset.
         key: RequestKey,
     },
-    /// The answer to an update.
+    /// An update was answered.
     Updated {
-        /// Where.
+        /// Run.
         run_id: Uuid,
-        /// Its name.
+        /// Name of the update.
         update_id: String,
         /// Its UpdateCompleted.
         event_id: EventId,
-        /// The version on which it depended.
+        /// The version that was its condition.
         if_version: Option<EventId>,
     },
-    /// That an update was rejected.
+    /// An update was rejected.
     NotUpdated {
-        /// Its name.
+        /// Name of the update.
         update_id: String,
     },
-    /// That another request's run was open.
+    /// The run of another request was open.
     Taken {
-        /// The run.
+        /// Run.
         run_id: Uuid,
-        /// The key of the start that was refused.
+        /// Key of the refused start.
         key: RequestKey,
-        /// When the caller asked.
+        /// Time of the request.
         since: Timestamp,
     },
 }
 
-/// Every promise, and what was seen to be wrong on the way.
+/// All promises, and the violations seen so far.
 #[derive(Debug, Default)]
 pub struct Facts {
     /// Promises.
     pub promises: Vec<Promise>,
-    /// What was wrong.
+    /// Violations.
     pub violations: Vec<String>,
-    /// The newest event of each run that somebody was told of.
+    /// The newest event of each run that a caller knows.
     pub acknowledged: BTreeMap<Uuid, EventId>,
-    /// What those who asked were told.
-    pub told: Told,
-    /// How often requests were repeated that had been answered.
+    /// Counts of answers to queries and updates.
+    pub replies: ReplyCounts,
+    /// Number of repeated requests that had been answered before.
     pub repeats: Repeats,
-    /// What came of exchanges.
+    /// Counts of exchanged tasks.
     pub exchanged: Exchanged,
-    /// How many late deadlines an operator has repaired.
+    /// Number of late deadlines that an operator has repaired.
     pub repaired: usize,
-    /// By how much clocks may be ahead of each other besides, because they are set.
+    /// Additional difference between clocks that are set.
     pub set_by: Duration,
-    /// The tokens of all tasks that have reached a decider or a runner.
+    /// Tokens of all tasks that have reached a decider or a runner.
     tokens: BTreeSet<String>,
-    /// Those of tasks that were lost on their way.
+    /// Tokens of tasks that were lost on their way.
     vanished: BTreeSet<String>,
 }
 
-/// Every run of a world, by run id.
+/// Events of every run of a world, by run id.
 pub type Histories = BTreeMap<Uuid, Vec<Event>>;
 
 impl Facts {
-    /// A task has reached whoever polled. The same start of a task must reach nobody else.
+    /// Records that a task has reached its poller. The same start of a task must not reach another one.
     pub fn in_hand(&mut self, token: &str) {
         if !self.tokens.insert(token.to_owned()) {
             self.violations.push(format!("a task is in two hands: {token}"));
         }
     }
 
-    /// A task was lost on its way to a host.
+    /// Records that a task was lost on its way to a host.
     pub fn has_vanished(&mut self, token: &str) {
         self.exchanged.lost += 1;
         self.vanished.insert(token.to_owned());
     }
 
-    /// A task has reached a host.
+    /// Records that a task has reached a host.
     pub fn has_come(&mut self, token: &str) {
         self.exchanged.came += 1;
         self.exchanged.came_again += u64::from(self.vanished.remove(token));
     }
 
-    /// Somebody was told of this event.
+    /// Records that a caller knows this event.
     pub fn acknowledge(&mut self, run_id: Uuid, event_id: EventId) {
         let newest = self.acknowledged.entry(run_id).or_default();
         *newest = event_id.max(*newest);
     }
 
-    /// An update is accepted once in all.
+    /// Checks that an update is accepted at most once.
     fn accepted_once(&mut self, histories: &Histories) {
         let mut accepted = BTreeSet::new();
         for event in histories.values().flatten() {
@@ -157,7 +157,7 @@ impl Facts {
         Duration::from_millis(AHEAD_MAX.as_millis() + self.set_by.as_millis())
     }
 
-    /// Holds the histories against the promises and the invariants; adds what is wrong.
+    /// Compares the histories with the promises and the invariants, and adds violations.
     pub fn judge(&mut self, histories: &Histories) {
         for (run_id, events) in histories {
             if let Err(violation) = check::history(events) {
@@ -190,7 +190,8 @@ impl Facts {
         }
     }
 
-    /// What a run does to another happens once in all, whichever run takes it, and is said to have happened where it has.
+    /// Checks that an effect on another run happens exactly once, in one run, and is acknowledged exactly if it
+    /// happened.
     fn effects_once(&mut self, histories: &Histories) {
         let mut taken: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();
         for (run_id, events) in histories {
@@ -223,12 +224,12 @@ impl Facts {
         }
     }
 
-    /// A run that continued as new is followed by one run, and only such runs are.
+    /// Checks that each run that continued as new has one successor, and that other runs have none.
     fn continued_once(&mut self, histories: &Histories) {
-        let mut followers: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
+        let mut successors: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
         for (run_id, events) in histories {
             if let Some(before) = continued_from(events).filter(|_| branched(events).is_none()) {
-                followers.entry(before).or_default().push(*run_id);
+                successors.entry(before).or_default().push(*run_id);
             }
         }
         for (run_id, events) in histories {
@@ -236,17 +237,18 @@ impl Facts {
                 Some(EventKind::WorkflowContinuedAsNew(it)) => vec![it.new_run_id],
                 _ => Vec::new(),
             };
-            let found = followers.remove(run_id).unwrap_or_default();
+            let found = successors.remove(run_id).unwrap_or_default();
             if found != wanted {
                 self.violations.push(format!("run {run_id} is to be followed by {wanted:?}, it is by {found:?}"));
             }
         }
-        for (run_id, found) in followers {
+        for (run_id, found) in successors {
             self.violations.push(format!("{found:?} follow a run {run_id} that there never was"));
         }
     }
 
-    /// A wanted child is one run, or several that go on for each other, and its parent says of its end what it says itself.
+    /// Checks that a decided child is one run or a chain of successors, and that its parent has recorded the child's
+    /// end.
     fn children_once(&mut self, histories: &Histories) {
         let mut children: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();
         for (run_id, events) in histories {
@@ -281,7 +283,7 @@ impl Facts {
         }
     }
 
-    /// Names of signals are used once; so are keys.
+    /// Checks that names of signals and keys occur once.
     fn recorded_once(&mut self, run_id: Uuid, events: &[Event]) {
         let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
         for event in events {
@@ -299,7 +301,7 @@ impl Facts {
     }
 }
 
-/// Where an event comes from, if another run caused it.
+/// Returns the origin of an event that another run caused.
 fn origin(kind: &EventKind) -> Option<&Origin> {
     match kind {
         EventKind::Signal(it) => it.origin.as_ref(),
@@ -309,7 +311,7 @@ fn origin(kind: &EventKind) -> Option<&Origin> {
     }
 }
 
-/// The last of the runs that go on for this one, and its last event.
+/// Returns the last successor of this run and its last event.
 fn last_of(run_id: Uuid, histories: &Histories) -> (Uuid, &'static str) {
     match histories.get(&run_id).and_then(|events| events.last()).map(|event| &event.kind) {
         Some(kind) => match kind.followed_by() {
@@ -327,18 +329,18 @@ fn continued_from(events: &[Event]) -> Option<Uuid> {
     }
 }
 
-/// Whether each of these runs of one key may have begun because those before it were forgotten, or goes on for another.
+/// Returns whether each of these runs with the same key is a successor, or began after the ones before were deleted.
 fn follow_each_other(runs: &BTreeSet<Uuid>, histories: &Histories, ahead_max: Duration) -> bool {
     let mut lives: Vec<(Timestamp, Timestamp)> = Vec::new();
     for events in runs.iter().filter_map(|run_id| histories.get(run_id)) {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return false };
         let EventKind::WorkflowStarted(started) = &first.kind else { return false };
-        let goes_on = matches!(last.kind, EventKind::WorkflowContinuedAsNew(_));
-        let ends = if goes_on { last.timestamp } else { last.timestamp.plus(started.retention) };
+        let continued = matches!(last.kind, EventKind::WorkflowContinuedAsNew(_));
+        let ends = if continued { last.timestamp } else { last.timestamp.plus(started.retention) };
         lives.push((first.timestamp, ends));
     }
     lives.sort_unstable();
-    // Nodes disagree about the time.
+    // Clocks of nodes differ.
     lives.windows(2).all(|pair| matches!(pair, [(_, ends), (begins, _)] if *ends <= begins.plus(ahead_max)))
 }
 
@@ -390,7 +392,7 @@ fn is_kept(promise: &Promise, histories: &Histories, facts: &Facts) -> bool {
         }
         Promise::Taken { run_id, key, since } => histories.get(run_id).is_some_and(|events| {
             let is_mine = events.first().is_some_and(|event| event.key == Some(*key));
-            // A commit may land long after the instant that its events name; but not after it was acknowledged.
+            // A commit may land long after the time of its events, but not after it was acknowledged.
             let closed_by = turn_that_closed(events);
             let was_closed = facts.promises.iter().any(|promise| {
                 let Promise::Turn { run_id: of, started, at } = promise else { return false };
@@ -401,7 +403,7 @@ fn is_kept(promise: &Promise, histories: &Histories, facts: &Facts) -> bool {
     }
 }
 
-/// The DeciderStarted of the turn whose decision closed a run.
+/// Returns the DeciderStarted of the turn whose decision closed a run.
 fn turn_that_closed(events: &[Event]) -> Option<EventId> {
     let is_decided = |kind: &EventKind| {
         matches!(kind, EventKind::WorkflowSuccess(_) | EventKind::WorkflowFailed(_) | EventKind::WorkflowCanceled(_))
@@ -413,7 +415,7 @@ fn turn_that_closed(events: &[Event]) -> Option<EventId> {
     })
 }
 
-/// Whether this event is the end of the turn or the activity that was started with that one.
+/// Returns whether this event ends the turn or activity that began with that event.
 fn ends(kind: &EventKind, started: EventId) -> bool {
     let of = match kind {
         EventKind::DeciderCompleted(it) => Some(it.started_event_id),

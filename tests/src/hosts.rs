@@ -1,4 +1,4 @@
-//! Hosts: they exchange many tasks at once, each into a slot, over connections that break.
+//! Hosts, which exchange many tasks at once over connections that break, each task in a slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::script::LIST;
 use crate::waits::Waits;
 use crate::world::{DOMAIN, World};
 
-/// The most tasks that a host has at once.
+/// Maximum number of tasks that a host has at once.
 const ROOM: u32 = 5;
 
-/// What came of exchanges.
+/// Counts of exchanged tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exchanged {
     /// Tasks that reached their host.
     pub came: u64,
-    /// Tasks that did not, though a node believes that they did.
+    /// Tasks that did not, although a node believes that they did.
     pub lost: u64,
-    /// Those of them that came into their slot with a later try.
+    /// Those of them that reached their slot in a later attempt.
     pub came_again: u64,
 }
 
 impl Exchanged {
-    /// Adds what came of others.
+    /// Adds the counts of another world.
     pub fn add(&mut self, other: &Self) {
         self.came += other.came;
         self.lost += other.lost;
@@ -48,7 +48,7 @@ impl Task {
         }
     }
 
-    /// It is on its way, and its host does not hear of it.
+    /// The response was sent, but the host does not receive it.
     fn vanish(self, world: &World) {
         world.facts().has_vanished(self.token());
         match self {
@@ -65,11 +65,11 @@ impl Task {
     }
 }
 
-/// Decides, or runs activities: as many at once as there is room for.
+/// Runs a decider or runner with several slots.
 pub(crate) struct Host {
     world: Arc<World>,
     is_decider: bool,
-    /// What it works on.
+    /// Tasks in progress.
     tasks: JoinSet<()>,
 }
 
@@ -91,7 +91,7 @@ impl Host {
         while host.tasks.join_next().await.is_some() {}
     }
 
-    /// One exchange, with all its tries: each asks for the slots of which the host has not heard.
+    /// Sends one exchange with all its attempts. Each attempt requests the slots that got nothing so far.
     async fn exchange(&mut self, mut free: Vec<u32>) {
         let queries = self.is_decider && self.world.asks;
         let poll = Poll {
@@ -105,10 +105,10 @@ impl Host {
         for attempt in 1..=history::limits::POLL_ATTEMPTS_MAX {
             let node = self.world.node();
             let poll = Poll { attempt: Some(attempt), ..poll.clone() };
-            let asked = node.tasks().slots(self.is_decider, (DOMAIN, LIST), &poll, free.clone());
-            if let Ok(Ok(mut slots)) = timeout(PATIENCE, asked).await {
+            let offered = node.tasks().slots(self.is_decider, (DOMAIN, LIST), &poll, free.clone());
+            if let Ok(Ok(mut slots)) = timeout(PATIENCE, offered).await {
                 if self.world.dice(2) == 0 {
-                    // As where answers are recorded first.
+                    // As in responses whose answers are recorded first.
                     slots.stand_by();
                     pause(&self.world, 5).await;
                     if self.world.dice(4) == 0 {
@@ -126,9 +126,9 @@ impl Host {
         }
     }
 
-    /// Takes what comes, until each slot has its task or the wait is over. False: the connection broke before.
+    /// Reads tasks until each slot has one or the wait is over. Returns false if the connection broke before.
     async fn hears_all(&mut self, node: &Arc<Engine>, mut slots: Slots, free: &mut Vec<u32>) -> bool {
-        // As where the answer is no stream: the first tasks end the wait.
+        // As in responses that are no streams: the first tasks end the wait.
         let mut at_once = self.world.waits == Waits::Short && self.world.dice(2) == 0;
         loop {
             let next = next(node, (self.is_decider, at_once), &mut slots);
@@ -158,7 +158,7 @@ impl Host {
     }
 }
 
-/// The node has not noticed that its connection is broken, and goes on.
+/// The node has not noticed that its connection is broken, and continues.
 async fn fill_a_void(world: Arc<World>, node: Arc<Engine>, is_decider: bool, mut slots: Slots) {
     while let Ok(Ok(line)) = timeout(PATIENCE, next(&node, (is_decider, false), &mut slots)).await
         && !line.is_empty()
@@ -169,7 +169,7 @@ async fn fill_a_void(world: Arc<World>, node: Arc<Engine>, is_decider: bool, mut
     }
 }
 
-/// The next tasks; or those that are to be answered at once, which end the wait.
+/// Returns the next tasks, or those to be answered at once, which end the wait.
 async fn next(
     node: &Engine,
     (is_decider, at_once): (bool, bool),

@@ -1,4 +1,4 @@
-//! A store whose commits take time, so that a test can do something at each instant of one.
+//! A store with slow commits, so that a test can act at each instant of one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use store::{Cas, Error, Store};
 
 use crate::intercepted::{Commit, Intercepted, Interceptor};
 
-/// Commits take this long until they are in the store, and as long again until that is known.
+/// Time until a commit is in the store, and again until that is known.
 pub struct Latent {
     store: Arc<dyn Store>,
     latency: Duration,
 }
 
 impl Latent {
-    /// A store over another. A commit takes twice the `latency` and whatever the other takes.
+    /// Creates a store over another. A commit takes twice the `latency` longer.
     pub fn over(store: Arc<dyn Store>, latency: Duration) -> Arc<dyn Store> {
         Arc::new(Intercepted(Self { store, latency }))
     }

@@ -1,8 +1,9 @@
-//! The whole machine in one thread: real engines as nodes over one store that goes wrong, deciders and runners that come
-//! late, answer twice or vanish, clients that repeat themselves, clocks that jump and disagree. A seed fixes everything.
+//! Simulation of the whole system in one thread: real engines as nodes over one store with faults; deciders and runners
+//! that are late, answer twice or die; clients that repeat requests; clocks that jump and differ. A seed determines
+//! everything.
 //!
-//! [`simulate`] runs one seed and answers what was wrong. It owns no rule: what a history may look like is
-//! `history::check`'s business, and what was promised to callers is kept in [`facts`].
+//! [`simulate`] runs one seed and returns the violations. It contains no rules: `history::check` defines valid
+//! histories, and [`facts`] keeps the promises made to callers.
 
 mod actors;
 pub mod asking;
@@ -17,6 +18,7 @@ pub mod hosts;
 pub mod intercepted;
 pub mod latent;
 mod line;
+pub mod manual_clock;
 pub mod many;
 pub mod poison;
 mod record;
@@ -30,7 +32,6 @@ pub mod steps;
 pub mod still;
 pub mod stored;
 pub mod stores;
-pub mod told;
 mod waits;
 mod world;
 

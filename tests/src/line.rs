@@ -1,4 +1,4 @@
-//! The line between nodes: a call, which takes its time, may not arrive, and whose answer may be lost.
+//! Connections between nodes. A call takes time, may not arrive, and its response may be lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,13 +11,13 @@ use engine::{
     RejectedUpdate, StrayAnswer,
 };
 
-/// The longest that a call is under way, in milliseconds.
+/// Maximum duration of a call, in milliseconds.
 const DELAY_MAX: u64 = 20;
 
-/// Of a hundred calls so many do not arrive, and of as many the answer is lost.
+/// Percentage of calls that do not arrive, and of responses that are lost.
 const LOST_PERCENT: u32 = 4;
 
-/// Who can be reached, and how well.
+/// Reachable nodes and the quality of their connections.
 pub(crate) struct Line {
     nodes: Mutex<HashMap<String, Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
@@ -31,23 +31,26 @@ impl Line {
         Arc::new(Self { nodes: Mutex::default(), random, is_calm: AtomicBool::new(false), calls: AtomicU64::new(0) })
     }
 
-    /// Nothing is lost any more.
+    /// Stops losing calls.
     pub(crate) fn calm(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn add(self: &Arc<Self>, address: &str, engine: &Arc<Engine>) {
         engine.join(Arc::new(From { me: address.to_owned(), line: Arc::clone(self) }));
-        self.nodes.lock().expect("nobody panics with it").insert(address.to_owned(), Arc::clone(engine));
+        self.nodes
+            .lock()
+            .expect("no code panics while it holds this lock")
+            .insert(address.to_owned(), Arc::clone(engine));
     }
 
-    /// A node is not reached any more.
+    /// Makes a node unreachable.
     pub(crate) fn remove(&self, engine: &Arc<Engine>) {
-        self.nodes.lock().expect("nobody panics with it").retain(|_, it| !Arc::ptr_eq(it, engine));
+        self.nodes.lock().expect("no code panics while it holds this lock").retain(|_, it| !Arc::ptr_eq(it, engine));
     }
 
     fn dice(&self, below: u64) -> u64 {
-        self.random.lock().expect("nobody panics with it").u64(..below)
+        self.random.lock().expect("no code panics while it holds this lock").u64(..below)
     }
 
     async fn pass(&self) -> Result<(), String> {
@@ -56,18 +59,18 @@ impl Line {
         if is_lost { Err("lost on the line".to_owned()) } else { Ok(()) }
     }
 
-    /// How many calls have been made so far.
+    /// Number of calls so far.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
     fn node(&self, address: &str) -> Result<Arc<Engine>, String> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        let nodes = self.nodes.lock().expect("nobody panics with it");
+        let nodes = self.nodes.lock().expect("no code panics while it holds this lock");
         nodes.get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
     }
 
-    /// The way back; one that has vanished meanwhile says nothing any more.
+    /// Returns the response, unless the node has vanished meanwhile.
     async fn still(&self, node: &str) -> Result<(), String> {
         self.pass().await?;
         self.node(node).map(drop)
@@ -123,9 +126,9 @@ impl Peers for From {
         self.line.still(node).await.map(|()| has_given_up)
     }
 
-    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
+    async fn say(&self, node: &str, answers: &StrayAnswer) -> Result<bool, String> {
         self.line.pass().await?;
-        let is_heard = self.line.node(node)?.request_reply().hear_answers(said.clone());
-        self.line.still(node).await.map(|()| is_heard)
+        let is_known = self.line.node(node)?.request_reply().hear_answers(answers.clone());
+        self.line.still(node).await.map(|()| is_known)
     }
 }

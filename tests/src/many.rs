@@ -1,5 +1,5 @@
-//! Many nodes over one table, in virtual time: what each of them asks of the table and of the others as there are more of them, and how
-//! long it takes until all have missed one that died.
+//! Many nodes over one table, in virtual time: how calls to the table and between nodes grow with their number, and how
+//! long it takes until all have noticed a dead one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,26 +19,26 @@ use crate::line::Line;
 
 const DOMAIN: &str = "default";
 
-/// What a call of the table takes. Source: `drill.rs`.
+/// Duration of a call to the table. Source: `drill.rs`.
 const LATENCY: Duration = Duration::from_millis(5);
 
 /// Parts of the due index. Source: `store/dynamodb/src/lib.rs`.
 const DUE_SHARDS: u32 = 16;
 
-/// How long nodes come, how long they are idle, how long they work, and how long all may take to miss one.
+/// Durations of the phases: joining, idle, working, and noticing a dead node.
 const COMING: Duration = Duration::from_secs(20);
 const IDLE: Duration = Duration::from_secs(30);
 const WORKING: Duration = Duration::from_secs(20);
 const MISSED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How often one looks who is taken for dead.
+/// Interval of the checks for nodes that are considered dead.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Bytes that a unit reads and writes. Source: DynamoDB's pricing page.
 const READ_UNIT: usize = 4_096;
 const WRITE_UNIT: usize = 1_024;
 
-/// What was asked of the table.
+/// Requests to the table.
 #[derive(Debug, Default)]
 struct Counted {
     reads: AtomicU64,
@@ -48,7 +48,7 @@ struct Counted {
     write_units: AtomicU64,
 }
 
-/// The table, with what a call takes. A killed node hears nothing of it any more.
+/// The table, with the duration of its calls. A killed node gets no responses.
 struct Table {
     below: Arc<dyn Store>,
     counted: Arc<Counted>,
@@ -102,35 +102,35 @@ impl Interceptor for Table {
     }
 }
 
-/// What one number of nodes came to.
+/// Measurements for one number of nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Many {
-    /// How many there were.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Of each node a second, while nothing was to be done.
+    /// Requests per node and second while idle.
     pub idle: Pace,
-    /// How often somebody who was alive was missed by somebody, while nothing was to be done.
+    /// Number of times that a live node was considered dead by another, while idle.
     pub missed_alive: usize,
-    /// For each workflow of one activity.
+    /// Requests per workflow of one activity.
     pub working: Pace,
-    /// Until all others had missed a node that died; `None`: they had not within a minute.
+    /// Time until all others had noticed a dead node; `None` if they had not within a minute.
     pub missed_after: Option<Duration>,
 }
 
-/// What is asked of the table and of other nodes.
+/// Counts of requests to the table and to other nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// Reads of the table.
     pub reads: f64,
-    /// Writes of it.
+    /// Writes to the table.
     pub writes: f64,
-    /// Those of them that lost a race.
+    /// Writes that lost a race.
     pub lost: f64,
     /// Read units, strongly consistent.
     pub read_units: f64,
     /// Write units.
     pub write_units: f64,
-    /// Calls of other nodes.
+    /// Calls to other nodes.
     pub calls: f64,
 }
 
@@ -149,7 +149,7 @@ struct Crowd {
     numbers: AtomicU64,
 }
 
-/// So many nodes, from their coming to the death of one.
+/// Runs this many nodes, from their start to the death of one.
 pub fn many(nodes: usize, seed: u64) -> Many {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(live(nodes, seed))
@@ -189,7 +189,7 @@ async fn live(nodes: usize, seed: u64) -> Many {
 
 impl Crowd {
     fn nodes(&self) -> std::sync::MutexGuard<'_, Vec<(Arc<Engine>, Arc<AtomicBool>)>> {
-        self.nodes.lock().expect("nobody panics with it")
+        self.nodes.lock().expect("no code panics while it holds this lock")
     }
 
     async fn open(&self, which: usize) {
@@ -197,7 +197,7 @@ impl Crowd {
         let is_dead = Arc::new(AtomicBool::new(false));
         let (below, counted) = (Arc::clone(&self.store), Arc::clone(&self.counted));
         let table = Arc::new(Intercepted(Table { below, counted, is_dead: Arc::clone(&is_dead) }));
-        let seed = Some(self.random.lock().expect("nobody panics with it").u64(..));
+        let seed = Some(self.random.lock().expect("no code panics while it holds this lock").u64(..));
         let settings = Settings { seed, node: Some(Node { address: address.clone() }), ..Settings::default() };
         let engine = Engine::open(table, Arc::clone(&self.clock) as _, settings).await.expect("a store in order");
         self.line.add(&address, &engine);
@@ -206,12 +206,12 @@ impl Crowd {
 
     fn node(&self) -> Arc<Engine> {
         let nodes = self.nodes();
-        let at = self.random.lock().expect("nobody panics with it").usize(..nodes.len());
+        let at = self.random.lock().expect("no code panics while it holds this lock").usize(..nodes.len());
         let (engine, _) = nodes.get(at).expect("there are nodes");
         Arc::clone(engine)
     }
 
-    /// All that was asked so far.
+    /// Returns all counts so far.
     fn counts(&self) -> Pace {
         let Counted { reads, writes, lost, read_units, write_units } = &*self.counted;
         let count = |count: &AtomicU64| figure(count.load(Ordering::SeqCst));
@@ -225,7 +225,7 @@ impl Crowd {
         }
     }
 
-    /// What was asked since, for each of so many.
+    /// Returns the counts since then, divided by `each`.
     fn pace(&self, before: Pace, each: f64) -> Pace {
         let now = self.counts();
         Pace {
@@ -238,7 +238,7 @@ impl Crowd {
         }
     }
 
-    /// How many pairs of nodes do not know of each other.
+    /// Number of pairs of nodes that do not know each other.
     fn unknown(&self) -> usize {
         let nodes = self.nodes();
         nodes.iter().map(|(engine, _)| nodes.len().saturating_sub(engine.nodes().alive().len())).sum()
@@ -254,8 +254,8 @@ impl Crowd {
         missed
     }
 
-    /// Each node is given a workflow a second, and has a decider and a runner of one list; how many came to their end, and what had been asked
-    /// before they were.
+    /// Starts a workflow per second at each node, with a decider and a runner of one list. Returns how many ended, and
+    /// the counts before they began.
     async fn work(self: &Arc<Self>) -> (u64, Pace) {
         let engines: Vec<Arc<Engine>> = self.nodes().iter().map(|(engine, _)| Arc::clone(engine)).collect();
         let mut workers = JoinSet::new();
@@ -263,7 +263,7 @@ impl Crowd {
             workers.spawn(decide(Arc::clone(engine)));
             workers.spawn(run(Arc::clone(engine)));
         }
-        // Each says to all others once that somebody waits there.
+        // Each node announces to all others once that it has pollers.
         sleep(Duration::from_secs(2)).await;
         let before = self.counts();
         let mut callers = JoinSet::new();
@@ -275,7 +275,7 @@ impl Crowd {
         (done, before)
     }
 
-    /// Until all others have missed one that dies.
+    /// Kills a node, and returns the time until all others have noticed.
     async fn kill_one(&self) -> Option<Duration> {
         let (dead, is_dead) = self.nodes().pop()?;
         is_dead.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A store that is in trouble with one workflow id.
+//! A store that fails for one workflow id.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use store::{Cas, Error, Head, HeadKey, Store};
 
 use crate::intercepted::{Commit, Intercepted, Interceptor};
 
-/// What the store says to whoever comes to the workflow id `poison`.
+/// Failure of the store for the workflow id `poison`.
 #[derive(Debug, Clone, Copy)]
 pub enum Trouble {
-    /// It cannot take what is to be written.
+    /// It cannot write.
     TooLarge,
-    /// It cannot read what it has.
+    /// It cannot read.
     Corrupt,
 }
 
-/// That store.
+/// The failing store.
 pub struct Poison {
     store: Arc<dyn Store>,
     trouble: Trouble,
 }
 
 impl Poison {
-    /// One that is in order but for that.
+    /// Creates one that works otherwise.
     pub fn over(store: Arc<dyn Store>, trouble: Trouble) -> Arc<dyn Store> {
         Arc::new(Intercepted(Self { store, trouble }))
     }

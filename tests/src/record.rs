@@ -1,5 +1,5 @@
-//! What a world came to, taken down whole: its histories, every write of its store, every answer that was heard. Two versions of the
-//! program that do the same leave the same record of a seed.
+//! The complete record of a world: its histories, every write to its store, and every response that callers got. Two
+//! versions of the program with the same behavior leave the same record of a seed.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,7 +20,7 @@ use crate::facts::Histories;
 use crate::intercepted::{Commit, Interceptor};
 use crate::stored;
 
-/// The record of a world.
+/// Record of a world.
 #[derive(Debug, Default)]
 pub struct Record {
     histories: Vec<String>,
@@ -28,12 +28,12 @@ pub struct Record {
     answers: Vec<String>,
 }
 
-/// Something that was written.
+/// A write to the store.
 #[derive(Debug)]
 struct Written {
-    /// All but the bytes.
+    /// Description, without the bytes.
     what: String,
-    /// Whether they are those of a head, or of events.
+    /// Contents of the bytes.
     form: Form,
     bytes: Bytes,
 }
@@ -46,7 +46,7 @@ enum Form {
 }
 
 impl Record {
-    /// A digest of the histories, one of what was stored, and one of the answers.
+    /// Returns digests of the histories, the stored data and the responses.
     pub fn digests(&self) -> [String; 3] {
         let (mut histories, mut stored, mut answers) = (Digest::new(), Digest::new(), Digest::new());
         self.histories.iter().for_each(|line| histories.add(line.as_bytes()));
@@ -58,7 +58,7 @@ impl Record {
         [histories, stored, answers].map(|digest| format!("{:016x}", digest.0))
     }
 
-    /// All of it, to be read, a line for each event, write and answer.
+    /// Returns the record as text, with a line for each event, write and response.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut section = |name: &str, lines: &mut dyn Iterator<Item = String>| {
@@ -101,7 +101,7 @@ fn json(event: &Event) -> String {
     serde_json::to_string(event).expect("events have a JSON form")
 }
 
-/// Which events these are; what each says is among the histories.
+/// Returns ids and names of events; their attributes are in the histories.
 fn names(events: &[Event]) -> String {
     events.iter().map(|event| format!("{} {}", event.id, event.kind.name())).collect::<Vec<_>>().join(", ")
 }
@@ -115,7 +115,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// CBOR as text: what it holds, in its order.
+/// Formats CBOR as text, in its order.
 fn plain(from: &mut Decoder<'_>) -> Option<String> {
     Some(match from.datatype().ok()? {
         Type::Bool => from.bool().ok()?.to_string(),
@@ -140,7 +140,7 @@ fn plain(from: &mut Decoder<'_>) -> Option<String> {
     })
 }
 
-/// 64 bits by FNV-1a, of parts and where each ends.
+/// FNV-1a with 64 bits, over parts and their lengths.
 struct Digest(u64);
 
 impl Digest {
@@ -156,29 +156,29 @@ impl Digest {
     }
 }
 
-/// Takes down what happens while it happens.
+/// Records what happens in a world.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder(Arc<Mutex<Record>>);
 
 impl Recorder {
     fn record(&self) -> MutexGuard<'_, Record> {
-        self.0.lock().expect("nobody panics with it")
+        self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    pub(crate) fn heard<T: Heard>(&self, answer: &Result<T, Refusal>) {
+    pub(crate) fn record_response<T: RecordedResponse>(&self, answer: &Result<T, Refusal>) {
         let line = match answer {
-            Ok(heard) => heard.line(),
+            Ok(response) => response.line(),
             Err(refusal) => format!("refused {}", refusal.code()),
         };
         self.record().answers.push(line);
     }
 
-    /// What was taken down so far.
+    /// Returns the record so far.
     pub(crate) fn take(&self) -> Record {
         std::mem::take(&mut self.record())
     }
 
-    /// A store whose writes are taken down.
+    /// Returns a store whose writes are recorded.
     pub(crate) fn over(&self, store: Arc<dyn Store>) -> Recorded {
         Recorded { store, recorder: self.clone() }
     }
@@ -254,30 +254,30 @@ impl Interceptor for Recorded {
     }
 }
 
-/// Something that a caller hears. The words are the record's own: a type that is named anew changes nothing.
-pub(crate) trait Heard {
+/// A response to a caller. The texts belong to the record: renaming a type does not change them.
+pub(crate) trait RecordedResponse {
     fn line(&self) -> String;
 }
 
-impl Heard for () {
+impl RecordedResponse for () {
     fn line(&self) -> String {
         "done".to_owned()
     }
 }
 
-impl Heard for bool {
+impl RecordedResponse for bool {
     fn line(&self) -> String {
         format!("heartbeat, asked to stop: {self}")
     }
 }
 
-impl Heard for Started {
+impl RecordedResponse for Started {
     fn line(&self) -> String {
         format!("started {} repeated: {} existing: {}", self.run_id, self.repeated, self.existing)
     }
 }
 
-impl Heard for Admitted {
+impl RecordedResponse for Admitted {
     fn line(&self) -> String {
         let Self { run_id, event_id, repeated, reflects, judged, version, warnings: _ } = self;
         let updates: Vec<_> = judged.iter().map(standing).collect();
@@ -293,13 +293,13 @@ fn standing(of: &UpdateStatus) -> String {
     }
 }
 
-impl<T: Heard> Heard for Option<Delivery<T>> {
+impl<T: RecordedResponse> RecordedResponse for Option<Delivery<T>> {
     fn line(&self) -> String {
         self.as_ref().map_or_else(|| "no task".to_owned(), |delivery| delivery.task().line())
     }
 }
 
-impl Heard for DeciderTask {
+impl RecordedResponse for DeciderTask {
     fn line(&self) -> String {
         let asks = self.queries.iter().map(|query| query.id.clone());
         let updates = self.updates.iter().map(|update| update.update_id.clone());
@@ -323,7 +323,7 @@ impl Heard for DeciderTask {
     }
 }
 
-impl Heard for ActivityTask {
+impl RecordedResponse for ActivityTask {
     fn line(&self) -> String {
         format!(
             "activity {}/{} {} {} {} {} {} {} {:?} try {} {:?} {}",
@@ -343,7 +343,7 @@ impl Heard for ActivityTask {
     }
 }
 
-impl Heard for HistoryPage {
+impl RecordedResponse for HistoryPage {
     fn line(&self) -> String {
         let events = names(&self.events);
         let Self { run_id, last_event_id, closed, next, .. } = self;
@@ -351,7 +351,7 @@ impl Heard for HistoryPage {
     }
 }
 
-impl Heard for RunState {
+impl RecordedResponse for RunState {
     fn line(&self) -> String {
         let run = &self.run;
         let (run_id, standing) = (run.started.run_id, run.condition().word());
@@ -359,7 +359,7 @@ impl Heard for RunState {
     }
 }
 
-impl Heard for QueryReply {
+impl RecordedResponse for QueryReply {
     fn line(&self) -> String {
         match self {
             Self::Result { run_id, version, result, hash } => {
@@ -371,14 +371,14 @@ impl Heard for QueryReply {
     }
 }
 
-impl Heard for UpdateProgress {
+impl RecordedResponse for UpdateProgress {
     fn line(&self) -> String {
         let done = self.done.as_ref().map(|(version, result)| (version, result.as_ref().map(ToString::to_string)));
         format!("update {} {} {} {} {done:?}", self.update_id, self.run_id, self.started, self.event_id)
     }
 }
 
-impl Heard for WasReset {
+impl RecordedResponse for WasReset {
     fn line(&self) -> String {
         let Self { run_id, base_run_id, base_event_id, repeated } = self;
         format!("reset {run_id} from {base_run_id} {base_event_id} repeated: {repeated}")

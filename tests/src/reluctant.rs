@@ -1,5 +1,5 @@
-//! A store that is reluctant to hear that something is no longer owed: what was done to another run is known there long
-//! before the run that owed it may say so, and is done again in between.
+//! A store that delays the removal of outbox entries: an effect was applied to the other run long before its source
+//! records that, and is delivered again in between.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use crate::intercepted::{Commit, Interceptor};
 use crate::stored;
 use crate::world::DOMAIN;
 
-/// The longest that it goes on like that about one effect: several lives.
+/// Maximum duration of the delay of one effect: several lives of runs.
 const RELUCTANT_FOR: u64 = 200;
 
-/// It is about one effect in so many.
+/// One in this many effects is delayed.
 const ONE_IN: u64 = 4;
 
 pub(crate) struct Reluctant {
@@ -31,7 +31,7 @@ impl Reluctant {
         Self { store, time, seed, since: Mutex::default() }
     }
 
-    /// Whether this effect must be owed for a while longer.
+    /// Returns whether the entry of this effect must be kept for longer.
     fn keeps(&self, key: &HeadKey, head: &Head, effect: Effect) -> bool {
         let run = u128::from_be_bytes(head.run);
         let run = u64::try_from(run % u128::from(u64::MAX)).unwrap_or_default();
@@ -40,7 +40,7 @@ impl Reluctant {
             return false;
         }
         let now = self.time.now();
-        let mut since = self.since.lock().expect("nobody panics with it");
+        let mut since = self.since.lock().expect("no code panics while it holds this lock");
         let since = since.entry((key.clone(), effect)).or_insert(now);
         now < since.plus(Duration::from_secs(dice / ONE_IN))
     }

@@ -1,4 +1,5 @@
-//! An operator who has put the clocks right: confirms that, and repairs the deadlines that were set while one was ahead.
+//! An operator who has corrected the clocks: confirms that, and repairs deadlines that were set while a clock was
+//! ahead.
 
 use engine::{Refusal, RunRef};
 use history::Author;
@@ -7,7 +8,7 @@ use store::ListQuery;
 
 use crate::world::{DOMAIN, World};
 
-/// Does so as far as it is admitted; what is not is for the next time.
+/// Confirms and repairs as far as the service admits it. The rest is left for the next time.
 pub(crate) async fn repair_all(world: &World) {
     let node = world.node();
     if node.guard().confirm().await.is_err() || !world.repairs {
@@ -22,7 +23,7 @@ pub(crate) async fn repair_all(world: &World) {
             let at = RunRef { domain, workflow_id, run_id: Some(started.run_id) };
             let operator = OperatorAction { identity: Some("operator".to_owned()), reason: None };
             match node.repair().repair(&at, operator, Author::default()).await {
-                // Nodes whose clocks were apart have yet to see that they are not any more.
+                // Nodes whose clocks differed have not noticed yet that they agree.
                 Err(Refusal::ClockSuspect { .. }) => return,
                 Ok(done) => world.facts().repaired += done.late.deadlines.len(),
                 Err(_) => {}

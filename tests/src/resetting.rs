@@ -1,4 +1,4 @@
-//! Those who reset runs, and what must be true of a run that branches off another.
+//! Operators that reset runs, and the invariants of branches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::actors::{REPEATS, answer, pause};
 use crate::facts::{Facts, Histories, Promise};
 use crate::world::{DOMAIN, World};
 
-/// Resets runs of one workflow id, the newest or one that was there before, to whatever event.
+/// Resets runs of one workflow id, the newest or an earlier one, to any event.
 pub(crate) async fn resetter(world: Arc<World>, workflow_id: String) {
     let newest = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.as_str().into(), run_id: None };
     let mut earlier = None;
@@ -41,7 +41,7 @@ async fn reset(world: &World, at: &RunRef) {
         match answer(world, world.node().commands().reset(at, reset)).await {
             Ok(reset) => {
                 world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });
-                // Heard, or not.
+                // The response may be lost.
                 if !world.bad_luck(20) {
                     return;
                 }
@@ -56,7 +56,7 @@ async fn reset(world: &World, at: &RunRef) {
     }
 }
 
-/// From where a run branches off, if it does: its own WorkflowReset, behind those that it has of others.
+/// Returns the origin of a branch: its own WorkflowReset, which follows those that it copied.
 pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
     events.iter().rev().find_map(|event| match &event.kind {
         EventKind::WorkflowReset(it) => Some((event, it)),
@@ -64,7 +64,7 @@ pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
     })
 }
 
-/// What a run has done and seen itself: not what it has of the run that it branches off.
+/// Returns the events that a run recorded itself, without those copied from another run.
 pub(crate) fn own(events: &[Event]) -> &[Event] {
     let begin = branched(events).map_or(0, |(event, _)| event.id);
     events.get(usize::try_from(begin).unwrap_or_default()..).unwrap_or_default()
@@ -80,8 +80,8 @@ fn signals(events: &[Event]) -> BTreeSet<&str> {
 }
 
 impl Facts {
-    /// A run that is reset is followed by the one that it names, by none other; and a branch begins as the run did that it
-    /// branches off, and has the signals that came to that later, if it is to.
+    /// Checks that a reset run is followed only by the branch that it names, and that a branch begins with the events
+    /// of its origin and has the later signals if requested.
     pub(crate) fn branches_are_true(&mut self, histories: &Histories) {
         let mut keys = BTreeSet::new();
         for (run_id, events) in histories {

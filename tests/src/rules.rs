@@ -1,5 +1,5 @@
-//! The engine without one of the rules that it needs beside a store's contract. Nothing in the engine can be switched
-//! off: a store around the real one undoes what the rule does, so that every node lives as if it were not there.
+//! The engine without one of the rules that it needs on top of a store's contract. The engine has no switches for that:
+//! a store around the real one undoes the effect of the rule.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,37 +13,37 @@ use crate::intercepted::{Commit, Interceptor};
 use crate::stored::{decode, encode};
 use crate::world::DOMAIN;
 
-/// A rule that is not kept.
+/// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Whoever says no has looked at the store, not at what was in memory: here a look may answer what was there before.
+    /// Refusals rely on the store, not on cached state. Left out: a wake may read the previous state.
     NeverNoFromCache,
-    /// A commit carries an id, by which a node finds its own again when an answer was lost.
+    /// Commits have ids by which a node recognizes its own commits after a lost response.
     OperationIds,
-    /// The instant of a run in the due index is lowered when something is due earlier.
+    /// The due instant of a run is lowered when something is due earlier.
     DueIsLowered,
-    /// A run with a waiting task is due soon, in case the task is forgotten.
+    /// A run with a waiting task is due soon, in case the task in memory is lost.
     DispatchGrace,
-    /// A run remembers which effects of others it has.
+    /// A run remembers the effects of others that it has taken.
     SeenEffects,
     /// Chunks are named after their last event.
     ChunksByLastEvent,
-    /// A run knows to which poll a started task went last: here only to which it went first.
+    /// A run knows the last poll that a started task was sent to. Left out: it knows the first one.
     SentToOne,
-    /// A run that has taken effects of others is kept for longer than they may be brought again.
+    /// A run that has taken effects is kept for longer than they can be repeated.
     KeptForOthers,
-    /// A run that is looked at late is written down on its list first.
+    /// A run whose next wake is late is recorded on its list first.
     WrittenDown,
-    /// An operator repairs late deadlines. Without one nothing is undone in the store.
+    /// An operator repairs late deadlines. Leaving this out changes nothing in the store.
     LateDeadlinesAreRepaired,
 }
 
 #[derive(Default)]
 struct Known {
-    /// What the store has, and what it had before.
+    /// The current and the previous contents of heads.
     heads: HashMap<HeadKey, (Head, Option<Head>)>,
     loads: u64,
-    /// Of each chunk's first event, the chunk that was written last.
+    /// The chunk that was written last, by its first event.
     chunks: HashMap<(HeadKey, RunId, u64), u64>,
     overwritten: HashSet<(HeadKey, RunId, u64)>,
 }
@@ -61,10 +61,10 @@ impl Undone {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().expect("nobody panics with it")
+        self.known.lock().expect("no code panics while it holds this lock")
     }
 
-    /// What is written instead of a head.
+    /// Returns the head that is written instead of another.
     fn instead(&self, key: &HeadKey, head: &Head) -> Head {
         let mut head = head.clone();
         match self.rule {
@@ -107,7 +107,7 @@ impl Undone {
         head
     }
 
-    /// Takes note of chunks, written under the name of their first event over what is there.
+    /// Records chunks, which are written under the name of their first event over existing ones.
     fn overwrite(&self, key: &HeadKey, run: RunId, parts: &[(PartKey, Bytes)]) {
         for (part, bytes) in parts {
             let (PartKey::Chunk { last }, Some(Ok(first))) = (part, codec::events_from(bytes, 0).next()) else {
@@ -130,7 +130,7 @@ impl Undone {
     }
 }
 
-/// Where tasks went first.
+/// First destinations of tasks.
 fn first_sent(before: &Sent, now: &Sent) -> Sent {
     let first = now.iter().map(|(id, poll)| (id, before.poll_of(id).unwrap_or(poll)));
     let bytes = minicbor::to_vec(first.collect::<Vec<_>>()).expect("writing to memory does not fail");
@@ -171,7 +171,7 @@ impl Interceptor for Undone {
             return self.store.commit(key, expect, head, parts).await;
         }
         if self.rule == Rule::ChunksByLastEvent {
-            // As DynamoDB has it: parts are there before it is known whether the commit wins.
+            // As on DynamoDB, parts exist before it is known whether the commit wins.
             self.overwrite(key, head.run, parts);
         }
         let head = self.instead(key, head);

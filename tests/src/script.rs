@@ -1,6 +1,6 @@
-//! What the simulated deciders decide: two activities side by side, each tried three times, a timer, and a signal to a
-//! neighbor, now and then a cancel request, too, and a child, which signals its parent; then success, by some only when it is known
-//! what became of the signal and of the child. Some go on as new instead of succeeding.
+//! Decisions of the simulated deciders: two concurrent activities with three attempts each, a timer, and a signal to a
+//! neighbor; sometimes a cancel request, and a child that signals its parent. Then the run succeeds, sometimes only
+//! after the outcomes of signal and child are known. Some runs continue as new instead.
 
 use history::event::{ActivityTimeouts, ChildPolicy, WorkflowStarted};
 use history::{
@@ -9,7 +9,7 @@ use history::{
 };
 use uuid::Uuid;
 
-/// The task list of deciders and runners.
+/// Task list of deciders and runners.
 pub(crate) const LIST: &str = "sim";
 
 const TIMER: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
     heartbeat: Some(Duration::from_secs(12)),
 };
 
-/// `b` is tried again by the service, `a` by its decider alone.
+/// `b` is retried by the service, `a` only by its decider.
 fn retry() -> RetryPolicy {
     RetryPolicy { maximum_attempts: Some(3), jitter: Factor::ONE, ..RetryPolicy::default() }
 }
@@ -46,7 +46,7 @@ impl Step {
     }
 }
 
-/// Who is signaled by the runs of a workflow id, unless it is nobody.
+/// Returns the target of signals from the runs of a workflow id, if there is one.
 fn neighbor(workflow_id: &str) -> Option<&'static str> {
     Some(match workflow_id {
         // Two that may signal each other at the same time, and one that signals itself.
@@ -58,14 +58,14 @@ fn neighbor(workflow_id: &str) -> Option<&'static str> {
     })
 }
 
-/// What a run does to its neighbor and with its child, and whether it waits for the outcome.
+/// Actions of a run on its neighbor and child, and whether it awaits their outcomes.
 #[derive(Default)]
 struct Outward {
     signal: Stage,
     child: Stage,
 }
 
-/// How far along something is that is done to another run.
+/// Progress of an effect on another run.
 #[derive(Default, PartialEq)]
 enum Stage {
     #[default]
@@ -117,7 +117,7 @@ impl Outward {
         if let Some(to) = parent.or(neighbor(&started.workflow_id)) {
             let name = format!("of {}", started.run_id);
             decisions.push(SignalExternal { workflow_id: to.to_owned(), name, ..SignalExternal::default() }.into());
-            // Not where a run is to succeed at every crash point.
+            // Not if a run must succeed at every crash point.
             if lot % 8 == 7 && to.starts_with('w') {
                 decisions.push(CancelExternal { workflow_id: to.to_owned(), ..CancelExternal::default() }.into());
             }
@@ -131,23 +131,23 @@ impl Outward {
     }
 }
 
-/// How often a run goes on as new; a number that its input carries.
+/// Number of times that a run continues as new, carried in its input.
 const GENERATIONS: u64 = 3;
 
-/// How many runs this one goes on for.
+/// Returns how often this run's predecessors continued.
 fn generation(started: &WorkflowStarted) -> u64 {
     started.input.as_ref().and_then(Payload::text).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Whether a run goes on as new when its work is done.
-fn goes_on(started: &WorkflowStarted, may_go_on: bool) -> bool {
+/// Returns whether a run continues as new after its work.
+fn continues_as_new(started: &WorkflowStarted, may_continue: bool) -> bool {
     match started.workflow_id.as_str() {
         "going-on" | "its-child" => generation(started) == 0,
-        _ => may_go_on && generation(started) + 1 < GENERATIONS && lot(started.run_id).is_multiple_of(3),
+        _ => may_continue && generation(started) + 1 < GENERATIONS && lot(started.run_id).is_multiple_of(3),
     }
 }
 
-/// The child of the runs of a workflow id: two of them want the same one.
+/// Returns the child of the runs of a workflow id. Two of them request the same one.
 fn child(workflow_id: &str) -> Option<&'static str> {
     match workflow_id {
         "w0" | "w3" => Some("c0"),
@@ -158,13 +158,13 @@ fn child(workflow_id: &str) -> Option<&'static str> {
     }
 }
 
-/// A number that a run was given by chance.
+/// Returns a random number assigned to a run.
 fn lot(run_id: Uuid) -> u8 {
     run_id.as_bytes()[15]
 }
 
-/// The decisions of a turn that sees these events, from the first on.
-pub(crate) fn decide(events: &[Event], may_go_on: bool) -> Vec<Decision> {
+/// Returns the decisions of a turn for these events, which begin with the first.
+pub(crate) fn decide(events: &[Event], may_continue: bool) -> Vec<Decision> {
     let Some(EventKind::WorkflowStarted(started)) = events.first().map(|event| &event.kind) else { return Vec::new() };
     let mut outward = Outward::default();
     let (mut a, mut b) = (Step::default(), Step::default());
@@ -225,7 +225,7 @@ pub(crate) fn decide(events: &[Event], may_go_on: bool) -> Vec<Decision> {
         decisions.push(StartTimer { timer_id: "t".to_owned(), after: TIMER, control: None }.into());
     }
     if timer_expired && a.is_over() && b.is_over() && outward.is_over(started.run_id) {
-        decisions.push(if goes_on(started, may_go_on) {
+        decisions.push(if continues_as_new(started, may_continue) {
             let input = Payload::from_json(&(generation(started) + 1).to_string()).ok();
             ContinueAsNew { input, ..ContinueAsNew::default() }.into()
         } else {

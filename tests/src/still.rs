@@ -1,4 +1,4 @@
-//! Nodes whose time stands still, for tests of one moment.
+//! Nodes whose clock stands still, for tests of single steps.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use engine::{Clock, Engine, Settings};
 use history::Timestamp;
 use store::Store;
 
-/// A clock that stands still: nothing is seen to because it is late.
+/// A clock that stands still: nothing becomes due.
 struct Still;
 
 #[async_trait]
@@ -21,11 +21,11 @@ impl Clock for Still {
     }
 }
 
-/// A node over a store, whose time stands still.
+/// Opens a node over a store, with a clock that stands still.
 ///
 /// # Panics
 ///
-/// When the store does not open.
+/// If the store does not open.
 pub async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
     let settings = Settings { seed: Some(seed), ..Settings::default() };
     Engine::open(store, Arc::new(Still), settings).await.expect("a store that can be opened")

@@ -1,4 +1,4 @@
-//! What a head's body holds: the form that `service/engine/src/commit/head.rs` stores.
+//! Contents of the body of a head, in the form of `service/engine/src/commit/head.rs`.
 
 use bytes::Bytes;
 use history::{Links, Run};
@@ -19,7 +19,7 @@ pub(crate) struct Body {
     pub(crate) links: Links,
 }
 
-/// What comes before the body: its format, and where the tail begins.
+/// Length of the part before the body: its format, and the start of the tail.
 const PREFIX: usize = 5;
 
 fn tail_at(head: &Head) -> Option<usize> {
@@ -27,12 +27,12 @@ fn tail_at(head: &Head) -> Option<usize> {
     Some(u32::from_be_bytes(*length) as usize)
 }
 
-/// The events in a head, encoded.
+/// Returns the encoded events of a head.
 pub(crate) fn tail(head: &Head) -> Option<Bytes> {
     tail_at(head).filter(|tail_at| *tail_at <= head.body.len()).map(|tail_at| head.body.slice(tail_at..))
 }
 
-/// The state in the body of a head, and the events, both encoded.
+/// Returns the encoded state and events in the body of a head.
 pub(crate) fn sections(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let tail_at = u32::from_be_bytes(*body.get(1..PREFIX)?.first_chunk::<4>()?) as usize;
     Some((body.get(PREFIX..tail_at)?, body.get(tail_at..)?))
@@ -52,11 +52,12 @@ pub(crate) fn encode(body: &Body, tail: &Bytes) -> Bytes {
     bytes.into()
 }
 
-/// The same head, as if there had been so many marks of requests: more than a test can write. `None` when it has none.
+/// Returns the same head with this number of marks, more than a test can write. `None` if it has no marks.
 pub fn with_marks(head: &Head, count: u64) -> Option<Head> {
     let (body, tail) = decode(head)?;
     let encoded = minicbor::to_vec(&body).ok()?;
-    // An array of how many there are, until when and some notes: an instant is the only number of eight bytes that follows another.
+    // An array of number, expiry and some notes. The expiry is the only number of eight bytes that follows another
+    // number.
     let with = |count: u64| -> Option<Vec<u8>> {
         let mut bytes = vec![0x83];
         bytes.extend(minicbor::to_vec(count).ok()?);

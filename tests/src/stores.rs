@@ -1,17 +1,17 @@
-//! The store that a test runs over: in memory, or a table of its own of the DynamoDB that `BATON_TEST_DYNAMODB` names, where
-//! this is built with the feature `dynamodb`. What holds over the one must hold over the other.
+//! The store of a test: in memory, or with the feature `dynamodb` a separate table of the DynamoDB that
+//! `BATON_TEST_DYNAMODB` names. Tests must pass with both.
 
 use std::sync::Arc;
 
 use store::memory::Memory;
 use store::{Limits, Store};
 
-/// A store with nothing in it.
+/// Creates an empty store.
 pub async fn fresh() -> Arc<dyn Store> {
     with_due_shards(Memory::new().limits().due_shards).await
 }
 
-/// A store with nothing in it whose due index has so many shards.
+/// Creates an empty store whose due index has this number of shards.
 #[cfg_attr(not(feature = "dynamodb"), expect(clippy::unused_async, reason = "a table is not there at once"))]
 pub async fn with_due_shards(due_shards: u32) -> Arc<dyn Store> {
     #[cfg(feature = "dynamodb")]
@@ -21,17 +21,17 @@ pub async fn with_due_shards(due_shards: u32) -> Arc<dyn Store> {
     Arc::new(Memory::with_limits(Limits { due_shards, ..Memory::new().limits() }))
 }
 
-/// Makes a table in which nothing is; answers its name.
+/// Creates an empty table and returns its name.
 #[cfg(feature = "dynamodb")]
 pub async fn new_table(endpoint: &str) -> String {
     dynamo::table(endpoint, 16).await.1
 }
 
-/// The store on a table that is there already.
+/// Opens the store on an existing table.
 ///
 /// # Errors
 ///
-/// What is wrong with the table.
+/// A problem of the table.
 #[cfg(feature = "dynamodb")]
 pub async fn over_table(endpoint: &str, table: &str) -> Result<Arc<dyn Store>, String> {
     match dynamo::over(endpoint, table, 16).open().await {
@@ -40,13 +40,13 @@ pub async fn over_table(endpoint: &str, table: &str) -> Result<Arc<dyn Store>, S
     }
 }
 
-/// How often a test does something that it does many times: a tenth as often over a network, once at least. Only counts that
-/// make a test take more than a few seconds there are divided so.
+/// Scales the number of repetitions of a test: a tenth over a network, at least one. Only for repetitions that would
+/// take more than a few seconds there.
 pub fn many(count: u64) -> u64 {
     if is_memory() { count } else { (count / 10).max(1) }
 }
 
-/// Whether the stores are in memory.
+/// Returns whether stores are in memory.
 pub fn is_memory() -> bool {
     !cfg!(feature = "dynamodb") || std::env::var_os("BATON_TEST_DYNAMODB").is_none()
 }
@@ -65,7 +65,7 @@ mod dynamo {
     };
     use store_dynamodb::{Create, Dynamo, Options};
 
-    /// A table that is there for one test. Whoever started the engine, in memory, ends it and all of them.
+    /// Creates a table for one test. It is not deleted: the engine keeps tables in memory and loses them when it stops.
     pub(super) async fn table(endpoint: &str, due_shards: u32) -> (Dynamo, String) {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("baton-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -74,7 +74,7 @@ mod dynamo {
         (store.0, name)
     }
 
-    /// A store over a table that nobody has looked at yet.
+    /// Returns a store over a table that was not read yet.
     pub(super) fn over(endpoint: &str, table: &str, due_shards: u32) -> Dynamo {
         let credentials =
             Credentials::builder().access_key_id("local").secret_access_key("local").provider_name("test");
@@ -89,15 +89,15 @@ mod dynamo {
         Dynamo::new(&config, endpoint, options)
     }
 
-    /// Waits for an answer of the network; in a test whose time is paused, and would leap while nothing is to be done, time
-    /// stands still meanwhile.
+    /// Waits for a response of the network. A paused clock would advance while the test is idle, so it stands still
+    /// meanwhile.
     async fn at_rest<T>(call: impl Future<Output = T>) -> T {
         let (_until_then, over) = std::sync::mpsc::channel::<()>();
         drop(tokio::task::spawn_blocking(move || over.recv()));
         call.await
     }
 
-    /// A store whose calls take no time of a test's.
+    /// A store whose calls take none of a test's time.
     pub(super) struct AtRest(pub(super) Dynamo);
 
     #[async_trait]

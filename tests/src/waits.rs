@@ -1,4 +1,4 @@
-//! How long polls wait, and whether what they were given reached them.
+//! Waits of polls, and whether their tasks reach them.
 
 use std::time::Duration;
 
@@ -6,27 +6,28 @@ use engine::{Engine, Refusal};
 
 use crate::world::World;
 
-/// How polls end that get no task.
+/// End of polls that get no task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Waits {
-    /// After two seconds, which is longer than most tasks take to come. Connections break, and answers are lost.
+    /// After two seconds, longer than most tasks take to arrive. Connections break, and responses are lost.
     #[default]
     Long,
-    /// After no time or a few milliseconds, while commits that take as long make tasks for them. No connection breaks, so that
-    /// every task that was taken arrives.
+    /// After no time or a few milliseconds, while commits that take as long create tasks for them. No connection
+    /// breaks, so every taken task arrives.
     Short,
-    /// The same, but the end of the wait drops the poll, as if its connection had broken: what a service must not do.
+    /// The same, but at the end of its wait the poll is dropped, as if its connection had broken. A service must not do
+    /// that.
     CutOff,
 }
 
-/// The longest delay of the store where waits are short, before a call and after it.
+/// Maximum delay of the store with short waits, before and after a call.
 pub(crate) const DELAY_MAX: Duration = Duration::from_millis(3);
 
-/// Short waits, in milliseconds: less than a commit takes, as much, and more.
+/// Short waits, in milliseconds: shorter than a commit, as long, and longer.
 const SHORT_MS: [u64; 5] = [0, 1, 3, 5, 20];
 
 impl Waits {
-    /// How long the next poll is to wait.
+    /// Returns the wait of the next poll.
     pub(crate) fn next(self, world: &World) -> Duration {
         match self {
             Self::Short => short(world),
@@ -34,7 +35,7 @@ impl Waits {
         }
     }
 
-    /// What comes of a poll.
+    /// Returns the outcome of a poll.
     pub(crate) async fn end<T>(
         self,
         world: &World,
@@ -52,7 +53,7 @@ fn short(world: &World) -> Duration {
     Duration::from_millis(SHORT_MS.get(at).copied().unwrap_or_default())
 }
 
-/// How many tasks a node has given back because whoever polled for them was gone.
+/// Number of tasks that a node has given back because their pollers had disconnected.
 pub(crate) fn given_back(node: &Engine) -> u64 {
     let metrics = node.render_metrics();
     let counts = metrics.lines().filter_map(|line| line.strip_prefix("baton_deliveries_failed_total{reason=\""));

@@ -1,4 +1,4 @@
-//! One world: nodes over a store, those who use them, and what goes wrong.
+//! A world: nodes over a store, their clients, and faults.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::actors;
-use crate::asking::{self, Told};
+use crate::asking::{self, ReplyCounts};
 use crate::broken::{Break, Broken, Dying};
 use crate::chronicle::Chronicle;
 use crate::clock::{AHEAD_MAX, CLOCK_SET_MAX, Clocks, NodeClock, Time};
@@ -28,44 +28,44 @@ use crate::resetting;
 use crate::rules::{Rule, Undone};
 use crate::waits::{self, Waits};
 
-/// The domain of every run.
+/// Domain of every run.
 pub(crate) const DOMAIN: &str = "default";
 
-/// How many commits later a late one may happen where lives are short: about as many as there are in three of them.
+/// Maximum delay of a late commit, in commits, with short lives: about as many as three of them make.
 const LATE_BY: u32 = 200;
 
-/// What a world is made of.
+/// Parameters of a world.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each makes worlds of another kind")]
 pub struct Plan {
-    /// Engines over the one store.
+    /// Number of engines over the store.
     pub nodes: usize,
-    /// Workflow ids, each used several times.
+    /// Number of workflow ids, each used several times.
     pub workflows: usize,
-    /// Steps in which things go wrong.
+    /// Number of steps with faults.
     pub steps: u32,
-    /// Whether lives are short and many: runs go on as new, and are forgotten soon after they have closed, so that their ids
-    /// begin anew.
+    /// True for many short lives: runs continue as new and are deleted soon after they close, so that their ids begin
+    /// again.
     pub short_lives: bool,
-    /// Whether runs are reset.
+    /// True if runs are reset.
     pub resets: bool,
-    /// Whether runs are asked and updated, too. Its nodes know and reach each other then: a node that thinks that it is alone answers from
-    /// memory.
+    /// True if runs are queried and updated. Nodes then know and reach each other, because a node that believes to be
+    /// alone answers from memory.
     pub asks: bool,
-    /// Whether requests are repeated late; runs go on as new then.
+    /// True if requests are repeated late. Runs then continue as new.
     pub repeats: bool,
-    /// Whether deciders and runners are hosts, which exchange many tasks at once.
+    /// True if deciders and runners are hosts, which exchange many tasks at once.
     pub hosts: bool,
-    /// How polls end.
+    /// End of polls that get no task.
     pub waits: Waits,
-    /// Whether the clocks of nodes are set, each by itself, by up to two days ahead and back. When nothing is to go wrong any more, they are
-    /// right, and an operator confirms that and repairs late deadlines.
+    /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end they are
+    /// corrected, and an operator confirms that and repairs late deadlines.
     pub sets_clocks: bool,
-    /// For how many minutes nobody polls before all comes to rest; every node is a new one then. 0: somebody always does.
+    /// Minutes without pollers before the world comes to rest with new nodes. 0 if there are always pollers.
     pub deserted_minutes: u32,
-    /// What is broken about the store beyond its contract.
+    /// Defect of the store.
     pub how: Break,
-    /// Without which rule the nodes live; with all of them when absent.
+    /// Rule that the engine lacks, if any.
     pub without: Option<Rule>,
 }
 
@@ -89,42 +89,42 @@ impl Default for Plan {
     }
 }
 
-/// What became of a world.
+/// Outcome of a world.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was wrong; nothing, if all is well.
+    /// Violations; empty if all is well.
     pub violations: Vec<String>,
-    /// Every history, as tables.
+    /// All histories, as tables.
     pub trace: String,
-    /// How many runs there were.
+    /// Number of runs.
     pub runs: usize,
-    /// How many of them branched off others.
+    /// Number of branches.
     pub branches: usize,
-    /// How many faults the store had.
+    /// Number of faults of the store.
     pub faults: u64,
-    /// What those who asked were told.
-    pub told: Told,
-    /// How often requests were repeated that had been answered.
+    /// Counts of answers to queries and updates.
+    pub replies: ReplyCounts,
+    /// Number of repeated requests that had been answered before.
     pub repeats: Repeats,
-    /// What came of exchanges.
+    /// Counts of exchanged tasks.
     pub exchanged: Exchanged,
-    /// How many late deadlines an operator has repaired.
+    /// Number of late deadlines that an operator has repaired.
     pub repaired: usize,
-    /// All of it, taken down.
+    /// The complete record.
     pub record: Record,
 }
 
-/// Which run dies at every step.
+/// The run whose node dies at each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tale {
-    /// One with two activities, a timer, a child, and a signal to another.
+    /// With two activities, a timer, a child, and a signal to another run.
     Single,
-    /// The same, and it goes on as new once; so does its child.
+    /// The same, and it continues as new once; so does its child.
     GoesOn,
 }
 
 impl Tale {
-    /// Its workflow id, by which the deciders know what to do.
+    /// Returns its workflow id, from which the deciders know the script.
     fn workflow_id(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -133,7 +133,7 @@ impl Tale {
     }
 }
 
-/// A world, as those who act in it see it.
+/// A world, as its actors see it.
 #[expect(clippy::struct_excessive_bools, reason = "as for its plan")]
 pub(crate) struct World {
     pub(crate) time: Arc<Time>,
@@ -141,28 +141,28 @@ pub(crate) struct World {
     pub(crate) short_lives: bool,
     /// See [`Plan::asks`].
     pub(crate) asks: bool,
-    /// Whether runs go on as new.
-    pub(crate) goes_on: bool,
+    /// True if runs continue as new.
+    pub(crate) continues_as_new: bool,
     pub(crate) waits: Waits,
     /// See [`Plan::sets_clocks`].
     pub(crate) sets_clocks: bool,
-    /// Whether an operator repairs late deadlines.
+    /// True if an operator repairs late deadlines.
     pub(crate) repairs: bool,
     clocks: Clocks,
     chronicle: Chronicle,
     pub(crate) recorder: Recorder,
-    /// What nodes are opened over.
+    /// Store of the nodes.
     pub(crate) store: Arc<dyn Store>,
-    /// Whether its nodes know of each other.
+    /// True if nodes know of each other.
     knows_nodes: bool,
-    /// How they reach each other, where they do.
+    /// Connections of nodes, if they know of each other.
     line: Option<Arc<Line>>,
     nodes: Mutex<Vec<Arc<Engine>>>,
-    /// Those whose place another has taken, where they are asked for what they gave back.
+    /// Replaced nodes, if the number of tasks that they gave back counts.
     former: Mutex<Vec<Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
     pub(crate) facts: Mutex<Facts>,
-    /// How many nodes have vanished so far.
+    /// Number of nodes that have vanished so far.
     deaths: AtomicU64,
     is_calm: AtomicBool,
     is_deserted: AtomicBool,
@@ -171,15 +171,15 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
-        self.random.lock().expect("nobody panics with it")
+        self.random.lock().expect("no code panics while it holds this lock")
     }
 
-    /// A number below `below`.
+    /// Returns a random number below `below`.
     pub(crate) fn dice(&self, below: u64) -> u64 {
         self.random().u64(..below)
     }
 
-    /// Whether something bad happens now; never once all is calm.
+    /// Returns whether a fault happens now. Never after faults have ended.
     pub(crate) fn bad_luck(&self, percent: u64) -> bool {
         self.dice(100) < percent && !self.is_calm.load(Ordering::SeqCst) && self.waits == Waits::Long
     }
@@ -188,7 +188,7 @@ impl World {
         self.is_calm.load(Ordering::SeqCst)
     }
 
-    /// Waits until somebody polls again.
+    /// Waits until there are pollers again.
     pub(crate) async fn while_deserted(&self) {
         while self.is_deserted.load(Ordering::SeqCst) {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -200,12 +200,12 @@ impl World {
     }
 
     pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.facts.lock().expect("nobody panics with it")
+        self.facts.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Any node.
+    /// Returns a random node.
     pub(crate) fn node(&self) -> Arc<Engine> {
-        let nodes = self.nodes.lock().expect("nobody panics with it");
+        let nodes = self.nodes.lock().expect("no code panics while it holds this lock");
         let at = self.random().usize(..nodes.len());
         Arc::clone(nodes.get(at).expect("a world has nodes"))
     }
@@ -229,18 +229,18 @@ impl World {
         }
     }
 
-    /// A node vanishes from among those that are asked, and another takes its place with nothing in memory. What the old
-    /// one had under way goes on: it is slow rather than dead, which is worse.
+    /// Replaces a node by another with nothing in memory. Pending work of the old one continues: it is slow rather than
+    /// dead, which is worse.
     async fn replace_node(&self) {
         let fresh = self.open_node().await;
-        let count = self.nodes.lock().expect("nobody panics with it").len();
+        let count = self.nodes.lock().expect("no code panics while it holds this lock").len();
         let at = self.random().usize(..count);
         self.replace_node_with(at, fresh);
     }
 
     fn replace_node_with(&self, at: usize, fresh: Arc<Engine>) {
         let old = {
-            let mut nodes = self.nodes.lock().expect("nobody panics with it");
+            let mut nodes = self.nodes.lock().expect("no code panics while it holds this lock");
             std::mem::replace(nodes.get_mut(at).expect("a world has nodes"), fresh)
         };
         if let Some(line) = &self.line {
@@ -249,25 +249,26 @@ impl World {
         self.deaths.fetch_add(1, Ordering::SeqCst);
         old.begin_shutdown();
         if self.waits != Waits::Long {
-            self.former.lock().expect("nobody panics with it").push(old);
+            self.former.lock().expect("no code panics while it holds this lock").push(old);
         }
     }
 
-    /// Where no connection breaks, no task is given back because of one.
+    /// If no connection breaks, no task is given back because of one.
     fn judge_deliveries(&self) {
-        let nodes = [&self.nodes, &self.former].map(|of| of.lock().expect("nobody panics with it").clone());
+        let nodes =
+            [&self.nodes, &self.former].map(|of| of.lock().expect("no code panics while it holds this lock").clone());
         let given_back: u64 = nodes.iter().flatten().map(|node| waits::given_back(node)).sum();
         if given_back > 0 {
             self.facts().violations.push(format!("{given_back} tasks that were taken did not arrive"));
         }
     }
 
-    /// How many nodes have vanished so far.
+    /// Number of nodes that have vanished so far.
     pub(crate) fn deaths(&self) -> u64 {
         self.deaths.load(Ordering::SeqCst)
     }
 
-    /// Whether a run has gone on as another by now.
+    /// Returns whether a run has a successor by now.
     pub(crate) fn has_gone_on(&self, run_id: Uuid) -> bool {
         self.chronicle.has_gone_on(run_id)
     }
@@ -289,7 +290,7 @@ impl World {
         }
     }
 
-    /// Nobody polls for hours, until looks are a day apart; then whatever was in memory is gone.
+    /// Simulates hours without pollers, until wakes are a day apart, and then loses everything in memory.
     async fn be_deserted(&self, minutes: u32, nodes: usize) {
         self.is_deserted.store(true, Ordering::SeqCst);
         for _ in 0..minutes {
@@ -303,7 +304,7 @@ impl World {
         self.is_deserted.store(false, Ordering::SeqCst);
     }
 
-    /// Whether nobody must be looked at any more: every run has closed and owes nothing to another.
+    /// Returns whether no run needs another wake: every run has closed and owes nothing.
     async fn is_at_rest(&self) -> bool {
         let query = ListQuery { domain: DOMAIN.into(), open: Some(true), limit: 1, ..ListQuery::default() };
         let open = self.store.list(&query, None).await;
@@ -311,15 +312,16 @@ impl World {
         open.is_ok_and(|page| page.rows.is_empty()) && due.is_ok_and(|due| due.is_empty())
     }
 
-    /// What is not at rest.
+    /// Describes what is not at rest.
     async fn left(&self) -> String {
         let now = self.time.now();
         let due = self.store.due(0, u64::MAX, None, 10).await.unwrap_or_default().into_iter();
-        let told = |due: store::Due| format!("{} is due at {}", due.key.workflow_id, Timestamp::from_millis(due.at));
-        format!("it is {now}, {}", due.map(told).collect::<Vec<_>>().join(", "))
+        let describe =
+            |due: store::Due| format!("{} is due at {}", due.key.workflow_id, Timestamp::from_millis(due.at));
+        format!("it is {now}, {}", due.map(describe).collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether every run comes to its end, with nothing but time passing.
+    /// Returns whether every run ends while only time passes.
     async fn come_to_rest(&self) -> bool {
         for second in 0..3_000_u32 {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -334,7 +336,7 @@ impl World {
         false
     }
 
-    /// Every run that there ever was; and what a node that knows nothing yet finds wrong about those that the store has.
+    /// Returns every run that ever existed, and the violations that a fresh node finds in those that the store has.
     async fn histories(&self) -> Histories {
         let engine = self.open_node().await;
         let mut histories = self.chronicle.histories();
@@ -384,24 +386,23 @@ fn in_one_thread<T>(life: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(life)
 }
 
-/// Whether the nodes of a seed's world know of each other. Not all that happens there is fixed by the seed.
+/// Returns whether the nodes of a seed's world know each other. The seed does not determine everything there.
 pub fn know_each_other(seed: u64) -> bool {
     seed % 2 == 1
 }
 
-/// Runs one seed, from the first start until all is quiet.
+/// Runs one seed, from the first start until everything is at rest.
 pub fn simulate(seed: u64, plan: Plan) -> Outcome {
     simulate_over(seed, plan, async || Arc::new(Memory::new()) as _, || {})
 }
 
-/// Runs one seed over a store of another kind. `settle` is called when nothing is to go wrong any more: nothing
-/// lags from then on.
+/// Runs one seed over another kind of store. `settle` is called when faults end: nothing lags from then on.
 pub fn simulate_over(seed: u64, plan: Plan, make: impl AsyncFnOnce() -> Arc<dyn Store>, settle: impl Fn()) -> Outcome {
     in_one_thread(async { live(seed, plan, make().await, settle).await })
 }
 
-/// Runs one workflow over a node that stops for good at its `op`th write, after it if it `lands`, and over another that
-/// takes its place; deciders and runners are `hosts` or poll one by one. `None` when there are fewer writes.
+/// Runs one workflow over a node that stops permanently at its `op`th write, after it if it `lands`, and over another
+/// that takes its place. Deciders and runners are `hosts` or poll one by one. Returns `None` if there are fewer writes.
 pub fn crash_at(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome> {
     in_one_thread(crash(tale, op, lands, hosts))
 }
@@ -412,7 +413,7 @@ impl World {
             time: Time::new(),
             short_lives: false,
             asks: false,
-            goes_on: false,
+            continues_as_new: false,
             waits: Waits::Long,
             sets_clocks: false,
             repairs: true,
@@ -420,7 +421,7 @@ impl World {
             chronicle,
             recorder,
             store,
-            // Both must do: what nodes know of each other is never needed for a history to be right.
+            // Both must work: histories are correct whatever nodes know of each other.
             knows_nodes: know_each_other(seed),
             line: None,
             nodes: Mutex::default(),
@@ -449,10 +450,10 @@ impl World {
         actors
     }
 
-    /// Ends everything and holds what was promised against the histories.
+    /// Ends everything and compares the promises with the histories.
     async fn judge(&self, mut actors: JoinSet<()>, faults: u64) -> Outcome {
         self.is_over.store(true, Ordering::SeqCst);
-        for node in self.nodes.lock().expect("nobody panics with it").iter() {
+        for node in self.nodes.lock().expect("no code panics while it holds this lock").iter() {
             node.begin_shutdown();
         }
         while let Some(ended) = actors.join_next().await {
@@ -469,7 +470,7 @@ impl World {
         let trace: Vec<String> = histories.iter().map(table).collect();
         let violations = std::mem::take(&mut self.facts().violations);
         let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();
-        let told = self.facts().told;
+        let replies = self.facts().replies;
         let repeats = self.facts().repeats;
         let exchanged = self.facts().exchanged;
         let repaired = self.facts().repaired;
@@ -481,7 +482,7 @@ impl World {
             runs: histories.len(),
             branches,
             faults,
-            told,
+            replies,
             repeats,
             exchanged,
             repaired,
@@ -514,16 +515,26 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     let asks = plan.asks || plan.repeats;
     let knows_nodes = world.knows_nodes || asks;
     let line = asks.then(|| Line::new(seed));
-    let goes_on = plan.short_lives || plan.repeats;
+    let continues_as_new = plan.short_lives || plan.repeats;
     let sets_clocks = plan.sets_clocks;
     let repairs = plan.without != Some(Rule::LateDeadlinesAreRepaired);
     let short_lives = plan.short_lives;
-    let world =
-        World { time, short_lives, asks, goes_on, sets_clocks, repairs, waits: plan.waits, knows_nodes, line, ..world };
+    let world = World {
+        time,
+        short_lives,
+        asks,
+        continues_as_new,
+        sets_clocks,
+        repairs,
+        waits: plan.waits,
+        knows_nodes,
+        line,
+        ..world
+    };
     let world = Arc::new(world);
     for _ in 0..plan.nodes {
         let node = world.open_node().await;
-        world.nodes.lock().expect("nobody panics with it").push(node);
+        world.nodes.lock().expect("no code panics while it holds this lock").push(node);
     }
     faults.set_on(true);
     let mut actors = world.employ(3, plan.hosts);
@@ -578,7 +589,7 @@ async fn crash(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome>
         () = dying.died() => world.open_node().await,
         opened = opened => opened.expect("a node over a store in order"),
     };
-    world.nodes.lock().expect("nobody panics with it").push(first);
+    world.nodes.lock().expect("no code panics while it holds this lock").push(first);
     let actors = world.employ(2, hosts);
     let client = tokio::spawn(actors::single(Arc::clone(&world), tale.workflow_id()));
     let (heir, death) = (Arc::clone(&world), Arc::clone(&dying));

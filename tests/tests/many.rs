@@ -23,7 +23,8 @@ fn nodes_ask_for_little() {
         );
         println!("{}", line("a node and second", &idle));
         println!("{}", line("a workflow", &working));
-        // What docs/scale.md says: a unit a beat, a read for each eight nodes beside the due index's, and nobody is missed who is there.
+        // As in docs/scale.md: a write unit per heartbeat, a read for each eight nodes in addition to the due index,
+        // and no live node is considered dead.
         let records = f64::from(u32::try_from(nodes.div_ceil(8)).unwrap_or(u32::MAX));
         assert!(idle.write_units < 1.5 && idle.lost < 0.5, "{nodes} nodes: {idle:?}");
         assert!(idle.read_units < 2.5 + records, "{nodes} nodes: {idle:?}");

@@ -1,6 +1,6 @@
-//! Many seeds; the broken stores; nodes without a rule; and that a seed is a seed.
+//! Many seeds, the stores with defects, the nodes without a rule, and the determinism of seeds.
 
-use simulation::asking::Told;
+use simulation::asking::ReplyCounts;
 use simulation::broken::Break;
 use simulation::corpus::{self, Corpus};
 use simulation::hosts::Exchanged;
@@ -8,31 +8,32 @@ use simulation::repeating::{Often, Repeats};
 use simulation::rules::Rule;
 use simulation::{Outcome, Plan, Tale, Waits, crash_at, know_each_other, simulate};
 
-/// Seeds that once failed. Always run.
+/// Seeds that once failed. They always run.
 ///
-/// * 149: a node that learned late that it had started a task handed it out, though it had gone to another poll by then.
-/// * 323: a target forgot an effect that its source settled between the looks at what is owed and at what can be forgotten.
-/// * 51, 1322, 1547, 2147: one node signaled a run that another had not found, and the sender was told that it failed.
+/// * 149: a node that learned late that it had started a task handed it out, although another poll had it by then.
+/// * 323: a target forgot an effect that its source settled between reading the outbox and cleaning up `seen`.
+/// * 51, 1322, 1547, 2147: one node signaled a run that another had not found, and the sender recorded a failure.
 const REGRESSIONS: &[u64] = &[51, 149, 323, 728, 1322, 1547, 2147];
 
-/// The same where lives are short.
+/// The same with short lives.
 ///
-/// * 1: a run that was kept for longer than the one after it could not be read. 8: a history of which nothing was left was shown as empty.
+/// * 1: a run that was kept for longer than its successor could not be read.
+/// * 8: a history of which nothing was left was shown as empty.
 /// * 57: a run that continued as new and its child waited for each other.
 const REGRESSIONS_OF_SHORT_LIVES: &[u64] = &[1, 8, 57];
 
-/// The same where runs are asked and updated.
+/// The same with queries and updates.
 ///
-/// * 17: an answer to a turn whose updates died with their node was refused as if its run had been another.
+/// * 17: an answer to a turn whose updates were lost with their node was refused as if it were about another run.
 const REGRESSIONS_OF_ASKING: &[u64] = &[17];
 
-/// The same where clocks are set.
+/// The same with clocks that are set.
 const REGRESSIONS_OF_CLOCKS: &[u64] = &[];
 
-/// How many fresh seeds are run unless `BATON_SIM_SEEDS` says otherwise. Worlds that are special in some way get a part of them.
+/// Number of new seeds, unless `BATON_SIM_SEEDS` is set. Special worlds run a part of them.
 const SEEDS: u64 = 300;
 
-/// How many seeds a broken store may get through.
+/// Maximum number of seeds that a store with a defect may pass.
 const SEEDS_TO_CATCH: u64 = 30;
 
 fn number(name: &str) -> Option<u64> {
@@ -54,13 +55,13 @@ fn seeds(regressions: &[u64], one_of: u64) -> Vec<u64> {
 #[derive(Default)]
 struct Seen {
     branches: usize,
-    told: Told,
+    replies: ReplyCounts,
     repeats: Repeats,
     exchanged: Exchanged,
     repaired: usize,
 }
 
-/// Runs seeds and holds each world against every promise; and what it came to against the corpus, where its kind is in it.
+/// Runs seeds, compares each world with its promises, and with the corpus if that contains its kind.
 fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
     let mut corpus = kind.map(Corpus::of);
     let (mut seen, mut runs, mut faults) = (Seen::default(), 0, 0);
@@ -70,9 +71,9 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
         runs += outcome.runs;
         faults += outcome.faults;
         seen.branches += outcome.branches;
-        seen.told.answers += outcome.told.answers;
-        seen.told.accepted += outcome.told.accepted;
-        seen.told.rejected += outcome.told.rejected;
+        seen.replies.answers += outcome.replies.answers;
+        seen.replies.accepted += outcome.replies.accepted;
+        seen.replies.rejected += outcome.replies.rejected;
         seen.repeats.add(&outcome.repeats);
         seen.exchanged.add(&outcome.exchanged);
         seen.repaired += outcome.repaired;
@@ -91,7 +92,7 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
     }
     println!(
         "{runs} runs, {} branched off others, {faults} faults, {:?}, {:?}, {:?}",
-        seen.branches, seen.told, seen.repeats, seen.exchanged
+        seen.branches, seen.replies, seen.repeats, seen.exchanged
     );
     assert!(faults > 0, "nothing went wrong, so nothing was tested");
     seen
@@ -120,9 +121,9 @@ fn every_seed_keeps_every_promise_where_runs_are_reset() {
 
 #[test]
 fn every_seed_keeps_what_it_says_to_who_asks_and_who_updates() {
-    let told = keep_every_promise(None, REGRESSIONS_OF_ASKING, 6, Plan { asks: true, ..Plan::default() }).told;
+    let replies = keep_every_promise(None, REGRESSIONS_OF_ASKING, 6, Plan { asks: true, ..Plan::default() }).replies;
     let is_one = number("BATON_SIM_SEED").is_some();
-    assert!(is_one || (told.answers > 0 && told.accepted > 0 && told.rejected > 0), "{told:?}");
+    assert!(is_one || (replies.answers > 0 && replies.accepted > 0 && replies.rejected > 0), "{replies:?}");
 }
 
 #[test]

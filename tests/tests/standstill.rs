@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use simulation::drill::{Drilled, drill};
 
-/// What the drill is held to. Source: docs/dynamodb.md, "Drill".
+/// Limits of the drill. Source: docs/dynamodb.md, "Drill".
 const ALWAYS: Duration = Duration::from_secs(8);
 const NEARLY_ALWAYS: Duration = Duration::from_secs(6);
 
-/// Each has some eight deaths. In the last one a node came back at once and found a turn that was lost with its earlier life,
-/// without having heard that it was.
+/// Each has about eight deaths. In the last one a node came back at once and found a turn that was lost with its
+/// earlier process, without knowing that.
 const SEEDS: [u64; 3] = [0, 7, 10];
 
 fn of(sorted: &[Duration], thousandths: usize) -> Duration {

@@ -27,7 +27,7 @@ const AT_ONCE_MAX: usize = 256;
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Size of an exchange without its answers, in bytes. Ours: enough if its slots are not listed.
-const ASKED_BYTES: usize = 256;
+const REQUEST_BYTES: usize = 256;
 
 /// Maximum number of exchanges whose answers are not recorded yet; further answers are collected meanwhile. Ours: one
 /// that is being recorded, and one in transit.
@@ -80,7 +80,7 @@ enum ExchangeMessage<T> {
 pub(super) struct Exchanges<K: TaskKind, C> {
     client: Client,
     url: String,
-    asking: ExchangeSettings,
+    settings: ExchangeSettings,
     /// Number of slots that are free and not in a poll.
     free: usize,
     /// Answers for the next exchange.
@@ -105,7 +105,7 @@ pub(super) struct Exchanges<K: TaskKind, C> {
 #[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked<'a> {
+struct ExchangeRequest<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answers: Vec<&'a RawValue>,
     max_tasks: Option<usize>,
@@ -121,15 +121,15 @@ struct Asked<'a> {
 
 impl<K: TaskKind, C> Exchanges<K, C> {
     /// Creates the exchanges with a list of the client's domain.
-    pub(super) fn new(client: Client, list: &str, asking: ExchangeSettings) -> Self {
+    pub(super) fn new(client: Client, list: &str, settings: ExchangeSettings) -> Self {
         let url = client.domain_url(&format!("task-lists/{}/{}/exchange", encode(list), K::SEGMENT));
         let (news_sender, news) = unbounded_channel();
         let now = Instant::now();
         Self {
             client,
             url,
-            free: asking.at_once.max(1),
-            asking,
+            free: settings.at_once.max(1),
+            settings,
             gathered: VecDeque::new(),
             lost: Vec::new(),
             in_flight: HashMap::new(),
@@ -153,7 +153,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             Err(error) => {
                 // The host contains panics of the code that it runs, so that this is its own error. The task
                 // times out.
-                tracing::error!(%error, "a task was not worked on to its end");
+                tracing::error!(%error, "a task ended without an answer and will time out; this is a bug in the kit");
                 self.free += 1;
             }
         }
@@ -237,7 +237,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                 room => self.begin(SlotPoll { id: fresh(), attempt: 1, slots: numbered(room) }, Vec::new()),
             }
         }
-        let waits_to_take = self.free > 0 && self.asking.interval.is_some() && !self.is_stopping;
+        let waits_to_take = self.free > 0 && self.settings.interval.is_some() && !self.is_stopping;
         let later = self.gathered.iter().map(|answer| answer.not_before).filter(|at| *at > now);
         later.chain(waits_to_take.then_some(self.take_at)).min()
     }
@@ -270,7 +270,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
 
     /// Reserves free slots, at most as many as may be filled now. Returns their number.
     fn take_room(&mut self, now: Instant) -> usize {
-        let may = match self.asking.interval {
+        let may = match self.settings.interval {
             _ if self.is_stopping => 0,
             None => AT_ONCE_MAX,
             Some(_) if now < self.take_at || self.free == 0 => 0,
@@ -286,13 +286,13 @@ impl<K: TaskKind, C> Exchanges<K, C> {
 
     fn begin(&mut self, poll: SlotPoll, answers: Vec<Answer<C>>) {
         let is_first = poll.attempt == 1;
-        let asked = Asked {
+        let request = ExchangeRequest {
             answers: answers.iter().map(|answer| &*answer.json).collect(),
             max_tasks: (is_first && !poll.slots.is_empty()).then_some(poll.slots.len()),
             slots: if is_first { &[] } else { &poll.slots },
-            identity: &self.asking.identity,
-            queries: self.asking.queries,
-            updates: self.asking.updates,
+            identity: &self.settings.identity,
+            queries: self.settings.queries,
+            updates: self.settings.updates,
             poll_id: &poll.id,
             attempt: (!is_first).then_some(poll.attempt),
         };
@@ -300,7 +300,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         let (number, news_sender) = (self.number, self.news_sender.clone());
         self.number += 1;
         let bytes: usize = answers.iter().map(|answer| answer.json.get().len() + 1).sum();
-        let (client, url, body) = (self.client.clone(), self.url.clone(), to_bytes_in(&asked, bytes + ASKED_BYTES));
+        let (client, url, body) = (self.client.clone(), self.url.clone(), to_bytes_in(&request, bytes + REQUEST_BYTES));
         let task = self.calls.spawn(async move {
             let news = |line: Exchanged<K::Task>| drop(news_sender.send((number, ExchangeMessage::Line(line))));
             let ended = match body {
@@ -320,7 +320,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                     tracing::info!(
                         polled = self.url,
                         lists,
-                        "no task arrived; other lists have waiting tasks and no pollers"
+                        "no task has come, but tasks wait on other lists, which have no pollers; check the list's name"
                     );
                 }
                 for task in tasks {
@@ -409,7 +409,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             self.resume_at = self.resume_at.max(Instant::now() + wait.unwrap_or(REFUSED_WAIT));
         }
         if !poll.slots.is_empty() && !self.is_stopping {
-            tracing::warn!(error = error as &dyn std::error::Error, url = self.url, "asking for tasks failed");
+            tracing::warn!(error = error as &dyn std::error::Error, url = self.url, "polling for tasks failed");
         }
         for mut answer in answers {
             if wait.is_some() || is_one {

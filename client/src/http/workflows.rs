@@ -98,7 +98,13 @@ impl Client {
     /// # Errors
     ///
     /// As for [`start`](Self::start).
-    pub async fn execute(&self, start: &StartWorkflow, key: Option<&str>, wait: Duration) -> Result<RunResult, Error> {
+    pub async fn execute(
+        &self,
+        start: &StartWorkflow,
+        key: Option<&str>,
+        wait: impl Into<Duration>,
+    ) -> Result<RunResult, Error> {
+        let wait = wait.into();
         let began = tokio::time::Instant::now();
         let url = self.domain_url("workflows");
         let started: Started = self.write_and_wait(&url, start, key, Some(wait.min(WAIT_AT_ONCE))).await?;
@@ -188,7 +194,13 @@ impl Client {
     /// # Errors
     ///
     /// See [`Error`].
-    pub async fn result(&self, workflow_id: &str, run_id: Option<Uuid>, wait: Duration) -> Result<RunResult, Error> {
+    pub async fn result(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        wait: impl Into<Duration>,
+    ) -> Result<RunResult, Error> {
+        let wait = wait.into();
         let url = self.workflow_url(workflow_id, &format!("/result{}", run_query(run_id)));
         let deadline = tokio::time::Instant::now() + wait;
         loop {

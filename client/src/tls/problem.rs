@@ -36,9 +36,9 @@ impl fmt::Display for TlsProblem {
             Self::OtherName { shown } => write!(f, "its certificate is for another name: {}", shown.join(", ")),
             Self::Expired => f.write_str("its certificate has expired"),
             Self::NotYetValid => f.write_str("its certificate is not valid yet"),
-            Self::BadCertificate(why) => write!(f, "its certificate cannot be taken: {why}"),
+            Self::BadCertificate(why) => write!(f, "its certificate is invalid: {why}"),
             Self::NotEncrypted => f.write_str("what is there does not speak TLS"),
-            Self::CertificateWanted => f.write_str("it wants a certificate of whoever asks, and none was shown"),
+            Self::CertificateWanted => f.write_str("it requires a client certificate, and none was sent"),
             Self::CertificateRefused(why) => write!(f, "it does not take the certificate that was shown: {why}"),
             Self::Other(why) => f.write_str(why),
         }

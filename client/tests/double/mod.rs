@@ -17,17 +17,17 @@ use tokio::time::Instant;
 /// The listening side, which queues requests.
 pub struct Double {
     url: String,
-    asked: mpsc::UnboundedReceiver<Asked>,
+    requests: mpsc::UnboundedReceiver<Request>,
     /// Requests that arrived before the expected one. Requests of a host that do not depend on each other have no
     /// order.
-    passed_over: VecDeque<Asked>,
+    passed_over: VecDeque<Request>,
     /// A blocking task runs until this is dropped. It prevents a paused clock from advancing automatically.
     _clock: std::sync::mpsc::Sender<()>,
 }
 
 /// A request that waits for its response. An exchange is presented as its single answer, with its poll as `poll`, or
 /// only as a poll.
-pub struct Asked {
+pub struct Request {
     pub path: String,
     pub body: Value,
     /// Time of arrival.
@@ -50,20 +50,20 @@ impl Double {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (sender, asked) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let sender = sender.clone();
                 tokio::spawn(async move {
                     // A host that stops closes its connection, possibly before it has sent a request.
-                    if let Some(asked) = read(stream).await {
-                        drop(sender.send(asked));
+                    if let Some(request) = read(stream).await {
+                        drop(sender.send(request));
                     }
                 });
             }
         });
-        Self { url, asked, passed_over: VecDeque::new(), _clock: clock }
+        Self { url, requests, passed_over: VecDeque::new(), _clock: clock }
     }
 
     pub fn client(&self) -> Client {
@@ -71,23 +71,23 @@ impl Double {
     }
 
     /// Returns the next request whose path ends with `path`.
-    pub async fn next(&mut self, path: &str) -> Asked {
-        if let Some(at) = self.passed_over.iter().position(|asked| asked.path.ends_with(path)) {
+    pub async fn next(&mut self, path: &str) -> Request {
+        if let Some(at) = self.passed_over.iter().position(|request| request.path.ends_with(path)) {
             return self.passed_over.remove(at).unwrap();
         }
         loop {
-            let asked = tokio::time::timeout(Duration::from_secs(3_600), self.asked.recv());
-            let asked = asked.await.unwrap_or_else(|_| panic!("no request to {path}")).expect("it listens");
-            if asked.path.ends_with(path) {
-                return asked;
+            let request = tokio::time::timeout(Duration::from_secs(3_600), self.requests.recv());
+            let request = request.await.unwrap_or_else(|_| panic!("no request to {path}")).expect("it listens");
+            if request.path.ends_with(path) {
+                return request;
             }
-            self.passed_over.push_back(asked);
+            self.passed_over.push_back(request);
         }
     }
 
     /// Returns true if there is a request that the test has not taken.
-    pub fn is_asked(&mut self) -> bool {
-        !self.asked.is_empty() || !self.passed_over.is_empty()
+    pub fn has_request(&mut self) -> bool {
+        !self.requests.is_empty() || !self.passed_over.is_empty()
     }
 
     /// Advances the clock, and gives data in transit time to arrive.
@@ -98,8 +98,8 @@ impl Double {
     }
 
     /// Returns the next request, and advances the clock until there is one.
-    pub async fn later(&mut self) -> Asked {
-        while !self.is_asked() {
+    pub async fn later(&mut self) -> Request {
+        while !self.has_request() {
             self.step(Duration::from_millis(50)).await;
         }
         self.next("").await
@@ -131,7 +131,7 @@ impl Running {
     }
 }
 
-impl Asked {
+impl Request {
     pub async fn answer(self, status: u16, body: &Value) {
         let body = match &self.exchange {
             // The body of a poll's response becomes a task in a slot.
@@ -149,7 +149,7 @@ impl Asked {
     /// Responds that the answer was recorded, with the next task.
     pub async fn record(self, next: Value) {
         let slot = self.exchange.as_ref().and_then(|exchange| exchange.slot);
-        self.tell(&lines(Some(json!({})), slot, &next)).await;
+        self.send_lines(&lines(Some(json!({})), slot, &next)).await;
     }
 
     /// Refuses with a code; nothing was recorded. An exchange with an answer gets the refusal as its receipt, unless
@@ -161,7 +161,7 @@ impl Asked {
         });
         match &self.exchange {
             Some(Exchange { has_answer: true, .. }) if status < 500 => {
-                self.tell(&lines(Some(json!({ "problem": problem })), None, &Value::Null)).await;
+                self.send_lines(&lines(Some(json!({ "problem": problem })), None, &Value::Null)).await;
             }
             _ => Self { exchange: None, ..self }.answer(status, &problem).await,
         }
@@ -177,7 +177,7 @@ impl Asked {
         self.write("HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").await;
     }
 
-    async fn tell(self, lines: &str) {
+    async fn send_lines(self, lines: &str) {
         self.write(&format!("HTTP/1.1 200 -\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{lines}", lines.len()))
             .await;
     }
@@ -218,7 +218,7 @@ fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     (format!("/v1/{side}-tasks/{token}/{verb}"), said, Exchange { has_answer: true, slot })
 }
 
-async fn read(mut stream: TcpStream) -> Option<Asked> {
+async fn read(mut stream: TcpStream) -> Option<Request> {
     let mut request = Vec::new();
     let (head, length) = loop {
         if stream.read_buf(&mut request).await.ok()? == 0 {
@@ -242,7 +242,7 @@ async fn read(mut stream: TcpStream) -> Option<Asked> {
     let at = Instant::now();
     if path.ends_with("/exchange") {
         let (path, body, exchange) = shown(&path, &body);
-        return Some(Asked { path, body, at, stream, exchange: Some(exchange) });
+        return Some(Request { path, body, at, stream, exchange: Some(exchange) });
     }
-    Some(Asked { path, body, at, stream, exchange: None })
+    Some(Request { path, body, at, stream, exchange: None })
 }

@@ -79,23 +79,23 @@ impl<O> ActivityFuture<O> {
     }
 
     /// Limits the time from ActivityStarted to the runner's answer.
-    pub fn start_to_close(self, limit: Duration) -> Self {
-        self.with(|it| it.timeouts.start_to_close = Some(limit))
+    pub fn start_to_close(self, limit: impl Into<Duration>) -> Self {
+        self.with(|it| it.timeouts.start_to_close = Some(limit.into()))
     }
 
     /// Limits the time from ActivityScheduled to ActivityStarted.
-    pub fn schedule_to_start(self, limit: Duration) -> Self {
-        self.with(|it| it.timeouts.schedule_to_start = Some(limit))
+    pub fn schedule_to_start(self, limit: impl Into<Duration>) -> Self {
+        self.with(|it| it.timeouts.schedule_to_start = Some(limit.into()))
     }
 
     /// Limits the time from ActivityScheduled to the runner's answer.
-    pub fn schedule_to_close(self, limit: Duration) -> Self {
-        self.with(|it| it.timeouts.schedule_to_close = Some(limit))
+    pub fn schedule_to_close(self, limit: impl Into<Duration>) -> Self {
+        self.with(|it| it.timeouts.schedule_to_close = Some(limit.into()))
     }
 
     /// Limits the time between two heartbeats.
-    pub fn heartbeat(self, limit: Duration) -> Self {
-        self.with(|it| it.timeouts.heartbeat = Some(limit))
+    pub fn heartbeat(self, limit: impl Into<Duration>) -> Self {
+        self.with(|it| it.timeouts.heartbeat = Some(limit.into()))
     }
 
     /// Makes the service retry the activity after a failure or a timeout, without recording events and without a turn.

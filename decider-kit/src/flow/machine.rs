@@ -223,8 +223,8 @@ impl Machine {
     }
 
     /// Delivers updates to the code one after the other, so that each is judged after the effects of the previous ones.
-    fn deliver_updates(&mut self, asked: TurnUpdates<'_>) {
-        let (updates, judges) = match asked {
+    fn deliver_updates(&mut self, turn_updates: TurnUpdates<'_>) {
+        let (updates, judges) = match turn_updates {
             TurnUpdates::Judge(updates) => (updates, true),
             TurnUpdates::Recorded(updates) => (updates, false),
         };

@@ -9,34 +9,40 @@ pub(super) fn matches(decision: &Decision, kind: &EventKind) -> bool {
         return decision.closes().is_some_and(|closing| closing.decision == it.decision);
     }
     match (decision, kind) {
-        (Decision::ScheduleActivity(asked), EventKind::ActivityScheduled(it)) => {
-            asked.activity_id == it.activity_id && asked.activity_type == it.activity_type
+        (Decision::ScheduleActivity(decision), EventKind::ActivityScheduled(it)) => {
+            decision.activity_id == it.activity_id && decision.activity_type == it.activity_type
         }
-        (Decision::ScheduleActivity(asked), EventKind::ActivityScheduleFailed(it)) => {
-            asked.activity_id == it.activity_id && asked.activity_type == it.activity_type
+        (Decision::ScheduleActivity(decision), EventKind::ActivityScheduleFailed(it)) => {
+            decision.activity_id == it.activity_id && decision.activity_type == it.activity_type
         }
-        (Decision::CancelActivity(asked), EventKind::ActivityTaskCancel(it)) => asked.activity_id == it.activity_id,
-        (Decision::CancelActivity(asked), EventKind::ActivityTaskCancelFailed(it)) => {
-            asked.activity_id == it.activity_id
+        (Decision::CancelActivity(decision), EventKind::ActivityTaskCancel(it)) => {
+            decision.activity_id == it.activity_id
         }
-        (Decision::StartTimer(asked), EventKind::TimerScheduled(it)) => asked.timer_id == it.timer_id,
-        (Decision::StartTimer(asked), EventKind::TimerScheduleFailed(it)) => asked.timer_id == it.timer_id,
-        (Decision::CancelTimer(asked), EventKind::TimerCanceled(it)) => asked.timer_id == it.timer_id,
-        (Decision::CancelTimer(asked), EventKind::TimerCancelFailed(it)) => asked.timer_id == it.timer_id,
-        (Decision::RecordMarker(asked), EventKind::Marker(it)) => asked.name == it.name,
-        (Decision::RecordMarker(asked), EventKind::MarkerFailed(it)) => asked.name == it.name,
-        (Decision::StartChild(asked), EventKind::ChildScheduled(it)) => {
-            asked.workflow_id == it.workflow_id && asked.workflow_type == it.workflow_type
+        (Decision::CancelActivity(decision), EventKind::ActivityTaskCancelFailed(it)) => {
+            decision.activity_id == it.activity_id
         }
-        (Decision::StartChild(asked), EventKind::ChildScheduleFailed(it)) => asked.workflow_id == it.workflow_id,
-        (Decision::SignalExternal(asked), EventKind::ExternalSignalScheduled(it)) => {
-            asked.workflow_id == it.workflow_id && asked.name == it.name
+        (Decision::StartTimer(decision), EventKind::TimerScheduled(it)) => decision.timer_id == it.timer_id,
+        (Decision::StartTimer(decision), EventKind::TimerScheduleFailed(it)) => decision.timer_id == it.timer_id,
+        (Decision::CancelTimer(decision), EventKind::TimerCanceled(it)) => decision.timer_id == it.timer_id,
+        (Decision::CancelTimer(decision), EventKind::TimerCancelFailed(it)) => decision.timer_id == it.timer_id,
+        (Decision::RecordMarker(decision), EventKind::Marker(it)) => decision.name == it.name,
+        (Decision::RecordMarker(decision), EventKind::MarkerFailed(it)) => decision.name == it.name,
+        (Decision::StartChild(decision), EventKind::ChildScheduled(it)) => {
+            decision.workflow_id == it.workflow_id && decision.workflow_type == it.workflow_type
         }
-        (Decision::SignalExternal(asked), EventKind::ExternalSignalFailed(it)) => asked.workflow_id == it.workflow_id,
-        (Decision::CancelExternal(asked), EventKind::ExternalCancelScheduled(it)) => {
-            asked.workflow_id == it.workflow_id
+        (Decision::StartChild(decision), EventKind::ChildScheduleFailed(it)) => decision.workflow_id == it.workflow_id,
+        (Decision::SignalExternal(decision), EventKind::ExternalSignalScheduled(it)) => {
+            decision.workflow_id == it.workflow_id && decision.name == it.name
         }
-        (Decision::CancelExternal(asked), EventKind::ExternalCancelFailed(it)) => asked.workflow_id == it.workflow_id,
+        (Decision::SignalExternal(decision), EventKind::ExternalSignalFailed(it)) => {
+            decision.workflow_id == it.workflow_id
+        }
+        (Decision::CancelExternal(decision), EventKind::ExternalCancelScheduled(it)) => {
+            decision.workflow_id == it.workflow_id
+        }
+        (Decision::CancelExternal(decision), EventKind::ExternalCancelFailed(it)) => {
+            decision.workflow_id == it.workflow_id
+        }
         (Decision::SucceedWorkflow(_), EventKind::WorkflowSuccess(_))
         | (Decision::FailWorkflow(_), EventKind::WorkflowFailed(_))
         | (Decision::CancelWorkflow(_), EventKind::WorkflowCanceled(_))

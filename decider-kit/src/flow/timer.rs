@@ -17,8 +17,8 @@ const NAME: &str = "sleep";
 
 impl Context {
     /// Returns a timer. It is started when it is first awaited, and canceled when it is dropped before it expires.
-    pub fn sleep(&self, span: Duration) -> Sleep {
-        Sleep::new(self.clone(), span)
+    pub fn sleep(&self, span: impl Into<Duration>) -> Sleep {
+        Sleep::new(self.clone(), span.into())
     }
 
     /// Returns a timer that expires at this instant, or immediately if the instant has passed.
@@ -33,9 +33,9 @@ impl Context {
     ///
     /// A failure with [`Cause::Elapsed`] if the limit expires; a cancellation if the scope is canceled before `work`
     /// has ended.
-    pub async fn within<T>(&self, span: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
+    pub async fn within<T>(&self, limit: impl Into<Duration>, work: impl Future<Output = T>) -> Result<T, Failure> {
         let mut work = pin!(work);
-        let mut sleep = pin!(self.sleep(span));
+        let mut sleep = pin!(self.sleep(limit));
         poll_fn(|context| {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
                 return Poll::Ready(Ok(done));

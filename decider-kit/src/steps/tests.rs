@@ -80,9 +80,10 @@ fn timeouts_cancellations_and_refusals_are_failures() {
     assert!(steps(&[scheduled("a"), started(1), timed_out]).activity("a").failure().unwrap().is_timeout());
     let not_taken = json!({"type": "ActivityScheduledTimeout", "scheduledEventId": 1});
     assert!(steps(&[scheduled("a"), not_taken]).activity("a").failure().unwrap().is_timeout());
-    let asked = json!({"type": "ActivityTaskCancel", "activityId": "a", "scheduledEventId": 1, "decisionEventId": 4});
+    let cancel_requested =
+        json!({"type": "ActivityTaskCancel", "activityId": "a", "scheduledEventId": 1, "decisionEventId": 4});
     let canceled = json!({"type": "ActivityCanceled", "scheduledEventId": 1, "cancelEventId": 2});
-    let history = [scheduled("a"), asked, canceled];
+    let history = [scheduled("a"), cancel_requested, canceled];
     assert!(steps(&history[..2]).activity("a").is_cancel_requested() && steps(&history[..2]).activity("a").is_open());
     assert!(steps(&history).activity("a").failure().unwrap().is_canceled());
     let refused = json!({"type": "ActivityScheduleFailed", "activityId": "b", "activityType": "work",

@@ -17,7 +17,7 @@ pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
 }
 
 /// Returns the command that answers a turn with updates to judge. The turn may be speculative.
-pub(super) fn judged(turn: AnsweredTurn, asked: Vec<ProposedUpdate>, decisions: Decisions) -> Command {
+pub(super) fn judged(turn: AnsweredTurn, proposed: Vec<ProposedUpdate>, decisions: Decisions) -> Command {
     let Decisions { decisions, context, awaiting, updates: answers, given_back } = decisions;
     let held = match &turn {
         AnsweredTurn::Held(held) => *held,
@@ -30,7 +30,7 @@ pub(super) fn judged(turn: AnsweredTurn, asked: Vec<ProposedUpdate>, decisions: 
         }
         None => Command::AnswerUpdates {
             turn,
-            asked,
+            proposed,
             answers,
             rest: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
         },

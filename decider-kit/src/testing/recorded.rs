@@ -174,8 +174,8 @@ impl Recorded {
             EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
             _ => None,
         });
-        let asked: Vec<ProposedUpdate> = batch.iter().filter_map(|kind| asked_update(kind)).collect();
-        let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
+        let proposed: Vec<ProposedUpdate> = batch.iter().filter_map(|kind| proposed_update(kind)).collect();
+        let updates: Vec<Update> = proposed.iter().cloned().map(Update::from).collect();
         let markers = Some(markers.collect());
         let decided = if updates.is_empty() {
             subject.decide(&self.events, &window, markers)
@@ -198,7 +198,7 @@ impl Recorded {
         // The awaited signals are informational and not compared. The service's rules determine the events that would
         // be recorded, because they know defaults, limits and the ids in use.
         let command =
-            judged(AnsweredTurn::Held(turn), asked, Decisions { awaiting: awaiting.to_vec(), ..decisions.clone() });
+            judged(AnsweredTurn::Held(turn), proposed, Decisions { awaiting: awaiting.to_vec(), ..decisions.clone() });
         let (now, refused) = match admit(run, &command, completed.timestamp) {
             Ok(events) => (events.into_iter().map(|event| event.kind).collect(), None),
             Err(fault) => (Vec::new(), Some(fault.to_string())),
@@ -214,7 +214,7 @@ impl Recorded {
 }
 
 /// Returns the update whose acceptance this event records.
-fn asked_update(kind: &EventKind) -> Option<ProposedUpdate> {
+fn proposed_update(kind: &EventKind) -> Option<ProposedUpdate> {
     match kind {
         EventKind::UpdateAccepted(it) => Some(ProposedUpdate {
             update_id: it.update_id.clone(),

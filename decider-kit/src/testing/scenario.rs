@@ -93,7 +93,7 @@ pub struct Given<D: TakesTurns> {
     events: Vec<Event>,
     now: Timestamp,
     /// Update to judge in the next turn.
-    asked: Option<ProposedUpdate>,
+    proposed: Option<ProposedUpdate>,
     /// Number of updates so far.
     updates: usize,
 }
@@ -110,7 +110,7 @@ impl<D: TakesTurns> Given<D> {
         let transition = Transition::start(start, Uuid::nil(), now)
             .unwrap_or_else(|fault| panic!("the run cannot be started: {fault}"));
         let (run, events) = transition.into_parts();
-        Self { decider: Arc::new(decider), run, events, now, asked: None, updates: 0 }
+        Self { decider: Arc::new(decider), run, events, now, proposed: None, updates: 0 }
     }
 
     /// Creates a run with this history, e.g. of a [`Recorded`](super::Recorded). The run must be open.
@@ -118,7 +118,7 @@ impl<D: TakesTurns> Given<D> {
         let Some(run) = Run::replay(&events) else { fail("the history does not begin with WorkflowStarted", &events) };
         assert_consistent(&events, &run);
         let now = run.last_timestamp;
-        Self { decider: Arc::new(decider), run, events, now, asked: None, updates: 0 }
+        Self { decider: Arc::new(decider), run, events, now, proposed: None, updates: 0 }
     }
 
     /// Sets the input. Call it before anything else.
@@ -230,7 +230,7 @@ impl<D: TakesTurns> Given<D> {
     #[expect(clippy::return_self_not_must_use, reason = "most tests end here")]
     #[track_caller]
     pub fn then(mut self, mut expected: Decisions) -> Self {
-        let (turn, decisions) = self.ask();
+        let (turn, decisions) = self.decide_turn();
         if expected.awaiting.is_empty() {
             expected.awaiting.clone_from(&decisions.awaiting);
         }
@@ -245,7 +245,7 @@ impl<D: TakesTurns> Given<D> {
     /// Calls the decider and returns its decisions.
     #[track_caller]
     pub fn decisions(mut self) -> Decisions {
-        self.ask().1
+        self.decide_turn().1
     }
 
     /// Queries the decider about the run in its current state. The answer is deserialized as a `T`.
@@ -265,7 +265,7 @@ impl<D: TakesTurns> Given<D> {
     }
 
     #[track_caller]
-    fn ask(&mut self) -> (TurnId, Decisions) {
+    fn decide_turn(&mut self) -> (TurnId, Decisions) {
         let turn = self.take();
         let attempt = self.run.turn.as_ref().map_or(1, |turn| turn.attempt);
         let window = window_of(&self.events, &self.run, turn.started_event_id, attempt);
@@ -277,9 +277,9 @@ impl<D: TakesTurns> Given<D> {
 
     #[track_caller]
     fn take(&mut self) -> TurnId {
-        if let Some(asked) = &self.asked {
+        if let Some(proposed) = &self.proposed {
             let next = "must be judged by the next turn: use `then_judges`";
-            fail(format_args!("update `{}` {next}", asked.name), &self.events);
+            fail(format_args!("update `{}` {next}", proposed.name), &self.events);
         }
         let Some(task) = &self.run.turn_task else {
             fail("there is no turn to decide: nothing has happened since the last one", &self.events);

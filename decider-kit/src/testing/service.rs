@@ -84,7 +84,7 @@ struct TestRun {
     /// Number of items on the agenda that belong to this run.
     expected: usize,
     /// Updates that no turn has judged yet.
-    asked: Vec<ProposedUpdate>,
+    proposed: Vec<ProposedUpdate>,
     /// Answers to rejected updates.
     rejected: Vec<UpdateAnswer>,
     /// Length of the history when it was last checked against the rules.
@@ -152,8 +152,8 @@ impl TestService {
     }
 
     /// Sets how long a decider takes for a turn. Other things can happen during that time. Default: zero.
-    pub fn turns_take(&mut self, span: Duration) -> &mut Self {
-        self.turns_take = span;
+    pub fn turns_take(&mut self, span: impl Into<Duration>) -> &mut Self {
+        self.turns_take = span.into();
         self
     }
 
@@ -239,7 +239,7 @@ impl TestService {
             heartbeats,
             calls,
             expected: 0,
-            asked: Vec::new(),
+            proposed: Vec::new(),
             rejected: Vec::new(),
             checked: 0,
         });
@@ -326,8 +326,8 @@ impl TestService {
 
     /// Runs for this span of time, including execution timeouts.
     #[track_caller]
-    pub fn advance(&mut self, span: Duration) {
-        let until = self.now.plus(span);
+    pub fn advance(&mut self, span: impl Into<Duration>) {
+        let until = self.now.plus(span.into());
         // Stuck runs are not scheduled any more, but their execution timeouts still apply.
         for index in 0..self.runs.len() {
             self.reschedule(index);

@@ -85,22 +85,22 @@ impl Work {
     }
 
     /// Makes a failure ask to be retried after this span, overriding the retry policy.
-    pub fn retry_after(mut self, span: Duration) -> Self {
+    pub fn retry_after(mut self, span: impl Into<Duration>) -> Self {
         if let WorkResult::Failure { retry_after, .. } = &mut self.answer {
-            *retry_after = Some(span);
+            *retry_after = Some(span.into());
         }
         self
     }
 
     /// Sets the duration.
-    pub fn takes(mut self, span: Duration) -> Self {
-        self.takes = span;
+    pub fn takes(mut self, span: impl Into<Duration>) -> Self {
+        self.takes = span.into();
         self
     }
 
     /// Sends a heartbeat at this interval, at least a millisecond.
-    pub fn heartbeats<T: Serialize + ?Sized>(mut self, every: Duration, details: &T) -> Self {
-        self.heartbeats = Some((every.max(Duration::from_millis(1)), payload(details)));
+    pub fn heartbeats<T: Serialize + ?Sized>(mut self, every: impl Into<Duration>, details: &T) -> Self {
+        self.heartbeats = Some((every.into().max(Duration::from_millis(1)), payload(details)));
         self
     }
 

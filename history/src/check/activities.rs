@@ -123,8 +123,8 @@ impl HistoryReader {
     ) -> Result<(), Violation> {
         let (canceling, is_swf) = (self.canceling, self.is_swf());
         let activity = self.open_activity(id, scheduled)?;
-        let is_unasked = cancel == 0 && started.is_some() && is_swf;
-        if !activity.cancels.contains(&cancel) && !is_unasked {
+        let is_unrequested = cancel == 0 && started.is_some() && is_swf;
+        if !activity.cancels.contains(&cancel) && !is_unrequested {
             return broken(Rule::Link, id, format!("event {cancel} is not a cancel request for this activity"));
         }
         if activity.started.map(|(started, _)| started) != started {
@@ -187,7 +187,7 @@ impl HistoryReader {
         }
     }
 
-    pub(super) fn activity_asked_to_stop(&mut self, id: EventId, it: &ActivityTaskCancel) -> Result<(), Violation> {
+    pub(super) fn activity_cancel_requested(&mut self, id: EventId, it: &ActivityTaskCancel) -> Result<(), Violation> {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if activity.scheduled.activity_id != it.activity_id {
             let found = format!("`{}` was scheduled as `{}`", it.activity_id, activity.scheduled.activity_id);

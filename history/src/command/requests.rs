@@ -41,7 +41,9 @@ impl Command {
     /// answers.
     pub fn requests(&self) -> Vec<RequestKey> {
         match self {
-            Self::AnswerUpdates { asked, .. } => asked.iter().map(|asked| key_of_update(&asked.update_id)).collect(),
+            Self::AnswerUpdates { proposed, .. } => {
+                proposed.iter().map(|proposed| key_of_update(&proposed.update_id)).collect()
+            }
             command => command.request_key().into_iter().collect(),
         }
     }

@@ -98,11 +98,11 @@ impl Run {
         let run = repaired.clone().without_pauses(now);
         repaired.limit_deadlines(now);
         let repaired = repaired.without_pauses(now);
-        let heard = heartbeats.iter().map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() });
-        let heard: Vec<Heartbeat> = heard.collect();
+        let clamped = heartbeats.iter().map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() });
+        let clamped: Vec<Heartbeat> = clamped.collect();
         let mut expedited = outbox.clone();
         expedited.expedite(now);
-        let after = repaired.future(&heard, &expedited, now);
+        let after = repaired.future(&clamped, &expedited, now);
         let late = run.future(heartbeats, outbox, now).into_iter().map(|UpcomingChange { at, what }| {
             // If the deadline does not exist after the repair, it is due at once.
             let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);

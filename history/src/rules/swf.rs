@@ -62,21 +62,28 @@ pub(crate) fn undefined_activity(
     said.into_iter().find(|(is_said, _)| !is_said).map(|(_, cause)| cause)
 }
 
+/// Timeouts of a new run that the decision has, if any.
+#[derive(Clone, Copy)]
+struct DecidedTimeouts {
+    execution: Option<Duration>,
+    turn: Option<Duration>,
+}
+
 impl Transition {
     /// Returns the task list and the settings of a new run. They come from the decision or, if absent there, from the
     /// registered type. The last parameter has the causes for a missing execution timeout, task list, turn timeout and
     /// child policy, in this order.
     fn settle_in_swf<C>(
         &self,
-        (execution_timeout, decider_start_to_close): (Option<Duration>, Option<Duration>),
+        decided: DecidedTimeouts,
         task_list: Option<&String>,
         it: &SwfSettings,
         defaults: &WorkflowDefaults,
         [no_timeout, no_list, no_turn_timeout, no_policy]: [C; 4],
     ) -> Result<(String, SwfSuccessor), C> {
-        let execution_timeout = execution_timeout.or(defaults.execution_timeout).ok_or(no_timeout)?;
+        let execution_timeout = decided.execution.or(defaults.execution_timeout).ok_or(no_timeout)?;
         let task_list = task_list.or(defaults.task_list.as_ref()).ok_or(no_list)?.clone();
-        let turn_timeout = decider_start_to_close.or(defaults.decider_start_to_close);
+        let turn_timeout = decided.turn.or(defaults.decider_start_to_close);
         let decider_start_to_close = turn_timeout.ok_or(no_turn_timeout)?;
         let run = SwfRun {
             child_policy: it.child_policy.or(defaults.child_policy).ok_or(no_policy)?,
@@ -112,7 +119,7 @@ impl Transition {
             Cause::DefaultDeciderTimeoutUndefined,
             Cause::DefaultChildPolicyUndefined,
         ];
-        let timeouts = (it.execution_timeout, it.decider_start_to_close);
+        let timeouts = DecidedTimeouts { execution: it.execution_timeout, turn: it.decider_start_to_close };
         self.settle_in_swf(timeouts, it.task_list.as_ref(), &it.swf, defaults, causes)
     }
 
@@ -135,7 +142,7 @@ impl Transition {
             Cause::DefaultDeciderTimeoutUndefined,
             Cause::DefaultChildPolicyUndefined,
         ];
-        let timeouts = (it.swf.execution_timeout, it.swf.decider_start_to_close);
+        let timeouts = DecidedTimeouts { execution: it.swf.execution_timeout, turn: it.swf.decider_start_to_close };
         self.settle_in_swf(timeouts, it.task_list.as_ref(), &it.swf, defaults, causes)
     }
 

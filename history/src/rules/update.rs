@@ -52,8 +52,8 @@ const STATE_LIMIT: &str = "state-limit";
 ///
 /// For a new update: a fault for an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`]
 /// or [`Fault::OpenUpdatesLimit`]. A known update is never refused, because it has an answer or will get one.
-pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
-    may_update_in(run, asked, None)
+pub fn may_update(run: &Run, proposed: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
+    may_update_in(run, proposed, None)
 }
 
 /// Works like [`may_update`] for a request that may name a run. If it does, only the outcome in that run counts.
@@ -61,9 +61,9 @@ pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStatus, Fau
 /// # Errors
 ///
 /// As for [`may_update`].
-pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStatus, Fault> {
-    validate_asked(asked)?;
-    match run.status_of_update(&asked.update_id, run_id) {
+pub fn may_update_in(run: &Run, proposed: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStatus, Fault> {
+    validate_proposed(proposed)?;
+    match run.status_of_update(&proposed.update_id, run_id) {
         UpdateStatus::New => {}
         known => return Ok(known),
     }
@@ -71,7 +71,7 @@ pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -
     if run.paused.is_some() {
         return Err(Fault::RunPaused);
     }
-    must_be_at(run, asked.if_version)?;
+    must_be_at(run, proposed.if_version)?;
     let max = limits::OPEN_UPDATES_MAX;
     if run.updates.open().len() >= max {
         return Err(Fault::OpenUpdatesLimit { max });
@@ -87,10 +87,10 @@ pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -
 ///
 /// As for [`starting`]. In addition, [`Fault::Invalid`] for an update that requires a version, because a run that has
 /// not started has none, and for a delayed first turn, because the caller waits for the answer.
-pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdate) -> Result<Starting, Fault> {
-    validate_asked(asked)?;
+pub fn starting_for(existing: Option<&Run>, start: &Start, proposed: &ProposedUpdate) -> Result<Starting, Fault> {
+    validate_proposed(proposed)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
-    if asked.if_version.is_some() {
+    if proposed.if_version.is_some() {
         return Err(invalid("start", "cannot be combined with a required version, because the run is not started yet"));
     }
     if start.start_after.is_some_and(|after| after != Duration::ZERO) {
@@ -98,7 +98,7 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdat
         return Err(invalid("start.startAfter", problem));
     }
     match existing {
-        Some(run) => match run.status_of_update(&asked.update_id, None) {
+        Some(run) => match run.status_of_update(&proposed.update_id, None) {
             UpdateStatus::Accepted { .. } => Ok(Starting::Repeated { run_id: run.started.run_id }),
             UpdateStatus::Ended { run_id, .. } => Ok(Starting::Repeated { run_id }),
             UpdateStatus::New => starting(existing, start),
@@ -107,11 +107,11 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdat
     }
 }
 
-fn validate_asked(asked: &ProposedUpdate) -> Result<(), Fault> {
-    validate::name("updateId", &asked.update_id)?;
-    validate::name("name", &asked.name)?;
-    validate::payload("input", asked.input.as_ref())?;
-    validate::identity(asked.identity.as_deref())
+fn validate_proposed(proposed: &ProposedUpdate) -> Result<(), Fault> {
+    validate::name("updateId", &proposed.update_id)?;
+    validate::name("name", &proposed.name)?;
+    validate::payload("input", proposed.input.as_ref())?;
+    validate::identity(proposed.identity.as_deref())
 }
 
 /// Returns the DeciderScheduled and DeciderStarted events that a turn created only for updates will have if it is
@@ -131,7 +131,7 @@ impl Transition {
     pub(crate) fn answer_updates(
         &mut self,
         turn: &AnsweredTurn,
-        asked: &[ProposedUpdate],
+        proposed: &[ProposedUpdate],
         answers: &[UpdateAnswer],
         rest: &TurnAnswer,
         now: Timestamp,
@@ -147,7 +147,7 @@ impl Transition {
         validate_answers(answers)?;
         let mut accepts = false;
         for answer in answers {
-            accepts |= self.must_be_asked(answer, asked, accepts)?;
+            accepts |= self.needs_judgement(answer, proposed, accepts)?;
         }
         let turn = match turn {
             AnsweredTurn::Held(turn) => *turn,
@@ -158,7 +158,7 @@ impl Transition {
         };
         let decision_event_id = self.turn_completed(turn, rest, now);
         for answer in answers {
-            self.record_answer(answer, asked, decision_event_id, now);
+            self.record_answer(answer, proposed, decision_event_id, now);
         }
         self.carry_out_all(rest, decision_event_id, now);
         Ok(())
@@ -190,10 +190,15 @@ impl Transition {
 
     /// Checks the answer to one update. Returns `true` if it accepts a new update. `others` is `true` if the same
     /// answer has already accepted another update.
-    fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[ProposedUpdate], others: bool) -> Result<bool, Fault> {
+    fn needs_judgement(
+        &self,
+        answer: &UpdateAnswer,
+        proposed: &[ProposedUpdate],
+        accepts_another: bool,
+    ) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
         let status = self.run.update_status(&update_id);
-        let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
+        let Some(proposed) = proposed.iter().find(|proposed| proposed.update_id == update_id) else {
             return match status {
                 UpdateStatus::Accepted { .. } => Ok(false),
                 UpdateStatus::New | UpdateStatus::Ended { .. } => Err(Fault::UnknownUpdate { update_id }),
@@ -205,10 +210,12 @@ impl Transition {
         if status != UpdateStatus::New {
             return Err(Fault::UpdateAlreadyAccepted { update_id });
         }
-        must_be_at(&self.run, asked.if_version)?;
-        match asked.if_version {
+        must_be_at(&self.run, proposed.if_version)?;
+        match proposed.if_version {
             // The other accepted update changes the version of the run.
-            Some(expected) if others => Err(Fault::VersionMismatch { expected, found: self.run.last_event_id + 1 }),
+            Some(expected) if accepts_another => {
+                Err(Fault::VersionMismatch { expected, found: self.run.last_event_id + 1 })
+            }
             _ => Ok(true),
         }
     }
@@ -232,7 +239,7 @@ impl Transition {
     fn record_answer(
         &mut self,
         answer: &UpdateAnswer,
-        asked: &[ProposedUpdate],
+        proposed: &[ProposedUpdate],
         decision_event_id: EventId,
         now: Timestamp,
     ) {
@@ -241,19 +248,19 @@ impl Transition {
             UpdateStatus::Accepted { event_id } => event_id,
             UpdateStatus::Ended { .. } => return,
             UpdateStatus::New => {
-                let asked = asked.iter().find(|asked| asked.update_id == update_id);
-                let Some(asked) = asked.filter(|_| !matches!(answer.verdict, Verdict::Rejected { .. })) else {
+                let proposed = proposed.iter().find(|proposed| proposed.update_id == update_id);
+                let Some(proposed) = proposed.filter(|_| !matches!(answer.verdict, Verdict::Rejected { .. })) else {
                     return;
                 };
                 let accepted = UpdateAccepted {
                     update_id: update_id.clone(),
-                    name: asked.name.clone(),
-                    input: asked.input.clone(),
-                    identity: asked.identity.clone(),
+                    name: proposed.name.clone(),
+                    input: proposed.input.clone(),
+                    identity: proposed.identity.clone(),
                     decision_event_id,
                 };
                 // The author of the event is the caller of the update, not the decider.
-                self.push_by(now, EventKind::UpdateAccepted(accepted), None, asked.by.clone())
+                self.push_by(now, EventKind::UpdateAccepted(accepted), None, proposed.by.clone())
             }
         };
         let kind = match answer.verdict.clone() {

@@ -246,14 +246,14 @@ impl Transition {
         Ok(transition)
     }
 
-    pub(crate) fn request_cancel(&mut self, asked: &EndRequest<'_>, now: Timestamp) -> Result<(), Fault> {
-        validate::reason("reason", asked.reason.map(String::as_str))?;
-        validate::identity(asked.identity.map(String::as_str))?;
+    pub(crate) fn request_cancel(&mut self, request: &EndRequest<'_>, now: Timestamp) -> Result<(), Fault> {
+        validate::reason("reason", request.reason.map(String::as_str))?;
+        validate::identity(request.identity.map(String::as_str))?;
         must_be_open(&self.run)?;
-        let (reason, identity) = (asked.reason.cloned(), asked.identity.cloned());
-        let request = WorkflowCancelRequested { reason, identity, ..WorkflowCancelRequested::default() };
-        let request = self.cancel_request(request, now);
-        self.push_keyed(now, request, asked.key);
+        let (reason, identity) = (request.reason.cloned(), request.identity.cloned());
+        let requested = WorkflowCancelRequested { reason, identity, ..WorkflowCancelRequested::default() };
+        let event = self.cancel_request(requested, now);
+        self.push_keyed(now, event, request.key);
         Ok(())
     }
 
@@ -274,20 +274,20 @@ impl Transition {
         self.take(from, self.cancel_request(request, now), now)
     }
 
-    pub(crate) fn terminate(&mut self, asked: &EndRequest<'_>, now: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn terminate(&mut self, request: &EndRequest<'_>, now: Timestamp) -> Result<(), Fault> {
         let is_swf = self.run.started.is_swf();
-        asked.reason.map_or(Ok(()), |reason| validate::reason_of("reason", reason, is_swf))?;
-        validate::payload("details", asked.details)?;
-        validate::identity(asked.identity.map(String::as_str))?;
+        request.reason.map_or(Ok(()), |reason| validate::reason_of("reason", reason, is_swf))?;
+        validate::payload("details", request.details)?;
+        validate::identity(request.identity.map(String::as_str))?;
         must_be_open(&self.run)?;
         let terminated = WorkflowTerminated {
-            reason: asked.reason.cloned(),
-            details: asked.details.cloned(),
-            identity: asked.identity.cloned(),
-            child_policy: asked.child_policy.filter(|_| is_swf),
+            reason: request.reason.cloned(),
+            details: request.details.cloned(),
+            identity: request.identity.cloned(),
+            child_policy: request.child_policy.filter(|_| is_swf),
             ..WorkflowTerminated::default()
         };
-        self.push_keyed(now, EventKind::WorkflowTerminated(terminated), asked.key);
+        self.push_keyed(now, EventKind::WorkflowTerminated(terminated), request.key);
         Ok(())
     }
 

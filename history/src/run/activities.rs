@@ -112,8 +112,8 @@ impl Activities {
 
     /// Returns the attempts of all activities, to modify them.
     pub(crate) fn attempts_mut(&mut self) -> impl Iterator<Item = &mut Attempts> {
-        let tried = self.open.values_mut().filter(|activity| activity.attempts.is_some());
-        tried.filter_map(|activity| Arc::make_mut(activity).attempts.as_deref_mut())
+        let retriable = self.open.values_mut().filter(|activity| activity.attempts.is_some());
+        retriable.filter_map(|activity| Arc::make_mut(activity).attempts.as_deref_mut())
     }
 }
 

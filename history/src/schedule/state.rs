@@ -82,8 +82,8 @@ pub struct Running {
     /// Set if a later action has requested the end of the run.
     pub end: Option<OverlapEnd>,
     /// True if the request to end the run was delivered.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_told: bool,
+    #[serde(default, rename = "isTold", skip_serializing_if = "std::ops::Not::not")]
+    pub end_delivered: bool,
 }
 
 /// Outcome of an action.
@@ -164,8 +164,8 @@ pub struct ScheduleState {
     /// Number of further times at which an action starts a run; unlimited when absent.
     pub remaining: Option<u64>,
     /// Manually requested actions that have not been processed yet.
-    #[serde(skip_serializing_if = "VecDeque::is_empty")]
-    pub asked: VecDeque<Action>,
+    #[serde(rename = "asked", skip_serializing_if = "VecDeque::is_empty")]
+    pub requested: VecDeque<Action>,
     /// Actions that wait for earlier runs to close.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub waiting: VecDeque<Action>,
@@ -230,8 +230,8 @@ impl ScheduleState {
     }
 
     /// Requests an additional action.
-    pub fn ask(&mut self, nominal: Timestamp, cause: ActionCause, overlap: Option<Overlap>) {
-        self.asked.push_back(Action { number: 0, nominal, cause, overlap, end: None });
+    pub fn request_action(&mut self, nominal: Timestamp, cause: ActionCause, overlap: Option<Overlap>) {
+        self.requested.push_back(Action { number: 0, nominal, cause, overlap, end: None });
     }
 
     /// Makes all decisions that are due at `now`. `observed` contains the observed state of each run in
@@ -240,7 +240,7 @@ impl ScheduleState {
     pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, observed: &[ObservedRun]) {
         self.observe(rules, observed, now);
         while self.can_start() {
-            let Some(action) = self.asked.pop_front() else { break };
+            let Some(action) = self.requested.pop_front() else { break };
             self.offer(action, rules, now);
         }
         // If the cursor is far in the future, it was set while the clock was ahead.
@@ -335,21 +335,21 @@ impl ScheduleState {
             Overlap::BufferAll if self.waiting.len() < limits::SCHEDULE_WAITING_MAX => self.waiting.push_back(action),
             Overlap::Skip | Overlap::BufferOne | Overlap::BufferAll => self.counts.skipped += 1,
             Overlap::CancelOther => {
-                self.end_others(OverlapEnd::Canceled);
+                self.end_running(OverlapEnd::Canceled);
                 self.counts.skipped += self.waiting.len() as u64;
                 self.waiting = VecDeque::from([action]);
             }
             Overlap::TerminateOther => {
-                self.end_others(OverlapEnd::Terminated);
+                self.end_running(OverlapEnd::Terminated);
                 self.decide(action, now);
             }
         }
     }
 
-    fn end_others(&mut self, how: OverlapEnd) {
+    fn end_running(&mut self, how: OverlapEnd) {
         for run in &mut self.running {
             if run.end != Some(OverlapEnd::Terminated) && run.end != Some(how) {
-                (run.end, run.is_told) = (Some(how), false);
+                (run.end, run.end_delivered) = (Some(how), false);
             }
         }
         for action in &mut self.starting {
@@ -400,7 +400,7 @@ impl ScheduleState {
                         recent.outcome = ActionOutcome::Unknown;
                     }
                 }
-                self.running.push(Running { number, workflow_id, run_id, end, is_told: false });
+                self.running.push(Running { number, workflow_id, run_id, end, end_delivered: false });
             }
             Err(why) => {
                 self.counts.refused += 1;
@@ -423,19 +423,19 @@ impl ScheduleState {
     /// Records that the request to end a run was delivered.
     pub fn mark_end_delivered(&mut self, number: u64, how: OverlapEnd) {
         if let Some(run) = self.running.iter_mut().find(|run| run.number == number && run.end == Some(how)) {
-            run.is_told = true;
+            run.end_delivered = true;
         }
     }
 
     /// Returns the runs whose end was requested, if that request was not delivered yet.
     pub fn undelivered_ends(&self) -> impl Iterator<Item = &Running> {
-        self.running.iter().filter(|run| run.end.is_some() && !run.is_told)
+        self.running.iter().filter(|run| run.end.is_some() && !run.end_delivered)
     }
 
     /// Returns the time at which the schedule must be evaluated next, or `None` if nothing is due.
     pub fn due(&self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) -> Option<Timestamp> {
         let has_work = !self.starting.is_empty() || self.undelivered_ends().next().is_some();
-        let soon = (has_work || !self.asked.is_empty()).then(|| now.plus(limits::EFFECT_WAIT_FIRST));
+        let soon = (has_work || !self.requested.is_empty()).then(|| now.plus(limits::EFFECT_WAIT_FIRST));
         // A run reports its close at once, but this report can be lost. If something depends on it, the schedule also
         // checks the run periodically.
         let depends = !self.running.is_empty() && (!self.waiting.is_empty() || rules.pause_on_failure);

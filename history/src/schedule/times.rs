@@ -190,7 +190,7 @@ impl Search<'_> {
         let last = self.evaluations.saturating_add(evaluations);
         if !std::mem::replace(&mut self.has_begun, true) {
             for entry in 0..times.patterns.len() + times.intervals.len() {
-                self.ask(entry);
+                self.find_next(entry);
             }
         }
         for _ in 0..EXCLUDED_MAX {
@@ -201,7 +201,7 @@ impl Search<'_> {
             self.after = at;
             while let Some(Reverse((_, entry))) = self.coming.peek().copied().filter(|Reverse((next, _))| *next == at) {
                 self.coming.pop();
-                self.ask(entry);
+                self.find_next(entry);
             }
             self.evaluations += times.exclude.len();
             if !times.is_excluded(at) {
@@ -219,7 +219,7 @@ impl Search<'_> {
         self.evaluations
     }
 
-    fn ask(&mut self, entry: usize) {
+    fn find_next(&mut self, entry: usize) {
         self.evaluations += 1;
         let next = self.times.next_of_entry(entry, self.after);
         self.coming.extend(next.map(|next| Reverse((next, entry))));

@@ -187,7 +187,7 @@ impl Maker<'_> {
     fn child_of_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
         let run_id = self.run.started.run_id;
         let parent = Some(SpanId::of_run(run_id));
-        self.span(SpanId::of_event(run_id, event_id), parent, name, (began_at, ended_at))
+        self.span(SpanId::of_event(run_id, event_id), parent, name, began_at, ended_at)
     }
 
     fn span(
@@ -195,7 +195,8 @@ impl Maker<'_> {
         span_id: SpanId,
         parent: Option<SpanId>,
         name: String,
-        (began_at, ended_at): (Timestamp, Timestamp),
+        began_at: Timestamp,
+        ended_at: Timestamp,
     ) -> Span {
         let started: &WorkflowStarted = &self.run.started;
         let run_id = started.run_id.to_string();
@@ -322,11 +323,11 @@ impl Maker<'_> {
         let timer = timer.filter(|timer| timer.scheduled_event_id == scheduled_event_id);
         let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(Event::at);
         if let Some(set_at) = timer.and_then(|timer| timer.set_at).or_else(set) {
-            self.push_timer_span(timer_id, scheduled_event_id, (set_at, at));
+            self.push_timer_span(timer_id, scheduled_event_id, set_at, at);
         }
     }
 
-    fn push_timer_span(&mut self, timer_id: &str, scheduled_event_id: EventId, (set_at, at): (Timestamp, Timestamp)) {
+    fn push_timer_span(&mut self, timer_id: &str, scheduled_event_id: EventId, set_at: Timestamp, at: Timestamp) {
         let mut span = self.child_of_run(scheduled_event_id, "timer".to_owned(), set_at, at);
         span.attributes.push(("baton.event.id", scheduled_event_id.into()));
         span.attributes.push(("baton.timer.id", timer_id.into()));
@@ -346,7 +347,7 @@ impl Maker<'_> {
         let run = self.run;
         let started = &run.started;
         let name = format!("workflow {}", started.workflow_type);
-        let mut span = self.span(SpanId::of_run(started.run_id), started.parent_span(), name, (started.at, at));
+        let mut span = self.span(SpanId::of_run(started.run_id), started.parent_span(), name, started.at, at);
         span.attributes.push(("baton.status", run.status.word().into()));
         let before = run.branched.as_ref().map(|branched| branched.run_id).or(started.continued_from);
         span.link = before.map(|before| self.traceparent.with_span(SpanId::of_run(before)));
@@ -376,7 +377,7 @@ impl Maker<'_> {
         }
         for (timer_id, PendingTimer { scheduled_event_id, set_at, .. }) in &before.timers {
             if let Some(set_at) = set_at.filter(|_| !is_exported(&self.spans, *scheduled_event_id)) {
-                self.push_timer_span(timer_id, *scheduled_event_id, (set_at, at));
+                self.push_timer_span(timer_id, *scheduled_event_id, set_at, at);
             }
         }
         if let Some(turn) = before.turn.as_ref().filter(|turn| !is_exported(&self.spans, turn.scheduled_event_id)) {

@@ -290,7 +290,7 @@ impl Scheduler {
         // If the caller sent no key, one is generated: a write whose response was lost must not be repeated.
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
         self.alter(domain, id, Some(request), |record, now| {
-            record.state.ask(now, ActionCause::Trigger, overlap);
+            record.state.request_action(now, ActionCause::Trigger, overlap);
             Ok(())
         })
         .await?;
@@ -325,13 +325,13 @@ impl Scheduler {
                 let problem = format!("makes a span that takes too long to search; ask for no more than up to {at}");
                 return Err(invalid("to", problem).into());
             }
-            if named.len() + record.state.asked.len() > max {
+            if named.len() + record.state.requested.len() > max {
                 let problem =
                     format!("makes a span with more than {max} times, with those of earlier requests; ask for less");
                 return Err(invalid("to", problem).into());
             }
             for at in named {
-                record.state.ask(at, ActionCause::Backfill, overlap);
+                record.state.request_action(at, ActionCause::Backfill, overlap);
             }
             Ok(())
         })

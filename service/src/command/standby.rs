@@ -141,7 +141,7 @@ async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Durat
             if ends.load(Ordering::SeqCst) {
                 return Ok(None);
             }
-            if standby.is_asked() {
+            if standby.is_promotion_requested() {
                 return standby.promote(standard(wait)).map(Some);
             }
             let pause = match standby.step(&mut |at| {

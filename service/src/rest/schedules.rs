@@ -48,7 +48,7 @@ fn shown(view: ScheduleView) -> body::DescribedSchedule {
         pause_reason,
         next_times,
         running: state.running.len() as u64,
-        waiting: (state.waiting.len() + state.asked.len()) as u64,
+        waiting: (state.waiting.len() + state.requested.len()) as u64,
         totals: body::ScheduleTotals {
             started: counts.started,
             refused: counts.refused,

@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use serde_json::json;
 use simulation::intercepted::{Intercepted, Interceptor};
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 use store::memory::Memory;
 use store::{Count, Error, Head, HeadKey, ListPage, ListQuery, PageToken, PartKey, RunId, Store};
 
@@ -143,7 +143,7 @@ const STREAMS: usize = 1_000;
 async fn idle_change_streams_read_nothing_for_an_hour() {
     let reads = Arc::<AtomicUsize>::default();
     let store = Arc::new(Intercepted(Read { store: Arc::new(Memory::new()), reads: Arc::clone(&reads) }));
-    let clock = Told::new();
+    let clock = ManualClock::new();
     let settings = Settings { seed: Some(7), ..Settings::default() };
     // Without background work of the service, such as reading its due index.
     let engine = Engine::open_for_reading(store, Arc::clone(&clock) as _, settings).await.unwrap();

@@ -10,8 +10,8 @@ use history::Timestamp;
 use serde_json::{Value, json};
 use service::access::Credentials;
 use service::api::router_for;
+use simulation::manual_clock::BEGIN;
 use simulation::stores::fresh;
-use simulation::told::BEGIN;
 use store::{Cas, Expect, HeadKey, Store};
 use tokio::time::Instant;
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use service::access::{AccessKey, Credential, Credentials, Moment, Secret};
 use service::access::{EXPIRY_WARNING, SECRETS_MAX};
 use service::api::router_for;
-use simulation::told::BEGIN;
+use simulation::manual_clock::BEGIN;
 
 use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS};

@@ -11,8 +11,8 @@ use history::{Command, Decision, ScheduleActivity, Start};
 use serde_json::{Value, json};
 use service::http::ServerLimits;
 use simulation::latent::Latent;
+use simulation::manual_clock::ManualClock;
 use simulation::stores::{fresh, many};
-use simulation::told::Told;
 use store::Store;
 use store_embedded::{Embedded, Options};
 use tokio::sync::Mutex;
@@ -161,7 +161,7 @@ fn failed(api: &Api) -> Vec<String> {
 async fn deliver_all_over(store: Arc<dyn Store>, tasks: u64) {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = engine::Engine::open(store, Arc::new(SystemClock), settings).await.unwrap();
-    let api = Api::of(service::front::Front::from(engine), Told::new());
+    let api = Api::of(service::front::Front::from(engine), ManualClock::new());
     let socket = Arc::new(Socket::of(api, ServerLimits::default()).await);
     let each = usize::try_from(tasks).unwrap() / (WIRES.len() * WAITS.len() * 2);
     let (mut loads, mut clients) = (Vec::new(), JoinSet::new());

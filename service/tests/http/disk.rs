@@ -6,7 +6,7 @@ use engine::{Engine, Settings};
 use history::{Duration, Timestamp};
 use serde_json::{Value, json};
 use service::front::Front;
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 use store_embedded::faults::Faults;
 use store_embedded::{Embedded, Options};
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ impl Disk {
         let directory = TempDir::new().unwrap();
         let options = Options::new(directory.path());
         let faults = Arc::clone(&options.faults);
-        let clock = Told::new();
+        let clock = ManualClock::new();
         let settings = Settings { seed: Some(7), disk_reserve: reserve, ..Settings::default() };
         let store = Embedded::open(options).await.unwrap();
         let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
@@ -175,8 +175,8 @@ async fn a_full_disk_allows_only_reads_exports_and_deletions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_store_has_no_disk_reserve() {
     let settings = Settings { disk_reserve: u64::MAX, ..Settings::default() };
-    let engine = Engine::open(Arc::new(store::memory::Memory::new()), Told::new(), settings).await.unwrap();
-    let api = Api::of(Front::from(engine), Told::new());
+    let engine = Engine::open(Arc::new(store::memory::Memory::new()), ManualClock::new(), settings).await.unwrap();
+    let api = Api::of(Front::from(engine), ManualClock::new());
     api.start("w").await;
     assert!(!api.engine.render_metrics().contains("baton_disk_"));
 }

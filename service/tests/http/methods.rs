@@ -15,8 +15,8 @@ use service::access::{CallAccess, Credentials, Level, Wire};
 use service::api::{router_at, table};
 use service::front::Front;
 use service::http::{Console, Hosts, ServerLimits};
+use simulation::manual_clock::ManualClock;
 use simulation::stores::fresh;
-use simulation::told::Told;
 
 use crate::access::{bearer, guarded, kinds, request};
 use crate::sockets::Socket;
@@ -50,7 +50,7 @@ fn level(path: &str) -> Level {
 
 /// A service that shares its store with other nodes, which therefore has every path.
 pub(crate) async fn node() -> Api {
-    let clock = Told::new();
+    let clock = ManualClock::new();
     let node = Some(Node { address: "http://127.0.0.1:1".to_owned() });
     let settings = Settings { seed: Some(7), node, ..Settings::default() };
     let engine = Engine::open(fresh().await, Arc::clone(&clock) as _, settings).await.unwrap();

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
 use crate::support::Answer;
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 
 /// Names of the stories.
 const STORIES: [&str; 9] = [
@@ -154,7 +154,7 @@ type Beside = (String, JoinHandle<Answer>);
 
 struct Player {
     router: axum::Router,
-    clock: Arc<Told>,
+    clock: Arc<ManualClock>,
     named: Vec<(String, String)>,
     drawn: Drawn,
     recorded: Vec<Value>,
@@ -163,7 +163,7 @@ struct Player {
 
 impl Player {
     async fn new() -> Self {
-        let clock = Told::new();
+        let clock = ManualClock::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let store = Arc::new(Memory::new());
         let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();

@@ -8,8 +8,8 @@ use engine::{Engine, Settings};
 use serde_json::{Value, json};
 use service::front::{Front, FrontSettings};
 use service::http::{Server, ServerLimits};
+use simulation::manual_clock::ManualClock;
 use simulation::stores::fresh;
-use simulation::told::Told;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -593,7 +593,7 @@ async fn every_response_forbids_content_sniffing() {
 
 /// The service on a socket, with a limit of bytes in flight.
 async fn socket_with(bytes_in_flight_max: usize) -> Socket {
-    let (store, clock) = (fresh().await, Told::new());
+    let (store, clock) = (fresh().await, ManualClock::new());
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
     let front = Front::of(engine, &FrontSettings { bytes_in_flight_max, ..FrontSettings::default() });

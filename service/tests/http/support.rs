@@ -13,8 +13,8 @@ use history::check;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use service::front::Front;
+use simulation::manual_clock::ManualClock;
 use simulation::stores::fresh;
-use simulation::told::Told;
 use store::Store;
 use tower::ServiceExt;
 
@@ -122,7 +122,7 @@ impl Answer {
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
     pub(crate) front: Front,
-    pub(crate) clock: Arc<Told>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) router: Router,
 }
 
@@ -132,13 +132,13 @@ impl Api {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
-        let clock = Told::new();
+        let clock = ManualClock::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
         Self::of(Front::from(engine), clock)
     }
 
-    pub(crate) fn of(front: Front, clock: Arc<Told>) -> Self {
+    pub(crate) fn of(front: Front, clock: Arc<ManualClock>) -> Self {
         let router = service::api::router(front.clone());
         Self { engine: Arc::clone(front.engine()), front, clock, router }
     }

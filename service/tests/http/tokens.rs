@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use service::access::TOKEN_BYTES_MAX;
 use service::access::{ClaimRule, Credentials, Issuer, Stanzas};
 use service::api::router_for;
-use simulation::told::BEGIN;
+use simulation::manual_clock::BEGIN;
 
 use crate::holders::one;
 use crate::issuer::{Key, claims as claims_until, jwks};

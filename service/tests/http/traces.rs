@@ -6,8 +6,8 @@ use engine::{Engine, SampleRatio, Settings, SpanExport, TakesSpans};
 use history::trace::Span;
 use serde_json::{Value, json};
 use service::front::Front;
+use simulation::manual_clock::ManualClock;
 use simulation::stores::fresh;
-use simulation::told::Told;
 
 use crate::support::{Api, Ask, WORKFLOWS, activity_path, schedule};
 
@@ -34,7 +34,7 @@ impl Basket {
 
 /// A service that exports spans to a basket.
 async fn exporting(ratio: f64) -> (Api, Arc<Basket>) {
-    let (clock, basket) = (Told::new(), Arc::<Basket>::default());
+    let (clock, basket) = (ManualClock::new(), Arc::<Basket>::default());
     let spans = SpanExport { to: Arc::clone(&basket) as _, ratio: SampleRatio::new(ratio).unwrap() };
     let settings = Settings { seed: Some(7), spans: Some(spans), ..Settings::default() };
     let engine = Engine::open(fresh().await, Arc::clone(&clock) as _, settings).await.unwrap();

@@ -6,8 +6,8 @@ use history::Timestamp;
 use serde_json::{Value, json};
 use service::access::{Credential, Credentials, Moment, Secret};
 use service::api::router_for;
+use simulation::manual_clock::BEGIN;
 use simulation::stores::fresh;
-use simulation::told::BEGIN;
 
 use crate::clocks::{Settable, confirm, open, pass};
 use crate::hash::sha256_hex;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use engine::{Engine, Settings};
 use serde_json::{Value, json};
 use simulation::latent::Latent;
+use simulation::manual_clock::ManualClock;
 use simulation::stores::fresh;
-use simulation::told::Told;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::support::{Swf, kind, register};
@@ -28,7 +28,7 @@ struct Slow {
 
 async fn slow() -> Slow {
     let (store, settings) = (Latent::over(fresh().await, LATENCY), Settings { seed: Some(7), ..Settings::default() });
-    let engine = Engine::open(store, Told::new(), settings).await.unwrap();
+    let engine = Engine::open(store, ManualClock::new(), settings).await.unwrap();
     let swf = Arc::new(Swf { router: service::api::router(Arc::clone(&engine)) });
     register(&swf).await;
     Slow { swf, engine }

@@ -43,7 +43,7 @@ pub(crate) struct Manifest {
     /// Segments, oldest first.
     pub(crate) segments: Vec<ArchivedSegment>,
     /// Id of the process that writes this file. 0 in a directory, where a lock identifies the writer.
-    #[serde(default, skip_serializing_if = "is_nobody")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub(crate) writer: u64,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Newest {
     pub(crate) lease_ms: u64,
     /// Id of the process that writes the epoch. 0 if there is none, and in a directory, where a lock identifies the
     /// writer.
-    #[serde(default, skip_serializing_if = "is_nobody")]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub(crate) writer: u64,
     /// Pieces of the segment; absent if the segment is a single file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ pub(crate) struct Newest {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
-fn is_nobody(writer: &u64) -> bool {
+fn is_unset(writer: &u64) -> bool {
     *writer == 0
 }
 

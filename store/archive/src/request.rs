@@ -20,7 +20,7 @@ const REQUEST: &str = "BACKUP";
 /// File with the progress of the backup.
 const STATE: &str = "BACKUP-STATE";
 /// Lock file of the requesting process.
-const ASKING: &str = "BACKUP-LOCK";
+const BACKUP_LOCK: &str = "BACKUP-LOCK";
 /// Interval at which the service checks for a request. Chosen: short enough for an interactive command.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which the progress is written and read.
@@ -73,7 +73,7 @@ pub fn back_up(
         return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
     }
     let store = match Embedded::open_blocking(&Options { verify_all: true, ..Options::new(directory) }) {
-        Err(Error::InUse { .. }) => return ask(directory, options, tick),
+        Err(Error::InUse { .. }) => return request_backup(directory, options, tick),
         opened => opened?,
     };
     let done = run(store.source(), options, tick);
@@ -137,14 +137,14 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
 }
 
 /// Requests a backup and waits for its result.
-fn ask(
+pub(crate) fn request_backup(
     directory: &Path,
     options: &BackupOptions,
     tick: &mut dyn FnMut(CopyProgress),
 ) -> Result<BackupReport, ArchiveError> {
     let refused = |why: String| ArchiveError::Refused { why };
-    let failed = |error: std::io::Error| storage_error(&error, "ask for a backup in", directory);
-    let _asking = match private::take_lock(&directory.join(ASKING)).map_err(failed)? {
+    let failed = |error: std::io::Error| storage_error(&error, "request a backup in", directory);
+    let _lock = match private::take_lock(&directory.join(BACKUP_LOCK)).map_err(failed)? {
         LockAttempt::Ours(file) => file,
         LockAttempt::By(process) => {
             return Err(refused(format!("a backup requested by process {process} is already in progress")));

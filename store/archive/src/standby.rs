@@ -133,7 +133,9 @@ impl Standby {
             .is_some_and(|(following, copied)| view.continues(following.line, copied + 1));
         let before = if continues { self.copy.copied.unwrap_or_default() } else { 0 };
         if !continues {
-            let base = view.last_base().ok_or_else(|| ArchiveError::Refused { why: "there is no base".to_owned() })?;
+            let base = view.last_base().ok_or_else(|| ArchiveError::Refused {
+                why: "the archive has no base yet; wait for the service to write one".to_owned(),
+            })?;
             self.copy.begin(view, base, tick)?;
         }
         let end = view.end().max(self.copy.copied.unwrap_or_default());
@@ -145,7 +147,7 @@ impl Standby {
     }
 
     /// Returns whether a user has asked this standby to take over.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_promotion_requested(&self) -> bool {
         self.copy.path().join(PROMOTE).exists()
     }
 
@@ -159,7 +161,9 @@ impl Standby {
     pub fn promote(mut self, wait: Duration) -> Result<Promotion, ArchiveError> {
         let followed = self.step(&mut |_| ())?;
         let Some(mut following) = self.copy.following.clone() else {
-            return Err(ArchiveError::Refused { why: "this standby does not follow an archive yet".to_owned() });
+            return Err(ArchiveError::Refused {
+                why: "this standby has not copied anything from its archive yet".to_owned(),
+            });
         };
         if followed.batch < following.whole_at {
             let why = "the copy is incomplete: the archive has not reached the end of its base yet".to_owned();
@@ -225,14 +229,14 @@ pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, Ar
         StandbyOptions { archive: following.archive, directory: directory.to_owned(), faults: Arc::default() };
     match Standby::open(&options) {
         Ok(standby) => standby.promote(wait).map(Some),
-        Err(ArchiveError::Refused { .. }) => ask(directory),
+        Err(ArchiveError::Refused { .. }) => request_promotion(directory),
         Err(error) => Err(error),
     }
 }
 
 /// Asks the process of the standby to take over. Returns `None`, because that process reports the result.
-fn ask(directory: &Path) -> Result<Option<Promotion>, ArchiveError> {
-    let failed = |error: std::io::Error| storage_error(&error, "ask the standby in", directory);
+fn request_promotion(directory: &Path) -> Result<Option<Promotion>, ArchiveError> {
+    let failed = |error: std::io::Error| storage_error(&error, "request a promotion from the standby in", directory);
     let request = directory.join(PROMOTE);
     drop(store_embedded::private::create(&request).map_err(failed)?);
     loop {

@@ -139,7 +139,7 @@ fn prepare_spare(shared: &Shared) -> Result<(), Error> {
 }
 
 fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
-    shared.spare.let_go_if_full();
+    shared.spare.release_if_full();
     write_layer(
         &shared.tree,
         &frozen.layer,
@@ -147,7 +147,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
         PIECE_BYTES.min(shared.half_bytes / 4),
         || {
             pause(shared);
-            shared.spare.let_go_if_full();
+            shared.spare.release_if_full();
             shared.segments.point("checkpoint: piece")
         },
         || shared.segments.point("checkpoint: position"),
@@ -187,7 +187,7 @@ fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
 
 /// Moves some of the needed values of a kept segment to redb. If there may be more, the segment is queued again.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
-    shared.spare.let_go_if_full();
+    shared.spare.release_if_full();
     match shared.tree.logged_values_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
         Ok(values) if values.is_empty() => release(shared)?,
         Ok(values) => {

@@ -32,9 +32,9 @@ impl State {
     }
 
     /// Takes the open batch for the caller that commits. Returns `None` if the log is not idle.
-    fn take_batch_at_rest(&mut self) -> Option<Writing> {
+    fn take_inline_batch(&mut self) -> Option<Writing> {
         let bytes = self.builder.len() + instant::BYTES;
-        self.log_end.as_ref().filter(|end| end.is_rested_for(bytes))?;
+        self.log_end.as_ref().filter(|end| end.allows_writing_inline(bytes))?;
         self.take_batch()
     }
 
@@ -47,11 +47,11 @@ impl State {
 impl Shared {
     /// Releases the lock after a commit. If the committer thread sleeps although there is a batch, this writes the
     /// batch or wakes the thread. The thread is not woken earlier, because it would then have to wait for the lock.
-    pub(crate) fn let_go(&self, mut state: MutexGuard<'_, State>) {
+    pub(crate) fn write_or_wake(&self, mut state: MutexGuard<'_, State>) {
         if !state.is_overslept() {
             return;
         }
-        let writing = state.take_batch_at_rest();
+        let writing = state.take_inline_batch();
         state.is_committer_idle = writing.is_some();
         drop(state);
         match writing {
@@ -127,7 +127,7 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
     }
     let guard = WriterGuard(shared);
     shared.notify_space();
-    shared.spare.let_go_if_full();
+    shared.spare.release_if_full();
     match end.append(batch, commits, &shared.segments.opening) {
         Ok(is_half_full) => {
             if is_half_full {
@@ -185,7 +185,7 @@ mod tests {
             let mut state = self.shared.open().unwrap();
             state.put(b"hkey", Bytes::from(vec![0; bytes]), true);
             let durable = Shared::committed(&mut state);
-            self.shared.let_go(state);
+            self.shared.write_or_wake(state);
             durable
         }
 

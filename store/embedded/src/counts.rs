@@ -83,7 +83,9 @@ fn newest(tree: &Tree, state: &State, table: u8) -> Result<BTreeMap<Vec<u8>, Byt
 }
 
 fn read_number(value: &[u8]) -> Result<u64, Error> {
-    let bytes = value.try_into().map_err(|_| Error::Corrupt { what: format!("a number of rows: {value:02x?}") })?;
+    let bytes = value
+        .try_into()
+        .map_err(|_| Error::Corrupt { what: format!("a stored number of rows cannot be read: {value:02x?}") })?;
     Ok(u64::from_be_bytes(bytes))
 }
 

@@ -138,7 +138,7 @@ impl Drop for Directory {
 /// payloads of all runs and the secret of task tokens.
 fn restrict_to_owner(directory: &Path) -> Result<(), Error> {
     let log = log_path(directory);
-    let mut was_open = private::directory(directory, || private::is_ours(directory))?;
+    let mut was_open = private::directory(directory, || private::is_empty_or_store(directory))?;
     was_open |= private::directory(&log, || Ok(true))?;
     for file in ["FORMAT", "KNOWN", "LOCK"] {
         was_open |= private::narrow(&directory.join(file))?;
@@ -217,7 +217,7 @@ impl Unfinished {
                 }
             }
         }
-        private::directory(directory, || private::is_ours(directory))?;
+        private::directory(directory, || private::is_empty_or_store(directory))?;
         let lock = take_lock(directory)?;
         if format != UNFINISHED {
             write_whole(directory, "FORMAT", UNFINISHED).map_err(failed)?;

@@ -132,7 +132,7 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option
                 state.doomed.remove(&doomed);
             }
             let durable = Shared::committed(&mut state);
-            shared.let_go(state);
+            shared.write_or_wake(state);
             durable
         };
         if parts.is_end {

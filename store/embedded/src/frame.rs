@@ -284,7 +284,9 @@ pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOperation<'_
         if operation.is_none() {
             fields.0 = &[];
         }
-        Some(operation.ok_or_else(|| Error::Corrupt { what: "an operation inside a whole frame".to_owned() }))
+        Some(operation.ok_or_else(|| Error::Corrupt {
+            what: "a complete frame contains an operation that cannot be read".to_owned(),
+        }))
     })
 }
 

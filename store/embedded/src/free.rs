@@ -45,8 +45,8 @@ impl FreeSpace {
             _ => {
                 // `f_bavail` instead of `f_bfree`, because this process cannot use the space that is reserved for the
                 // administrator.
-                let asked = rustix::fs::statvfs(&self.directory);
-                let bytes = asked.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+                let stats = rustix::fs::statvfs(&self.directory);
+                let bytes = stats.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
                 *known = Some((Instant::now(), bytes));
                 bytes
             }

@@ -402,8 +402,9 @@ fn run_text(run: RunId) -> String {
 
 /// Returns the number at the end of a part's key.
 pub(crate) fn read_part_number(bytes: &[u8]) -> Result<u64, Error> {
-    let (_, number) =
-        bytes.split_last_chunk::<8>().ok_or_else(|| Error::Corrupt { what: format!("a part's key: {bytes:02x?}") })?;
+    let (_, number) = bytes
+        .split_last_chunk::<8>()
+        .ok_or_else(|| Error::Corrupt { what: format!("the key of a part cannot be read: {bytes:02x?}") })?;
     Ok(u64::from_be_bytes(*number))
 }
 

@@ -45,13 +45,9 @@ impl LogEnd {
     /// Returns whether a caller that commits should write a batch of this size itself. This is so if the batch is
     /// small, the last batch had a single commit, and at least as much time has passed since its end as it took. Under
     /// more load, concurrent commits should share a sync instead.
-    pub(crate) fn is_rested_for(&self, bytes: usize) -> bool {
-        let is_rested =
-            |last: &LastBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
-        self.last.as_ref().is_some_and(is_rested)
-            && self.first.is_none()
-            && bytes <= SMALL_BATCH
-            && self.tail.fits(bytes)
+    pub(crate) fn allows_writing_inline(&self, bytes: usize) -> bool {
+        let is_idle = |last: &LastBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
+        self.last.as_ref().is_some_and(is_idle) && self.first.is_none() && bytes <= SMALL_BATCH && self.tail.fits(bytes)
     }
 
     /// Writes the buffer as this batch and makes it durable. Returns whether the next segment should be prepared.

@@ -23,7 +23,7 @@ fn record(mark: &Mark) -> Bytes {
 }
 
 fn read(record: &Bytes) -> Result<(UnixMs, Bytes), Error> {
-    let corrupt = || Error::Corrupt { what: format!("a stored mark of {} bytes", record.len()) };
+    let corrupt = || Error::Corrupt { what: format!("a stored mark of {} bytes cannot be read", record.len()) };
     let at = record.first_chunk::<8>().ok_or_else(corrupt)?;
     Ok((u64::from_be_bytes(*at), record.slice(8..)))
 }
@@ -42,7 +42,7 @@ impl Shared {
                 state.put(&keys::mark_expiry(mark.expires_at, key, mark.name), Bytes::new(), false);
             }
             last = Some(Self::committed(&mut state));
-            self.let_go(state);
+            self.write_or_wake(state);
         }
         // Batches become durable in order, so it suffices to wait for the last one.
         match last {

@@ -64,7 +64,7 @@ impl Shared {
             let (epoch, snapshot) = match self.plan(keys, &fetched)? {
                 ReadPlan::All(mut state, found) => {
                     let done = then(&mut state, found);
-                    self.let_go(state);
+                    self.write_or_wake(state);
                     return Ok(done);
                 }
                 ReadPlan::Fetch(epoch, snapshot) => (epoch, snapshot),

@@ -80,7 +80,7 @@ pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
 /// # Errors
 ///
 /// [`Error::Failed`] if the directory cannot be created or changed, or contains data that is not Baton's.
-pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Result<bool, Error> {
+pub fn directory(path: &Path, is_empty_or_store: impl FnOnce() -> io::Result<bool>) -> Result<bool, Error> {
     let failed = |error: io::Error| storage_error(&error, "create the directory", path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(failed)?;
@@ -94,7 +94,7 @@ pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Res
     if !is_open(path).map_err(failed)? {
         return Ok(false);
     }
-    if !is_ours().map_err(failed)? {
+    if !is_empty_or_store().map_err(failed)? {
         return Err(Error::Failed {
             why: format!(
                 "`{}` is accessible to other users and contains other data than Baton's. Name a directory for Baton \
@@ -107,7 +107,7 @@ pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Res
 }
 
 /// Returns whether a directory contains a store or nothing.
-pub(crate) fn is_ours(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_empty_or_store(path: &Path) -> io::Result<bool> {
     let mut is_empty = true;
     for entry in std::fs::read_dir(path)? {
         let name = entry?.file_name();
@@ -160,7 +160,7 @@ mod tests {
         std::fs::create_dir(&shared).unwrap();
         std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
         std::fs::write(shared.join("letter"), "").unwrap();
-        let error = super::directory(&shared, || is_ours(&shared)).unwrap_err().to_string();
+        let error = super::directory(&shared, || is_empty_or_store(&shared)).unwrap_err().to_string();
         assert!(error.contains("contains other data") && error.contains("subdirectory"), "{error}");
         assert_eq!(std::fs::metadata(&shared).unwrap().permissions().mode() & 0o7777, 0o1777);
     }

@@ -273,8 +273,8 @@ impl Shared {
         state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
     }
 
-    /// Must be called under the lock after a commit was added to the open batch. Returns a handle to wait until the
-    /// commit is durable. The caller must then release the lock with [`let_go`](Self::let_go).
+    /// Called under the lock after a commit was added to the open batch. Returns a handle to wait for its durability.
+    /// The caller then releases the lock with [`write_or_wake`](Self::write_or_wake).
     pub(crate) fn committed(state: &mut State) -> Durable {
         state.most_bytes = state.most_bytes.max(state.bytes());
         state.open_commits += 1;

@@ -53,7 +53,7 @@ impl SpareSpace {
             Ok(_) => space.remove(),
             Err(_) => {}
         }
-        space.let_go_if_full();
+        space.release_if_full();
         if space.may_be_taken() {
             space.take();
         }
@@ -119,7 +119,7 @@ impl SpareSpace {
     }
 
     /// Releases the reserved space if the disk is full. Must be called before a write that may use it.
-    pub(crate) fn let_go_if_full(&self) {
+    pub(crate) fn release_if_full(&self) {
         if self.is_held.load(Ordering::SeqCst) && self.is_full() && self.is_held.swap(false, Ordering::SeqCst) {
             tracing::warn!("the disk space reserved for deletions is now used");
             self.remove();

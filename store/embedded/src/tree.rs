@@ -149,7 +149,7 @@ impl Tree {
 
     fn with<T>(&self, call: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        call(database.as_ref().ok_or_else(|| Error::Failed { why: "it was closed".to_owned() })?)
+        call(database.as_ref().ok_or_else(|| Error::Failed { why: "the store was closed".to_owned() })?)
     }
 
     /// Returns the segments of the log that contain needed values.

@@ -37,7 +37,7 @@ impl Shared {
         let place = [keys::head(key)];
         let outcome = self.with(&place, |state, found| {
             let Some(FoundValue { value, batch }) = found.into_iter().next() else {
-                return Err(Error::Corrupt { what: "a lookup returned no result".to_owned() });
+                return Err(Error::Corrupt { what: "a lookup of a written key returned no result".to_owned() });
             };
             let old = value.as_ref().map(decode_head).transpose()?;
             if !holds(&expect, old.as_ref()) {

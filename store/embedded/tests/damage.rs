@@ -179,8 +179,8 @@ async fn a_log_shorter_than_at_the_last_start_is_reported() {
     change(&path, |bytes| bytes.truncate(fifth - 8));
     let cut = fs::read(&path).unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    let told = "continue with batch 5, but the log ends with batch 4";
-    assert!(matches!(&error, Error::Corrupt { what } if what.contains(told)), "{error}");
+    let expected = "continue with batch 5, but the log ends with batch 4";
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains(expected)), "{error}");
     assert_eq!(fs::read(&path).unwrap(), cut);
     fs::write(directory.path().join("KNOWN"), "5\n").unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
@@ -207,8 +207,8 @@ async fn a_directory_in_use_is_refused_with_its_owner() {
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
     assert!(matches!(&error, Error::InUse { .. }), "{error:?}");
-    let told = format!("in use by process {}; stop that process first", std::process::id());
-    assert!(error.to_string().starts_with(&told), "{error}");
+    let expected = format!("in use by process {}; stop that process first", std::process::id());
+    assert!(error.to_string().starts_with(&expected), "{error}");
     store.close().await.unwrap();
     Embedded::open(Options::new(directory.path())).await.unwrap();
 }
@@ -319,11 +319,11 @@ async fn a_store_waiting_for_a_descriptor_can_be_stopped() {
     let store = Embedded::open(options).await.unwrap();
     faults.refuse_opens(u64::MAX);
     let acknowledged = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let (committing, told) = (Arc::clone(&store), Arc::clone(&acknowledged));
+    let (committing, durable) = (Arc::clone(&store), Arc::clone(&acknowledged));
     let commits = tokio::spawn(async move {
         loop {
             let version = next(&*committing, &key("a")).await.unwrap();
-            told.store(version, std::sync::atomic::Ordering::SeqCst);
+            durable.store(version, std::sync::atomic::Ordering::SeqCst);
         }
     });
     // Three attempts of one open, while the commits wait.

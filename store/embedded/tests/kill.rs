@@ -27,7 +27,7 @@ async fn nothing_acknowledged_is_lost_by_two_hundred_kills() {
         }
         let mut hammer = Hammer::start(directory.path(), None);
         // The process has made at least some progress; how far the next commits get is random.
-        count += hammer.hear(10 + dice.roll(200), &mut acknowledged);
+        count += hammer.read_acknowledged(10 + dice.roll(200), &mut acknowledged);
         std::thread::sleep(Duration::from_micros(dice.roll(3_000)));
         hammer.kill();
         count += hammer.acknowledged(&mut acknowledged);

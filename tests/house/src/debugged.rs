@@ -1,6 +1,8 @@
-//! Rust's `Debug` forms in messages for operators and users: `{:?}` in format strings, and `?value` in lines of `tracing`.
+//! Rust's `Debug` forms in messages for operators and users: `{:?}` in format strings, and `?value` in lines of
+//! `tracing`.
 //!
-//! Programmers may read them: in tests, in what a failed assertion or a panic says, and in the kits' and the store's testing modules.
+//! They are allowed for programmers: in tests, in assertions and panics, and in the testing modules of the kits and the
+//! store.
 
 use std::fs;
 use std::path::Path;

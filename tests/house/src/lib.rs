@@ -1,5 +1,5 @@
-//! Counts how the code hangs together: which file imports which, where they do so in a circle, which names mean several
-//! types, which references lead nowhere, and which messages have Rust's `Debug` forms.
+//! Measures of the code's structure: imports between files and their cycles, names with several types, references that
+//! lead nowhere, and messages with Rust's `Debug` forms.
 //!
 //! `cargo run -p baton-tests-house` prints it all; the test of this crate holds what was reached.
 

@@ -17,12 +17,12 @@ const SIGNS: usize = 7;
 /// When a folder or a file cannot be read.
 pub fn conflicts(folder: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
-    look(folder, "", &mut found)?;
+    scan(folder, "", &mut found)?;
     found.sort();
     Ok(found)
 }
 
-fn look(folder: &Path, name: &str, found: &mut Vec<String>) -> io::Result<()> {
+fn scan(folder: &Path, name: &str, found: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder.join(name))? {
         let entry = entry?;
         // A name that is no text is none of the repository's.
@@ -33,7 +33,7 @@ fn look(folder: &Path, name: &str, found: &mut Vec<String>) -> io::Result<()> {
         }
         let inner = if name.is_empty() { inner } else { format!("{name}/{inner}") };
         if kind.is_dir() {
-            look(folder, &inner, found)?;
+            scan(folder, &inner, found)?;
         } else if kind.is_file()
             && let Ok(text) = String::from_utf8(fs::read(folder.join(&inner))?)
         {

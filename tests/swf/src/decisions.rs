@@ -22,9 +22,13 @@ macro_rules! with_required {
 
 with_required! {
     /// `ScheduleActivityTask`.
-    schedule_activity ScheduleActivityTask schedule_activity_task_decision_attributes ScheduleActivityTaskDecisionAttributesBuilder;
+    schedule_activity ScheduleActivityTask
+        schedule_activity_task_decision_attributes
+        ScheduleActivityTaskDecisionAttributesBuilder;
     /// `RequestCancelActivityTask`.
-    cancel_activity RequestCancelActivityTask request_cancel_activity_task_decision_attributes RequestCancelActivityTaskDecisionAttributesBuilder;
+    cancel_activity RequestCancelActivityTask
+        request_cancel_activity_task_decision_attributes
+        RequestCancelActivityTaskDecisionAttributesBuilder;
     /// `RecordMarker`.
     record_marker RecordMarker record_marker_decision_attributes RecordMarkerDecisionAttributesBuilder;
     /// `StartTimer`.
@@ -32,13 +36,21 @@ with_required! {
     /// `CancelTimer`.
     cancel_timer CancelTimer cancel_timer_decision_attributes CancelTimerDecisionAttributesBuilder;
     /// `SignalExternalWorkflowExecution`.
-    signal_external SignalExternalWorkflowExecution signal_external_workflow_execution_decision_attributes SignalExternalWorkflowExecutionDecisionAttributesBuilder;
+    signal_external SignalExternalWorkflowExecution
+        signal_external_workflow_execution_decision_attributes
+        SignalExternalWorkflowExecutionDecisionAttributesBuilder;
     /// `RequestCancelExternalWorkflowExecution`.
-    cancel_external RequestCancelExternalWorkflowExecution request_cancel_external_workflow_execution_decision_attributes RequestCancelExternalWorkflowExecutionDecisionAttributesBuilder;
+    cancel_external RequestCancelExternalWorkflowExecution
+        request_cancel_external_workflow_execution_decision_attributes
+        RequestCancelExternalWorkflowExecutionDecisionAttributesBuilder;
     /// `StartChildWorkflowExecution`.
-    start_child StartChildWorkflowExecution start_child_workflow_execution_decision_attributes StartChildWorkflowExecutionDecisionAttributesBuilder;
+    start_child StartChildWorkflowExecution
+        start_child_workflow_execution_decision_attributes
+        StartChildWorkflowExecutionDecisionAttributesBuilder;
     /// `ScheduleLambdaFunction`.
-    schedule_lambda ScheduleLambdaFunction schedule_lambda_function_decision_attributes ScheduleLambdaFunctionDecisionAttributesBuilder;
+    schedule_lambda ScheduleLambdaFunction
+        schedule_lambda_function_decision_attributes
+        ScheduleLambdaFunctionDecisionAttributesBuilder;
 }
 
 macro_rules! without_required {
@@ -53,13 +65,19 @@ macro_rules! without_required {
 
 without_required! {
     /// `CompleteWorkflowExecution`.
-    complete_with CompleteWorkflowExecution complete_workflow_execution_decision_attributes CompleteWorkflowExecutionDecisionAttributes;
+    complete_with CompleteWorkflowExecution
+        complete_workflow_execution_decision_attributes
+        CompleteWorkflowExecutionDecisionAttributes;
     /// `FailWorkflowExecution`.
     fail_with FailWorkflowExecution fail_workflow_execution_decision_attributes FailWorkflowExecutionDecisionAttributes;
     /// `CancelWorkflowExecution`.
-    cancel_with CancelWorkflowExecution cancel_workflow_execution_decision_attributes CancelWorkflowExecutionDecisionAttributes;
+    cancel_with CancelWorkflowExecution
+        cancel_workflow_execution_decision_attributes
+        CancelWorkflowExecutionDecisionAttributes;
     /// `ContinueAsNewWorkflowExecution`.
-    continue_with ContinueAsNewWorkflowExecution continue_as_new_workflow_execution_decision_attributes ContinueAsNewWorkflowExecutionDecisionAttributes;
+    continue_with ContinueAsNewWorkflowExecution
+        continue_as_new_workflow_execution_decision_attributes
+        ContinueAsNewWorkflowExecutionDecisionAttributes;
 }
 
 /// Completes the run.

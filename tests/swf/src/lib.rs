@@ -4,7 +4,7 @@
 //! Owns how the tests start, decide and read; what is expected is theirs.
 
 pub mod decisions;
-mod told;
+mod text;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,7 +34,7 @@ use store::memory::Memory;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-pub use told::{events, fault, names};
+pub use text::{events, fault, names};
 
 /// When the world begins.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);

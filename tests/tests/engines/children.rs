@@ -1,4 +1,5 @@
-//! A child that was started, closed, and was followed by a stranger with its workflow id, before its parent knew of its start.
+//! A child that started, closed, and was replaced by an unrelated run of its workflow id before its parent recorded the
+//! start.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -62,8 +63,8 @@ impl Interceptor for Second {
     }
 }
 
-/// What the parent is told of its child.
-async fn told(looks: bool) -> &'static str {
+/// Returns the event by which the parent learns the outcome of its child.
+async fn outcome(looks: bool) -> &'static str {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let deaf = Arc::new(Intercepted(Deaf { store: Arc::clone(&store), is_deaf: AtomicBool::new(false) }));
     let one = open(Arc::clone(&deaf) as _, 1).await;
@@ -85,7 +86,7 @@ async fn told(looks: bool) -> &'static str {
     one.begin_shutdown();
 
     let two = open(Arc::new(Intercepted(Second { store, looks })), 2).await;
-    let told = async {
+    let outcome = async {
         loop {
             if let Some(name) = names(&two, &at("parent")).await.get(5) {
                 return *name;
@@ -93,15 +94,15 @@ async fn told(looks: bool) -> &'static str {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), told).await.expect("it is told")
+    tokio::time::timeout(Duration::from_secs(60), outcome).await.expect("the parent records an outcome in time")
 }
 
 #[tokio::test]
 async fn a_child_that_was_there_before_a_stranger_has_been_started() {
-    assert_eq!(told(true).await, "ChildStarted");
+    assert_eq!(outcome(true).await, "ChildStarted");
 }
 
 #[tokio::test]
 async fn without_a_look_among_earlier_runs_it_would_be_said_to_have_failed() {
-    assert_eq!(told(false).await, "ChildScheduleFailed");
+    assert_eq!(outcome(false).await, "ChildScheduleFailed");
 }

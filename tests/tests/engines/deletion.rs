@@ -1,5 +1,5 @@
-//! A node that dies between any two writes of a deletion: what it deleted is gone, the rest is whole, and asked again, at
-//! another node, the deletion goes on where it was.
+//! A node that dies between any two writes of a deletion. What it deleted is gone and the rest is complete, and a
+//! repeated request at another node continues the deletion.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -36,10 +36,10 @@ impl Dying {
     }
 
     async fn write<T>(&self, write: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let (is_done, is_heard) = self.next();
+        let (is_done, is_answered) = self.next();
         let done = if is_done { Some(write.await) } else { None };
         match done {
-            Some(done) if is_heard => done,
+            Some(done) if is_answered => done,
             _ => Err(Error::Failed { why: "the node has died".to_owned() }),
         }
     }

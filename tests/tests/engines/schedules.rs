@@ -10,12 +10,12 @@ use client::body::{Schedule, StartWorkflow};
 use engine::{Clock, Engine, ScheduleView, Settings};
 use history::{Overlap, ScheduleSpec};
 use simulation::broken::Dying;
+use simulation::manual_clock::{BEGIN, ManualClock};
 use simulation::steps::DOMAIN;
-use simulation::told::{BEGIN, Told};
 use store::memory::Memory;
 use store::{ListQuery, Store};
 
-async fn node(store: Arc<dyn Store>, clock: &Arc<Told>) -> Arc<Engine> {
+async fn node(store: Arc<dyn Store>, clock: &Arc<ManualClock>) -> Arc<Engine> {
     Engine::open(store, Arc::clone(clock) as _, Settings::default()).await.unwrap()
 }
 
@@ -59,7 +59,7 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
     for lands in [false, true] {
         let mut at = 0;
         loop {
-            let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), Told::new());
+            let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), ManualClock::new());
             let calm = node(Arc::clone(&store), &time).await;
             create(&calm, Overlap::TerminateOther).await;
             calm.begin_shutdown();
@@ -104,7 +104,7 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
 
 #[tokio::test]
 async fn two_nodes_that_look_at_once_start_one_run_for_each_time() {
-    let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), Told::new());
+    let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), ManualClock::new());
     let one = node(Arc::clone(&store), &time).await;
     create(&one, Overlap::AllowAll).await;
     let other = node(Arc::clone(&store), &time).await;

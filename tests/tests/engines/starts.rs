@@ -1,5 +1,5 @@
-//! Starts of one workflow id that race on several nodes: exactly one begins a run, and a start that is repeated with its
-//! key, wherever, is that one start.
+//! Starts of one workflow id that race on several nodes: exactly one creates a run, and a start repeated with its key,
+//! at any node, is that one.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

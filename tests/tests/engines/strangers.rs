@@ -51,8 +51,8 @@ fn forgettable() -> Start {
     Start { retention: Duration::ZERO, ..Start::new("w", "test", "w") }
 }
 
-/// A writer is held up while its run closes, is forgotten and is followed by another; the other run, and which one is there
-/// once the writer has gone on.
+/// Suspends a writer while its run closes, is deleted and is replaced by another. Returns the other run, and the run
+/// that exists after the writer has continued.
 async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let (reached, released) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
@@ -77,8 +77,8 @@ async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
     assert_eq!(store.expire(quick.clock().now().as_millis(), 10).await.unwrap(), 1);
     let second = quick.commands().start(DOMAIN, forgettable()).await.unwrap().run_id;
     released.add_permits(10);
-    let told = writer.await.unwrap();
-    assert_eq!(told.is_ok(), drops_run, "{told:?}");
+    let committed = writer.await.unwrap();
+    assert_eq!(committed.is_ok(), drops_run, "{committed:?}");
 
     let found = open(store, 3).await.views().describe(&at("w")).await.unwrap().run.started.run_id;
     (second, found)

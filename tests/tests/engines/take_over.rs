@@ -1,5 +1,5 @@
-//! A node that takes over finds every task that waits, however many there are and however few come in one page of the due
-//! index.
+//! A node that takes over finds every waiting task, however many there are and however small the pages of the due index
+//! are.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

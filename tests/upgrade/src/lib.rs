@@ -2,9 +2,9 @@
 //! [README](../README.md).
 
 pub mod packed;
+pub mod record;
 pub mod scene;
 pub mod table;
-pub mod told;
 
 use std::path::{Path, PathBuf};
 

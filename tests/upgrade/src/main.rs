@@ -1,5 +1,5 @@
-//! `baton-record BATON COMMIT DIR [ENDPOINT]`: has the program BATON make what is recorded in DIR, over the embedded store, and over a table
-//! at ENDPOINT where one is given.
+//! `baton-record BATON COMMIT DIR [ENDPOINT]` makes the program BATON create the records in DIR, over the embedded
+//! store and, if there is an ENDPOINT, over a table.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::{Client, Patience};
 use tokio::process::{Child, Command};
-use upgrade::told::{Failed, Recorded};
-use upgrade::{packed, scene, table, told};
+use upgrade::record::{Failed, Recorded};
+use upgrade::{packed, record, scene, table};
 
 /// What the name of the table begins with while it is recorded.
 const TABLE: &str = "baton-recorded";
@@ -55,7 +55,7 @@ impl Recorder {
     }
 
     async fn tell(&self, url: &str, held: scene::Held) -> Result<Recorded, Failed> {
-        let runs = told::runs(&Client::new(url)?, url).await?;
+        let runs = record::runs(&Client::new(url)?, url).await?;
         let version = self.run(&["--version"]).await?;
         Ok(Recorded { version, commit: self.commit.clone(), at: 0, held, runs })
     }
@@ -112,13 +112,13 @@ fn now() -> u64 {
 /// Waits until nothing more is recorded by itself.
 async fn settle(url: &str) -> Result<(), Failed> {
     let client = Client::new(url)?;
-    let told = async || -> Result<usize, Failed> {
-        Ok(told::runs(&client, url).await?.iter().map(|run| run.events.len()).sum())
+    let count_events = async || -> Result<usize, Failed> {
+        Ok(record::runs(&client, url).await?.iter().map(|run| run.events.len()).sum())
     };
-    let mut before = told().await?;
+    let mut before = count_events().await?;
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let found = told().await?;
+        let found = count_events().await?;
         if found == before {
             return Ok(());
         }

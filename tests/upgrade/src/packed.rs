@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::told::Failed;
+use crate::record::Failed;
 
 /// Packs what is in a directory.
 ///

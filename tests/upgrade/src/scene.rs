@@ -1,4 +1,5 @@
-//! What is recorded: runs in every state in which an upgrade may find one, each on a task list of its own that is called as it is.
+//! The recorded runs: in every state in which an upgrade may find one, each on a separate task list named after the
+//! state.
 
 use std::time::Duration;
 
@@ -180,10 +181,10 @@ async fn others(client: &Client) -> Result<(), Error> {
     let reset = ResetWorkflow { event_id: 5, reason: Some("once more".to_owned()), ..ResetWorkflow::default() };
     client.reset("reset", None, &reset, None).await?;
     begin(client, "updated", Vec::new()).await?;
-    let asked = UpdateWorkflow { input: text(500), update_id: Some("one".to_owned()), ..UpdateWorkflow::default() };
+    let request = UpdateWorkflow { input: text(500), update_id: Some("one".to_owned()), ..UpdateWorkflow::default() };
     let asking = tokio::spawn({
         let client = client.clone();
-        async move { client.update("updated", "add", &asked, None, WAIT).await.map(drop) }
+        async move { client.update("updated", "add", &request, None, WAIT).await.map(drop) }
     });
     let judged = turn(client, "updated").await?;
     let update_results = judged.updates.iter().map(|update| UpdateResult {
@@ -260,11 +261,11 @@ pub async fn go_on(client: &Client, list: &str) -> Result<bool, Error> {
     let poll = PollDecider { updates: Some(4), ..PollDecider::default() };
     if let Some(turn) = client.poll_decider(list, &poll, Duration::ZERO).await? {
         // The update that was accepted before is answered now.
-        let is_asked = turn.workflow_id == "updated";
+        let is_updated = turn.workflow_id == "updated";
         let answer = UpdateResult { id: "one".to_owned(), accepted: text(10), ..UpdateResult::default() };
         let complete = CompleteTurn {
             decisions: vec![SucceedWorkflow { result: text(10), force: true }.into()],
-            update_results: is_asked.then_some(answer).into_iter().collect(),
+            update_results: is_updated.then_some(answer).into_iter().collect(),
             ..CompleteTurn::default()
         };
         client.complete_turn(&turn.token, &complete, Patience::None).await?;

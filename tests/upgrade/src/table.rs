@@ -1,4 +1,5 @@
-//! A table of DynamoDB Local as a file: an item a line, in DynamoDB's own JSON. Asked without an SDK, as Local looks at no signature.
+//! A table of DynamoDB Local as a file with an item per line, in DynamoDB's JSON. Requests need no SDK, because Local
+//! does not check signatures.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,7 +11,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::told::Failed;
+use crate::record::Failed;
 
 /// Items that one request may put. Source: the API reference, `BatchWriteItem`.
 const PUT_AT_ONCE: usize = 25;

@@ -1,4 +1,5 @@
-//! What earlier versions left in their data directories and archives is read by this one, is what it was, and goes on to its end.
+//! This version reads the data directories and archives of earlier versions, finds what was recorded, and continues
+//! their runs to the end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use store_archive::{RestoreOptions, restore, verify};
 use store_embedded::{Embedded, Options};
 use upgrade::packed::unpack;
+use upgrade::record::Recorded;
 use upgrade::recorded;
-use upgrade::told::Recorded;
 
 async fn hold(directory: &Path, recorded: &Recorded, what: &str) {
     let store = Embedded::open(Options::new(directory)).await.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -21,12 +22,12 @@ async fn hold(directory: &Path, recorded: &Recorded, what: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_data_directory_of_an_earlier_version_is_opened_and_all_that_is_open_in_it_goes_on() {
     for of in recorded().unwrap() {
-        let told = Recorded::read(&of.join("embedded.json.gz")).unwrap();
+        let recorded = Recorded::read(&of.join("embedded.json.gz")).unwrap();
         for which in ["killed", "stopped"] {
             let scratch = tempfile::tempdir().unwrap();
             let directory = scratch.path().join("data");
             unpack(&of.join(format!("{which}.tar.gz")), &directory).unwrap();
-            hold(&directory, &told, &format!("{} {which}", of.display())).await;
+            hold(&directory, &recorded, &format!("{} {which}", of.display())).await;
         }
     }
 }
@@ -34,7 +35,7 @@ async fn a_data_directory_of_an_earlier_version_is_opened_and_all_that_is_open_i
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_of_an_earlier_version_is_verified_and_restored_and_all_that_is_open_in_it_goes_on() {
     for of in recorded().unwrap() {
-        let told = Recorded::read(&of.join("embedded.json.gz")).unwrap();
+        let recorded = Recorded::read(&of.join("embedded.json.gz")).unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let (archive, directory) = (scratch.path().join("archive"), scratch.path().join("data"));
         unpack(&of.join("archive.tar.gz"), &archive).unwrap();
@@ -50,6 +51,6 @@ async fn an_archive_of_an_earlier_version_is_verified_and_restored_and_all_that_
             }
         });
         assert!(restored.await.unwrap().unwrap().batch > 0);
-        hold(&directory, &told, &format!("{} archive", of.display())).await;
+        hold(&directory, &recorded, &format!("{} archive", of.display())).await;
     }
 }

@@ -1,5 +1,5 @@
-//! What earlier versions left in a table is read by this one, is what it was, and goes on to its end. Over the DynamoDB Local that
-//! `BATON_TEST_DYNAMODB` names.
+//! This version reads the tables of earlier versions, finds what was recorded, and continues their runs to the end.
+//! Uses the DynamoDB Local that `BATON_TEST_DYNAMODB` names.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -7,7 +7,7 @@ mod support;
 
 use serde_json::json;
 use simulation::stores::{new_table, over_table};
-use upgrade::told::Recorded;
+use upgrade::record::Recorded;
 use upgrade::{recorded, table};
 
 fn endpoint() -> String {
@@ -17,11 +17,11 @@ fn endpoint() -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_of_an_earlier_version_is_opened_and_all_that_is_open_in_it_goes_on() {
     for of in recorded().unwrap() {
-        let told = Recorded::read(&of.join("table.json.gz")).unwrap();
+        let recorded = Recorded::read(&of.join("table.json.gz")).unwrap();
         let name = new_table(&endpoint()).await;
         table::load(&endpoint(), &name, &of.join("table.jsonl.gz")).await.unwrap();
         let store = over_table(&endpoint(), &name).await.unwrap();
-        support::hold(store, &told, &of.display().to_string()).await;
+        support::hold(store, &recorded, &of.display().to_string()).await;
     }
 }
 

@@ -5,7 +5,7 @@ use futures::future::{Either, select};
 use super::*;
 
 /// Returns what the flow requested, in order.
-fn asked(service: &TestService) -> Vec<String> {
+fn requests(service: &TestService) -> Vec<String> {
     let effect = |event: &Event| match &event.kind {
         EventKind::ActivityScheduled(it) => Some(format!("do {}", it.activity_id)),
         EventKind::ActivityTaskCancel(it) => Some(format!("stop {}", it.activity_id)),
@@ -26,7 +26,7 @@ fn a_canceled_run_cancels_open_steps_and_closes() {
     service.after(seconds(2)).cancel("1");
     let closed = service.finish("1");
     assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(2)));
-    assert_eq!(asked(&service), ["do d", "set sleep", "stop d", "take back sleep"]);
+    assert_eq!(requests(&service), ["do d", "set sleep", "stop d", "take back sleep"]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn after_a_cancellation_only_shielded_steps_can_start() {
     let closed = service.finish("1");
     assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(9)));
     assert_eq!(closed.result::<String>(), "b");
-    assert_eq!(asked(&service), ["set sleep", "take back sleep", "do b", "set sleep#2"]);
+    assert_eq!(requests(&service), ["set sleep", "take back sleep", "do b", "set sleep#2"]);
 }
 
 #[test]
@@ -214,6 +214,6 @@ fn a_step_canceled_in_its_own_turn_leaves_no_trace() {
         Ok(done)
     }));
     assert_eq!(result_of(&mut service), "a");
-    assert_eq!(asked(&service), ["do d", "do a", "stop d"]);
+    assert_eq!(requests(&service), ["do d", "do a", "stop d"]);
     service.assert_count("1", "Marker", 2);
 }

@@ -55,10 +55,10 @@ fn a_flow_that_loops_is_stopped() {
 }
 
 /// Runs the check outside any runtime and inside a task, as hosts do.
-fn everywhere(ask: fn()) {
-    ask();
+fn everywhere(check: fn()) {
+    check();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::spawn(async move { ask() }).await.unwrap() });
+    runtime.block_on(async { tokio::spawn(async move { check() }).await.unwrap() });
 }
 
 #[test]

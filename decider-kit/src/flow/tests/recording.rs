@@ -215,22 +215,22 @@ fn queries_read_shared_state_and_change_nothing() {
     service.finish("1");
     let events = service.history("1");
     let mut state = FlowState::default();
-    let ask = |state: &FlowState, name: &str, input: &str| {
+    let query_state = |state: &FlowState, name: &str, input: &str| {
         let input = baton_history::Payload::from_json(input).unwrap();
         flow.answer(state, name, Some(&input)).map(|answer| answer.to_string())
     };
-    assert_eq!(ask(&state, "stage", "null"), Err(QueryError::NotReady));
+    assert_eq!(query_state(&state, "stage", "null"), Err(QueryError::NotReady));
     let mut stages = Vec::new();
     for event in events {
         flow.evolve(&mut state, event);
-        stages.extend(ask(&state, "stage", "null"));
+        stages.extend(query_state(&state, "stage", "null"));
     }
     stages.dedup();
     assert_eq!(stages, ["\"new\"", "\"slept\""]);
-    assert_eq!(ask(&state, "twice", "21").as_deref(), Ok("42"));
-    assert!(matches!(ask(&state, "twice", "\"x\""), Err(QueryError::Unreadable(_))));
-    assert!(matches!(ask(&state, "broken", "null"), Err(QueryError::Panicked(it)) if it.contains("no ink")));
-    let Err(QueryError::Unknown { known, .. }) = ask(&state, "other", "null") else { panic!() };
+    assert_eq!(query_state(&state, "twice", "21").as_deref(), Ok("42"));
+    assert!(matches!(query_state(&state, "twice", "\"x\""), Err(QueryError::Unreadable(_))));
+    assert!(matches!(query_state(&state, "broken", "null"), Err(QueryError::Panicked(it)) if it.contains("no ink")));
+    let Err(QueryError::Unknown { known, .. }) = query_state(&state, "other", "null") else { panic!() };
     assert_eq!(known, ["broken", "stage", "twice"]);
     assert_eq!(flow.error(&state), None);
 }

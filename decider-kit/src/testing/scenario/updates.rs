@@ -14,15 +14,21 @@ use crate::{Decisions, TakesTurns, Verdict};
 impl<D: TakesTurns> Given<D> {
     #[track_caller]
     pub(super) fn put(&mut self, name: String, input: Payload) {
-        if let Some(asked) = &self.asked {
-            fail(format_args!("update `{}` has not been judged yet; request one at a time", asked.name), &self.events);
+        if let Some(proposed) = &self.proposed {
+            fail(
+                format_args!("update `{}` has not been judged yet; request one at a time", proposed.name),
+                &self.events,
+            );
         }
         self.updates += 1;
         let update_id = format!("update-{}", self.updates);
-        let asked = ProposedUpdate { update_id, name, input: Some(input), identity: None, if_version: None, by: None };
-        match may_update(&self.run, &asked) {
-            Ok(UpdateStatus::New) => self.asked = Some(asked),
-            Ok(known) => fail(format_args!("the history has an update `{}`: {known:?}", asked.update_id), &self.events),
+        let proposed =
+            ProposedUpdate { update_id, name, input: Some(input), identity: None, if_version: None, by: None };
+        match may_update(&self.run, &proposed) {
+            Ok(UpdateStatus::New) => self.proposed = Some(proposed),
+            Ok(known) => {
+                fail(format_args!("the history has an update `{}`: {known:?}", proposed.update_id), &self.events)
+            }
             Err(fault) => fail(format_args!("the service would refuse this update: {fault}"), &self.events),
         }
     }
@@ -33,7 +39,7 @@ impl<D: TakesTurns> Given<D> {
     #[expect(clippy::return_self_not_must_use, reason = "most tests end here")]
     #[track_caller]
     pub fn then_judges(mut self, expected: Verdict) -> Self {
-        let Some(asked) = self.asked.take() else {
+        let Some(proposed) = self.proposed.take() else {
             fail("there is no update to judge: call `when(update(…))` first", &self.events);
         };
         let mut events = self.events.clone();
@@ -50,7 +56,7 @@ impl<D: TakesTurns> Given<D> {
             let turn = AnsweredTurn::Speculative { last_event_id, started_at: self.now, identity: None, by: None };
             (turn, window, last_event_id + 1)
         };
-        let update = [Update::from(asked.clone())];
+        let update = [Update::from(proposed.clone())];
         let decisions = match fresh(Arc::clone(&self.decider)).judge(&events, &window, None, &update, shown_from) {
             Ok(taken) => taken.into_decisions(),
             Err(difference) => fail(difference, &events),
@@ -58,23 +64,23 @@ impl<D: TakesTurns> Given<D> {
         if let Some(message) = decisions.given_back() {
             fail(format_args!("the decider gives the turn back: {message}"), &events);
         }
-        compare(expected, &asked, &decisions, &events);
-        self.admit(&judged(turn, vec![asked], decisions));
+        compare(expected, &proposed, &decisions, &events);
+        self.admit(&judged(turn, vec![proposed], decisions));
         self
     }
 }
 
 /// Compares the decider's verdict and decisions with the expected ones.
 #[track_caller]
-fn compare(expected: Verdict, asked: &ProposedUpdate, decisions: &Decisions, events: &[baton_history::Event]) {
+fn compare(expected: Verdict, proposed: &ProposedUpdate, decisions: &Decisions, events: &[baton_history::Event]) {
     let Verdict { verdict: expected_verdict, decisions: mut expected } = expected;
     let mut beside = decisions.clone();
-    beside.updates.retain(|answer| answer.update_id != asked.update_id);
-    let verdict = decisions.updates.iter().find(|answer| answer.update_id == asked.update_id);
+    beside.updates.retain(|answer| answer.update_id != proposed.update_id);
+    let verdict = decisions.updates.iter().find(|answer| answer.update_id == proposed.update_id);
     let verdict = verdict.map(|answer| &answer.verdict);
     if verdict != Some(&expected_verdict) {
         let found = verdict.map_or_else(|| "nothing".to_owned(), |verdict| format!("{verdict:?}"));
-        let name = &asked.name;
+        let name = &proposed.name;
         fail(format_args!("expected for update `{name}`\n  {expected_verdict:?}\nfound\n  {found}"), events);
     }
     if expected.awaiting.is_empty() {

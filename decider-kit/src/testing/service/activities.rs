@@ -86,8 +86,9 @@ impl TestService {
         let scheduled_event_id = task.scheduled_event_id;
         let now = self.now;
         let run = self.at_mut(index);
-        let is_asked = run.run.activities.get(&scheduled_event_id).is_some_and(|it| it.cancel_event_id.is_some());
-        if is_asked && work.stops_on_cancel {
+        let is_cancel_requested =
+            run.run.activities.get(&scheduled_event_id).is_some_and(|it| it.cancel_event_id.is_some());
+        if is_cancel_requested && work.stops_on_cancel {
             self.admit_or_fail(index, &Command::CancelActivity { task, details: Some(details) });
             return;
         }

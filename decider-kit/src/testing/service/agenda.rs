@@ -78,9 +78,9 @@ impl TestService {
                     self.refused.push((workflow_id, fault));
                 }
             }
-            Item::Complete(index, turn, asked, decisions) => {
+            Item::Complete(index, turn, proposed, decisions) => {
                 self.at_mut(index).expected -= 1;
-                self.complete(index, turn, asked, decisions);
+                self.complete(index, turn, proposed, decisions);
             }
             Item::Answer(index, task, answer) => {
                 self.at_mut(index).expected -= 1;

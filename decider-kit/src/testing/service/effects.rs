@@ -65,12 +65,14 @@ impl TestService {
             return;
         }
         let links = Links { seen: run.links.seen.clone(), ..Links::default() };
-        let asked = run.events.iter().rfind(|event| is_cancel_request(event));
+        let cancel_request = run.events.iter().rfind(|event| is_cancel_request(event));
         let next = match closing {
-            EventKind::WorkflowContinuedAsNew(it) => Transition::successor(&run.run, it, None, asked, self.now),
+            EventKind::WorkflowContinuedAsNew(it) => {
+                Transition::successor(&run.run, it, None, cancel_request, self.now)
+            }
             _ => {
                 let input = run.events.first().and_then(|first| first.kind.payload().cloned());
-                Transition::retry(&run.run, run_id, input, not_before.unwrap_or(self.now), asked, self.now)
+                Transition::retry(&run.run, run_id, input, not_before.unwrap_or(self.now), cancel_request, self.now)
             }
         };
         let (run, events) = next.into_parts();

@@ -24,8 +24,8 @@ impl TestService {
         }
         let run = self.at_mut(index);
         let window = window_of(&run.events, &run.run, started_event_id, attempt);
-        let asked = std::mem::take(&mut run.asked);
-        let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
+        let proposed = std::mem::take(&mut run.proposed);
+        let updates: Vec<Update> = proposed.iter().cloned().map(Update::from).collect();
         let decided = catch_unwind(AssertUnwindSafe(|| {
             if updates.is_empty() {
                 return run.subject.decide(&run.events, &window, None);
@@ -50,20 +50,20 @@ impl TestService {
         }
         let turn = TurnId { scheduled_event_id, started_event_id };
         if self.turns_take == Duration::ZERO {
-            self.complete(index, turn, asked, decisions);
+            self.complete(index, turn, proposed, decisions);
         } else {
-            self.plan(self.now.plus(self.turns_take), Item::Complete(index, turn, asked, decisions));
+            self.plan(self.now.plus(self.turns_take), Item::Complete(index, turn, proposed, decisions));
         }
     }
 
     #[track_caller]
-    pub(super) fn complete(&mut self, index: usize, turn: TurnId, asked: Vec<ProposedUpdate>, decisions: Decisions) {
+    pub(super) fn complete(&mut self, index: usize, turn: TurnId, proposed: Vec<ProposedUpdate>, decisions: Decisions) {
         let answers = decisions.updates.clone();
-        let command = judged(AnsweredTurn::Held(turn), asked.clone(), decisions);
+        let command = judged(AnsweredTurn::Held(turn), proposed.clone(), decisions);
         match self.admit(index, &command) {
             Ok(_) => self.store_rejections(index, answers),
             // The updates are judged again in the next turn.
-            Err(Fault::TurnLost | Fault::RunClosed { .. }) => self.at_mut(index).asked.extend(asked),
+            Err(Fault::TurnLost | Fault::RunClosed { .. }) => self.at_mut(index).proposed.extend(proposed),
             Err(fault) => refused(&fault, &command, &self.at(index).events),
         }
     }

@@ -69,22 +69,22 @@ impl TestService {
         let index = self.index(workflow_id);
         self.items += 1;
         let (update_id, name) = (format!("update-{}", self.items), name.to_owned());
-        let asked =
+        let proposed =
             ProposedUpdate { update_id, name, input: Some(payload(input)), identity: None, if_version: None, by: None };
-        match may_update(&self.at(index).run, &asked) {
+        match may_update(&self.at(index).run, &proposed) {
             Ok(_) => {}
             Err(Fault::RunClosed { status }) => return UpdateOutcome::Closed(status),
             Err(fault) => fail(format_args!("the service would refuse this: {fault}"), &self.at(index).events),
         }
-        let update_id = asked.update_id.clone();
-        self.at_mut(index).asked.push(asked);
+        let update_id = proposed.update_id.clone();
+        self.at_mut(index).proposed.push(proposed);
         loop {
             if let Some(answered) = self.answered(index, &update_id) {
                 return answered;
             }
             let run = self.at(index);
             let is_idle = run.run.is_open() && run.run.turn.is_none() && run.run.turn_task.is_none();
-            if is_idle && !run.asked.is_empty() {
+            if is_idle && !run.proposed.is_empty() {
                 self.speculate(index);
             } else if !self.step(None, false) {
                 fail(
@@ -129,8 +129,8 @@ impl TestService {
     fn speculate(&mut self, index: usize) {
         let now = self.now;
         let run = self.at_mut(index);
-        let asked = std::mem::take(&mut run.asked);
-        let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
+        let proposed = std::mem::take(&mut run.proposed);
+        let updates: Vec<Update> = proposed.iter().cloned().map(Update::from).collect();
         let identity = Some("test decider".to_owned());
         let last_event_id = run.run.last_event_id;
         let mut events = run.events.clone();
@@ -147,7 +147,7 @@ impl TestService {
         }
         let answers = decisions.updates.clone();
         let turn = AnsweredTurn::Speculative { last_event_id, started_at: now, identity, by: None };
-        let command = judged(turn, asked, decisions);
+        let command = judged(turn, proposed, decisions);
         match self.admit(index, &command) {
             Ok(_) => self.store_rejections(index, answers),
             Err(fault) => refused(&fault, &command, &self.at(index).events),

@@ -102,14 +102,15 @@ fn a_rejected_update_leaves_no_trace() {
 
 #[test]
 fn an_update_accepted_for_later_is_answered_by_a_later_turn() {
-    let asked = || {
+    let proposed = || {
         let verdict = Verdict::accept_for_later().and(Decisions::new().schedule(check("address")));
         given(Form, "form").then(Decisions::new()).when(update("page", "address")).then_judges(verdict)
     };
-    let done = asked().when(activity_succeeded("check", &())).then(Decisions::new().complete_update("update-1", "pay"));
+    let done =
+        proposed().when(activity_succeeded("check", &())).then(Decisions::new().complete_update("update-1", "pay"));
     assert_eq!(names(&done, 0).last(), Some(&"UpdateCompleted"));
     let failed = Decisions::new().fail_update("update-1", "nowhere", &["address"]);
-    let failed = asked().when(activity_failed("check", "nowhere", &())).then(failed);
+    let failed = proposed().when(activity_failed("check", "nowhere", &())).then(failed);
     assert_eq!(names(&failed, 0).last(), Some(&"UpdateFailed"));
 }
 
@@ -122,13 +123,13 @@ fn ends(story: impl FnOnce() + std::panic::UnwindSafe) -> String {
 #[test]
 fn an_unexpected_or_missing_verdict_fails_the_test() {
     let start = || given(Form, "form").then(Decisions::new());
-    let asked = || start().when(update("page", "cart"));
-    assert!(ends(|| drop(asked().then_judges(Verdict::reject("stale")))).contains("expected for update `page`"));
-    assert!(ends(|| drop(asked().then_judges(Verdict::accept("pay")))).contains("pay"));
+    let proposed = || start().when(update("page", "cart"));
+    assert!(ends(|| drop(proposed().then_judges(Verdict::reject("stale")))).contains("expected for update `page`"));
+    assert!(ends(|| drop(proposed().then_judges(Verdict::accept("pay")))).contains("pay"));
     let more = Verdict::accept("address").and(Decisions::new().schedule(check("cart")));
-    assert!(ends(|| drop(asked().then_judges(more))).contains("expected decisions"));
-    assert!(ends(|| drop(asked().when(signal("x", &())).then(Decisions::new()))).contains("must be judged"));
-    assert!(ends(|| drop(asked().when(update("page", "pay")))).contains("one at a time"));
+    assert!(ends(|| drop(proposed().then_judges(more))).contains("expected decisions"));
+    assert!(ends(|| drop(proposed().when(signal("x", &())).then(Decisions::new()))).contains("must be judged"));
+    assert!(ends(|| drop(proposed().when(update("page", "pay")))).contains("one at a time"));
     assert!(ends(|| drop(start().then_judges(Verdict::accept("address")))).contains("`when(update(…))` first"));
 }
 
@@ -139,8 +140,8 @@ async fn form(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
         let pages = std::sync::Arc::clone(&pages);
         move || pages.lock().expect("no code panics while it holds this lock").clone()
     };
-    let asked = seen.clone();
-    ctx.query("pages", move |()| asked());
+    let proposed = seen.clone();
+    ctx.query("pages", move |()| proposed());
     let known = seen.clone();
     let mut updates = ctx
         .updates::<String>("page")

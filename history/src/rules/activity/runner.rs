@@ -130,11 +130,11 @@ impl Transition {
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::payload("details", details)?;
-        let asked = held(&self.run, task)?.cancel_event_id;
+        let requested = held(&self.run, task)?.cancel_event_id;
         // In SWF, a runner may cancel an activity that was not asked to stop. The event id 0 stands for the missing
         // request.
-        let asked = asked.or(self.run.started.is_swf().then_some(0));
-        let cancel_event_id = asked.ok_or(Fault::CancelNotRequested)?;
+        let requested = requested.or(self.run.started.is_swf().then_some(0));
+        let cancel_event_id = requested.ok_or(Fault::CancelNotRequested)?;
         let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
         let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
         let canceled =

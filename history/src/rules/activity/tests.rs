@@ -73,8 +73,8 @@ fn table_of_a_held_activity() {
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
     check(&given, &given.canceled("a"), "fault cancel-not-requested");
-    let asked = given.clone().decide([cancel("a")]);
-    check(&asked, &asked.canceled("a"), "ActivityCanceled DeciderScheduled");
+    let requested = given.clone().decide([cancel("a")]);
+    check(&requested, &requested.canceled("a"), "ActivityCanceled DeciderScheduled");
     fires(
         &scene().decide([schedule_with("a", TIMEOUTS)]).takes("a"),
         20,

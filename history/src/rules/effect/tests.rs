@@ -46,11 +46,11 @@ fn a_repeated_effect_is_applied_once() {
     check(&taken, &signal_of(1, 6), "Signal(go)");
     check(&taken, &signal_of(2, 5), "Signal(go)");
     check(&taken, &cancel_of(1, 7), "WorkflowCancelRequested");
-    let asked = taken.then(&cancel_of(1, 7));
-    check(&asked, &cancel_of(1, 7), "repeats 6");
-    assert!(asked.run.cancel_requested);
+    let requested = taken.then(&cancel_of(1, 7));
+    check(&requested, &cancel_of(1, 7), "repeats 6");
+    assert!(requested.run.cancel_requested);
     // The effect was accepted before the run closed, so it must not be reported as failed.
-    let closed = asked.then(&terminate());
+    let closed = requested.then(&terminate());
     check(&closed, &signal_of(1, 5), "repeats 4");
     check(&closed, &signal_of(1, 9), "fault run-closed");
 }

@@ -90,9 +90,9 @@ fn reset_points_have_no_held_turn_and_end_a_commit() {
     );
     assert_eq!(points(&failed), [2, 7]);
     // A speculative turn is recorded at once, together with its update.
-    let asked = [update("u")];
+    let proposed = [update("u")];
     let given = scene().decide([]);
-    let update = given.speculate(&asked, &[("u", updated())], []);
+    let update = given.speculate(&proposed, &[("u", updated())], []);
     assert_eq!(points(&given.then(&update)), [2, 4, 9]);
 }
 
@@ -188,9 +188,9 @@ fn open_activities_restart_after_a_reset() {
 
 #[test]
 fn accepted_updates_stay_open_after_a_reset() {
-    let asked = [update("u")];
+    let proposed = [update("u")];
     let given = scene().take();
-    let accept = given.judge(&asked, &[("u", Verdict::Later)], []);
+    let accept = given.judge(&proposed, &[("u", Verdict::Later)], []);
     let given = given.then(&accept).then(&signal("s"));
     let answer = given.clone().take();
     let answer = answer.clone().then(&answer.judge(&[], &[("u", failed())], []));
@@ -244,8 +244,12 @@ fn a_reset_reapplies_unanswered_cancel_requests() {
         let events = reset_with(given, event_id, signals).0.events;
         summary(&events.into_iter().filter(|event| event.id > event_id).collect::<Vec<_>>())
     };
-    let asked = scene().decide([schedule("a")]).then(&request_cancel()).then(&signal("s"));
-    for given in [asked.clone(), asked.clone().decide([crate::scene::failure()]), asked.clone().then(&terminate())] {
+    let canceled_and_signaled = scene().decide([schedule("a")]).then(&request_cancel()).then(&signal("s"));
+    for given in [
+        canceled_and_signaled.clone(),
+        canceled_and_signaled.clone().decide([crate::scene::failure()]),
+        canceled_and_signaled.clone().then(&terminate()),
+    ] {
         let again = "WorkflowReset DeciderScheduled WorkflowCancelRequested Signal(s)";
         assert_eq!(told_from(&given, 5, LaterSignals::Reapply), again);
         assert!(reset(&given, 5).run.cancel_requested);
@@ -253,7 +257,7 @@ fn a_reset_reapplies_unanswered_cancel_requests() {
         // The cancel request was recorded before the chosen event, so it is part of the copied history.
         assert!(reset_with(&given, 7, LaterSignals::Drop).0.run.cancel_requested);
     }
-    let canceled = asked.decide([crate::scene::cancellation()]);
+    let canceled = canceled_and_signaled.decide([crate::scene::cancellation()]);
     assert_eq!(told_from(&canceled, 5, LaterSignals::Reapply), "WorkflowReset DeciderScheduled Signal(s)");
     assert!(!reset(&canceled, 5).run.cancel_requested);
     // The old run received the cancel request after its first turn. In the new run, the first turn is delayed, and the

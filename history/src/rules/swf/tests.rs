@@ -94,9 +94,9 @@ fn move_to(scene: Scene, list: &str, schedule_to_start: Option<u64>) -> Scene {
 
 /// Returns the task list of the next turn, which a signal schedules.
 fn list_of_next(scene: &Scene) -> String {
-    let asked = scene.clone().then(&signal("s"));
-    let task = asked.run.turn_task.clone().unwrap();
-    asked.run.list_of_turn(&task).to_owned()
+    let signaled = scene.clone().then(&signal("s"));
+    let task = signaled.run.turn_task.clone().unwrap();
+    signaled.run.list_of_turn(&task).to_owned()
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn ids(count: usize) -> Vec<String> {
 }
 
 /// Returns the status of update `u`, or the code of its refusal.
-fn asked(given: &Scene) -> Result<UpdateStatus, &'static str> {
+fn proposed(given: &Scene) -> Result<UpdateStatus, &'static str> {
     may_update(&given.run, &update("u")).map_err(|fault| fault.code())
 }
 
@@ -31,7 +31,7 @@ const TURN: &str = "DeciderScheduled DeciderStarted DeciderCompleted";
 #[test]
 fn table_of_a_new_update() {
     let given = idle();
-    assert_eq!(asked(&given), Ok(UpdateStatus::New));
+    assert_eq!(proposed(&given), Ok(UpdateStatus::New));
     for (verdict, then) in [
         (updated(), " UpdateAccepted(u) UpdateCompleted(u)"),
         (failed(), " UpdateAccepted(u) UpdateFailed(u, no stock)"),
@@ -40,14 +40,14 @@ fn table_of_a_new_update() {
         check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), &format!("{TURN}{then}"));
     }
     check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
-    assert_eq!(asked(&given.clone().then(&pause())), Err("run-paused"));
-    assert_eq!(asked(&given.then(&terminate())), Err("run-closed"));
+    assert_eq!(proposed(&given.clone().then(&pause())), Err("run-paused"));
+    assert_eq!(proposed(&given.then(&terminate())), Err("run-closed"));
 }
 
 #[test]
 fn table_of_an_accepted_update() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
-    assert!(matches!(asked(&given), Ok(UpdateStatus::Accepted { .. })));
+    assert!(matches!(proposed(&given), Ok(UpdateStatus::Accepted { .. })));
     let given = given.then(&signal("go")).take();
     for (verdict, then) in [
         (updated(), " UpdateCompleted(u)"),
@@ -57,18 +57,18 @@ fn table_of_an_accepted_update() {
     ] {
         check(&given, &given.judge(&[], &[("u", verdict)], []), &format!("DeciderCompleted{then}"));
     }
-    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
+    assert!(matches!(proposed(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
 }
 
 #[test]
 fn table_of_an_answered_update() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], []));
-    assert!(matches!(asked(&given), Ok(UpdateStatus::Ended { .. })));
+    assert!(matches!(proposed(&given), Ok(UpdateStatus::Ended { .. })));
     for verdict in [updated(), failed(), Verdict::Later] {
         check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), "fault update-already-accepted");
     }
     check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
-    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
+    assert!(matches!(proposed(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_start_with_a_known_update_does_nothing() {
     let at_once = Start { start_after: Some(Duration::ZERO), ..use_existing.clone() };
     let repeated = Ok(Starting::Repeated { run_id });
     let reuse = Err("workflow-id-reuse-refused");
-    for (run, start, asked, expected) in [
+    for (run, start, proposed, expected) in [
         (None, &use_existing, update("u"), Ok(Starting::New)),
         (None, &at_once, update("u"), Ok(Starting::New)),
         (None, &later, update("u"), Err("invalid-field")),
@@ -96,43 +96,43 @@ fn a_start_with_a_known_update_does_nothing() {
         (Some(ended.clone()), &use_existing, update("u"), repeated),
         (Some(ended), &use_existing, update("v"), reuse),
     ] {
-        let starting = starting_for(run.as_ref().map(|scene| &scene.run), start, &asked);
-        assert_eq!(starting.map_err(|fault| fault.code()), expected, "{start:?} {asked:?}");
+        let starting = starting_for(run.as_ref().map(|scene| &scene.run), start, &proposed);
+        assert_eq!(starting.map_err(|fault| fault.code()), expected, "{start:?} {proposed:?}");
     }
 }
 
 #[test]
 fn update_decisions_and_answer_are_one_commit() {
-    let asked = [update("u")];
+    let proposed = [update("u")];
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     let accepted = "UpdateAccepted(u) UpdateCompleted(u)";
     for (scene, command, then) in [
-        (idle(), idle().speculate(&asked, &[("u", updated())], []), format!("{one_turn} {accepted}")),
+        (idle(), idle().speculate(&proposed, &[("u", updated())], []), format!("{one_turn} {accepted}")),
         (
             idle(),
-            idle().speculate(&asked, &[("u", updated())], [marker("m"), schedule("a")]),
+            idle().speculate(&proposed, &[("u", updated())], [marker("m"), schedule("a")]),
             format!("{one_turn} {accepted} Marker(m) ActivityScheduled(a)"),
         ),
         (
             idle(),
-            idle().speculate(&asked, &[("u", updated())], [success()]),
+            idle().speculate(&proposed, &[("u", updated())], [success()]),
             format!("{one_turn} {accepted} WorkflowSuccess"),
         ),
-        (idle(), idle().speculate(&asked, &[("u", Verdict::Later)], []), format!("{one_turn} UpdateAccepted(u)")),
+        (idle(), idle().speculate(&proposed, &[("u", Verdict::Later)], []), format!("{one_turn} UpdateAccepted(u)")),
         (
             idle(),
-            idle().speculate(&asked, &[("u", failed())], []),
+            idle().speculate(&proposed, &[("u", failed())], []),
             format!("{one_turn} UpdateAccepted(u) UpdateFailed(u, no stock)"),
         ),
         // A turn that is held for another reason can also answer the update.
         (
             scene().take(),
-            scene().take().judge(&asked, &[("u", updated())], [marker("m")]),
+            scene().take().judge(&proposed, &[("u", updated())], [marker("m")]),
             format!("DeciderCompleted {accepted} Marker(m)"),
         ),
         (
             scene().take(),
-            scene().take().judge(&asked, &[("u", Verdict::Later)], []),
+            scene().take().judge(&proposed, &[("u", Verdict::Later)], []),
             "DeciderCompleted UpdateAccepted(u)".to_owned(),
         ),
         // Several updates are recorded in the order of the answers.
@@ -148,32 +148,32 @@ fn update_decisions_and_answer_are_one_commit() {
 
 #[test]
 fn a_rejected_update_leaves_the_run_unchanged() {
-    let asked = [update("u"), update("v")];
+    let proposed = [update("u"), update("v")];
     let scene = idle();
     let (before, events) = (scene.run.clone(), scene.events.clone());
-    let both = scene.speculate(&asked, &[("u", rejected()), ("v", rejected())], []);
+    let both = scene.speculate(&proposed, &[("u", rejected()), ("v", rejected())], []);
     // A rejection that is repeated many times leaves no trace in the run either.
-    let one = scene.speculate(&asked, &[("u", rejected())], []);
+    let one = scene.speculate(&proposed, &[("u", rejected())], []);
     let after = (0..100).fold(scene, |scene, _| scene.then(&both).then(&one));
     assert_eq!((after.run, after.events), (before, events));
     // If a regular turn is held, it is completed, and the rejection adds no event.
     let busy = idle().then(&signal("go")).take();
-    check(&busy, &busy.judge(&asked, &[("u", rejected()), ("v", rejected())], []), "DeciderCompleted");
+    check(&busy, &busy.judge(&proposed, &[("u", rejected()), ("v", rejected())], []), "DeciderCompleted");
     // Of the two updates, only the accepted one is recorded, together with the decisions.
     let scene = idle();
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
-    let command = scene.speculate(&asked, &[("u", rejected()), ("v", updated())], []);
+    let command = scene.speculate(&proposed, &[("u", rejected()), ("v", updated())], []);
     check(&scene, &command, &format!("{one_turn} UpdateAccepted(v) UpdateCompleted(v)"));
-    let command = scene.speculate(&asked, &[("u", rejected())], [marker("m")]);
+    let command = scene.speculate(&proposed, &[("u", rejected())], [marker("m")]);
     check(&scene, &command, &format!("{one_turn} Marker(m)"));
 }
 
 #[test]
 fn a_speculative_turn_fails_after_any_new_event() {
-    let asked = [update("u")];
+    let proposed = [update("u")];
     let scene = idle();
     let (yes, no) =
-        (scene.speculate(&asked, &[("u", updated())], []), scene.speculate(&asked, &[("u", rejected())], []));
+        (scene.speculate(&proposed, &[("u", updated())], []), scene.speculate(&proposed, &[("u", rejected())], []));
     let signaled = scene.clone().then(&signal("go"));
     check(&signaled, &yes, "fault turn-lost");
     check(&signaled, &no, "");
@@ -181,7 +181,7 @@ fn a_speculative_turn_fails_after_any_new_event() {
     check(&signaled.decide([]), &yes, "fault turn-lost");
     // Any event counts, even one that does not change the version, because the decider has not seen it.
     let busy = idle().then(&signal("go")).decide([schedule("a")]);
-    let command = busy.speculate(&asked, &[("u", updated())], []);
+    let command = busy.speculate(&proposed, &[("u", updated())], []);
     check(&busy.clone().takes("a"), &command, "fault turn-lost");
     check(&scene.clone().then(&terminate()), &yes, "fault run-closed");
     // If the answer was recorded, repeating it fails with turn-completed.
@@ -202,9 +202,9 @@ fn a_lost_turn_records_no_update() {
 
 #[test]
 fn a_later_turn_can_answer_an_accepted_update() {
-    let asked = [update("u")];
+    let proposed = [update("u")];
     let scene = idle();
-    let accepted = scene.clone().then(&scene.speculate(&asked, &[("u", Verdict::Later)], [schedule("a")]));
+    let accepted = scene.clone().then(&scene.speculate(&proposed, &[("u", Verdict::Later)], [schedule("a")]));
     assert_eq!(accepted.run.update_status("u"), UpdateStatus::Accepted { event_id: 8 });
     let turn = accepted.takes("a").succeeds("a").take();
     let still = turn.clone().then(&turn.judge(&[], &[("u", Verdict::Later)], []));
@@ -238,38 +238,38 @@ fn a_run_with_an_unanswered_update_can_be_stuck() {
 #[test]
 fn unknown_or_duplicate_answers_refuse_the_whole_turn() {
     let scene = idle();
-    let asked = [update("u")];
+    let proposed = [update("u")];
     for verdict in [updated(), rejected(), Verdict::Later] {
         let both = [("u", updated()), ("v", verdict.clone())];
         let expected = "fault unknown-update";
-        check(&scene, &scene.speculate(&asked, &both, [marker("m")]), expected);
+        check(&scene, &scene.speculate(&proposed, &both, [marker("m")]), expected);
         let busy = crate::scene::scene().take();
-        check(&busy, &busy.judge(&asked, &both, [marker("m")]), expected);
+        check(&busy, &busy.judge(&proposed, &both, [marker("m")]), expected);
         let twice = [("u", updated()), ("u", verdict)];
-        check(&scene, &scene.speculate(&asked, &twice, []), "fault invalid-field");
+        check(&scene, &scene.speculate(&proposed, &twice, []), "fault invalid-field");
     }
-    let done = scene.clone().then(&scene.speculate(&asked, &[("u", updated())], []));
+    let done = scene.clone().then(&scene.speculate(&proposed, &[("u", updated())], []));
     check(&done, &done.speculate(&[], &[("u", updated())], []), "fault unknown-update");
     // Two turns were asked about the same update, and the second has not seen the result of the first.
-    check(&done, &done.speculate(&asked, &[("u", updated())], []), "fault update-already-accepted");
-    check(&done, &done.speculate(&asked, &[("u", Verdict::Later)], []), "fault update-already-accepted");
-    check(&done, &done.speculate(&asked, &[("u", rejected())], []), "");
+    check(&done, &done.speculate(&proposed, &[("u", updated())], []), "fault update-already-accepted");
+    check(&done, &done.speculate(&proposed, &[("u", Verdict::Later)], []), "fault update-already-accepted");
+    check(&done, &done.speculate(&proposed, &[("u", rejected())], []), "");
 }
 
 #[test]
 fn a_conditional_update_is_accepted_at_its_version_only() {
     let scene = idle();
     let version = scene.run.version;
-    let asked = [update_at("u", version), update_at("v", version)];
+    let proposed = [update_at("u", version), update_at("v", version)];
     let stale = [update_at("u", version + 1)];
     check(&scene, &scene.speculate(&stale, &[("u", updated())], []), "fault version-mismatch");
-    let one = scene.speculate(&asked, &[("u", updated())], []);
+    let one = scene.speculate(&proposed, &[("u", updated())], []);
     assert_eq!(scene.clone().then(&one).run.version, 9);
     // The first update changes the version that the second requires.
-    check(&scene, &scene.speculate(&asked, &[("u", updated()), ("v", updated())], []), "fault version-mismatch");
+    check(&scene, &scene.speculate(&proposed, &[("u", updated()), ("v", updated())], []), "fault version-mismatch");
     check(
         &scene,
-        &scene.speculate(&asked, &[("u", updated()), ("v", rejected())], []),
+        &scene.speculate(&proposed, &[("u", updated()), ("v", rejected())], []),
         "DeciderScheduled DeciderStarted DeciderCompleted UpdateAccepted(u) UpdateCompleted(u)",
     );
     let busy = scene.then(&signal("go")).take();
@@ -315,14 +315,14 @@ fn known_updates_are_answered_without_a_decider() {
 fn fields_of_updates_are_limited() {
     let scene = idle();
     let longest = "x".repeat(limits::NAME_CHARS_MAX);
-    for (asked, code) in [
+    for (proposed, code) in [
         (ProposedUpdate { update_id: longest.clone(), ..update("u") }, None),
         (ProposedUpdate { update_id: longest.clone() + "x", ..update("u") }, Some("too-large")),
         (ProposedUpdate { update_id: String::new(), ..update("u") }, Some("invalid-field")),
         (ProposedUpdate { name: longest.clone() + "x", ..update("u") }, Some("too-large")),
         (ProposedUpdate { identity: Some(longest + "x"), ..update("u") }, Some("too-large")),
     ] {
-        assert_eq!(may_update(&scene.run, &asked).err().map(|fault| fault.code()), code);
+        assert_eq!(may_update(&scene.run, &proposed).err().map(|fault| fault.code()), code);
     }
     let text = |bytes: usize| Payload::from_json(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
     let reason = |bytes: usize| Verdict::Rejected { reason: "x".repeat(bytes), details: None };
@@ -346,10 +346,10 @@ fn fields_of_updates_are_limited() {
 fn accepted_updates_without_an_answer_are_limited() {
     let full = |count: usize| {
         let ids = ids(count);
-        let asked: Vec<ProposedUpdate> = ids.iter().map(|id| update(id)).collect();
+        let proposed: Vec<ProposedUpdate> = ids.iter().map(|id| update(id)).collect();
         let answers: Vec<(&str, Verdict)> = ids.iter().map(|id| (id.as_str(), Verdict::Later)).collect();
         let scene = idle();
-        scene.clone().then(&scene.speculate(&asked, &answers, []))
+        scene.clone().then(&scene.speculate(&proposed, &answers, []))
     };
     assert!(may_update(&full(limits::OPEN_UPDATES_MAX - 1).run, &update("more")).is_ok());
     let refused = may_update(&full(limits::OPEN_UPDATES_MAX).run, &update("more"));
@@ -370,12 +370,12 @@ fn an_update_is_kept_when_the_close_fails() {
 #[test]
 fn the_history_has_input_and_answer_of_an_update() {
     let scene = idle();
-    let asked = ProposedUpdate { identity: Some("ann".to_owned()), ..update("u") };
+    let proposed = ProposedUpdate { identity: Some("ann".to_owned()), ..update("u") };
     let (last_event_id, started_at) = (scene.run.last_event_id, scene.now.plus(Duration::from_secs(3)));
     let turn = AnsweredTurn::Speculative { last_event_id, started_at, identity: Some("d".to_owned()), by: None };
     let shown = speculative_turn(&scene.run, Some("d"), None, started_at);
     let scene = scene.after(5);
-    let mut command = answer_updates(turn, &[asked], &[("u", updated())], Vec::new());
+    let mut command = answer_updates(turn, &[proposed], &[("u", updated())], Vec::new());
     let Command::AnswerUpdates { rest, .. } = &mut command else { unreachable!() };
     rest.context = Some(Payload::from_json("3").unwrap());
     rest.awaiting = vec!["match".to_owned()];

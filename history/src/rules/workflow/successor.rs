@@ -20,7 +20,7 @@ impl Transition {
         run: &Run,
         it: &WorkflowContinuedAsNew,
         by: Option<CallerName>,
-        asked: Option<&Event>,
+        cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
         let before = like(run, it.new_run_id);
@@ -43,7 +43,7 @@ impl Transition {
             swf: own.map(|own| own.run),
             ..before
         };
-        Self::follow(run, started, by, asked, now)
+        Self::follow(run, started, by, cancel_request, now)
     }
 
     /// Creates the run that makes the next attempt. `input` is the input of the failed run, and the first turn is
@@ -56,7 +56,7 @@ impl Transition {
         run_id: RunId,
         input: Option<Payload>,
         not_before: Timestamp,
-        asked: Option<&Event>,
+        cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
         let started = WorkflowStarted {
@@ -65,14 +65,14 @@ impl Transition {
             start_after: Some(not_before.since(now)).filter(|wait| *wait > Duration::ZERO),
             ..like(run, run_id)
         };
-        Self::follow(run, started, None, asked, now)
+        Self::follow(run, started, None, cancel_request, now)
     }
 
     fn follow(
         run: &Run,
         started: WorkflowStarted,
         by: Option<CallerName>,
-        asked: Option<&Event>,
+        cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
         // If a caller repeats the start of the first run, the response names the new run, which is the open one.
@@ -90,7 +90,7 @@ impl Transition {
         transition.schedule_turn(now);
         transition.author = Author::default();
         // The decider of the closed run has not answered the cancel request, so the new run receives it.
-        if let Some(Event { kind: EventKind::WorkflowCancelRequested(request), by, .. }) = asked {
+        if let Some(Event { kind: EventKind::WorkflowCancelRequested(request), by, .. }) = cancel_request {
             let request = transition.cancel_request(request.clone(), now);
             transition.push_by(now, request, None, by.clone());
         }

@@ -56,9 +56,9 @@ fn a_run_that_awaits_a_signal_is_not_stuck() {
     assert_eq!(waits.run.awaiting, ["approve", "baton.cancel"]);
     let EventKind::DeciderCompleted(completed) = &waits.events.last().unwrap().kind else { panic!() };
     assert_eq!(completed.awaiting, waits.run.awaiting, "the history says it, too");
-    let heard = waits.then(&signal("other"));
-    assert_eq!(heard.run.awaiting, ["approve", "baton.cancel"]);
-    let lost = heard.take();
+    let signaled = waits.then(&signal("other"));
+    assert_eq!(signaled.run.awaiting, ["approve", "baton.cancel"]);
+    let lost = signaled.take();
     let lost = lost.clone().then(&lost.fail_turn()).after(600);
     assert_eq!(lost.run.awaiting, ["approve", "baton.cancel"], "only a turn that is completed says something new");
     let silent = lost.decide([]);

@@ -187,8 +187,8 @@ fn earlier_runs_in_the_state_are_limited() {
 #[test]
 fn an_update_is_known_by_its_answer_or_its_runs_close() {
     let given = scene().decide([]);
-    let asked = [update("a"), update("b")];
-    let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", Verdict::Later)], []));
+    let proposed = [update("a"), update("b")];
+    let given = given.clone().then(&given.speculate(&proposed, &[("a", updated()), ("b", Verdict::Later)], []));
     let answered = given.run.request(key_of_update("a")).unwrap();
     assert_eq!(given.run.update_status("b"), UpdateStatus::Accepted { event_id: answered.event_id + 1 });
     let closed = given.then(&terminate());

@@ -171,9 +171,9 @@ fn a_paused_schedule_still_runs_manual_actions() {
     assert_eq!(paused.due(), None);
     paused = paused.evaluate(5, &[]);
     assert!(paused.starting().is_empty() && paused.state.counts == ScheduleCounts::default());
-    let mut asked = paused.clone();
-    asked.state.ask(at(5), ActionCause::Trigger, None);
-    assert_eq!(asked.evaluate(5, &[]).starting(), [5]);
+    let mut triggered = paused.clone();
+    triggered.state.request_action(at(5), ActionCause::Trigger, None);
+    assert_eq!(triggered.evaluate(5, &[]).starting(), [5]);
     paused.state.resume(at(7));
     assert_eq!(paused.clone().evaluate(7, &[]).starting(), Vec::<u64>::new(), "actions during the pause are skipped");
     assert_eq!(paused.evaluate(8, &[]).starting(), [8]);
@@ -184,13 +184,13 @@ fn manual_actions_have_their_own_overlap_policy() {
     let mut limited = scene(Overlap::Skip);
     limited.state.remaining = Some(2);
     let mut limited = limited.evaluate(1, &[]).start();
-    limited.state.ask(at(1), ActionCause::Trigger, Some(Overlap::AllowAll));
+    limited.state.request_action(at(1), ActionCause::Trigger, Some(Overlap::AllowAll));
     let mut limited = limited.evaluate(1, &[ObservedRun::Open]).start();
     assert_eq!((limited.state.running.len(), limited.state.remaining), (2, Some(1)));
     limited = limited.evaluate(2, &[closed(2), closed(2)]).start();
     assert_eq!((limited.state.remaining, limited.due()), (Some(0), None));
     assert!(limited.clone().evaluate(9, &[closed(3)]).starting().is_empty());
-    limited.state.ask(at(1), ActionCause::Backfill, None);
+    limited.state.request_action(at(1), ActionCause::Backfill, None);
     assert_eq!(limited.evaluate(9, &[closed(3)]).starting(), [1]);
 }
 
@@ -261,7 +261,7 @@ fn older_requests_of_a_schedule_become_marks() {
 #[test]
 fn a_state_reads_what_it_writes() {
     let mut it = scene(Overlap::CancelOther).evaluate(1, &[]).start().evaluate(3, &[ObservedRun::Open]);
-    it.state.ask(at(3), ActionCause::Backfill, Some(Overlap::AllowAll));
+    it.state.request_action(at(3), ActionCause::Backfill, Some(Overlap::AllowAll));
     it.state.pause(at(3), "why not".to_owned());
     it.state.remaining = Some(3);
     it.state.requests.push_back(RequestKey(1));

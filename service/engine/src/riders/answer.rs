@@ -117,8 +117,8 @@ impl RequestReply {
                     answering.is_lost = true;
                     return Err(Fault::TurnLost.into());
                 }
-                let (asked, answers) = (answering.with.updates.clone(), answers.clone());
-                (Command::AnswerUpdates { turn, asked, answers, rest }, true)
+                let (proposed, answers) = (answering.with.updates.clone(), answers.clone());
+                (Command::AnswerUpdates { turn, proposed, answers, rest }, true)
             }
             _ if is_speculative => {
                 // The decider failed the turn: its updates are put again after a delay.

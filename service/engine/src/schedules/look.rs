@@ -77,7 +77,7 @@ impl Scheduler {
                 return Ok(());
             }
             done = self.act(domain, &key.workflow_id, id, &record).await;
-            if done.is_empty() && record.state.asked.is_empty() {
+            if done.is_empty() && record.state.requested.is_empty() {
                 return Ok(());
             }
         }

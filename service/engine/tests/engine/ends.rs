@@ -7,8 +7,8 @@ use std::time::Duration;
 use engine::{Engine, Poll, Settings, Slots};
 use history::{Decision, RetryPolicy, ScheduleActivity, Start};
 use simulation::latent::Latent;
+use simulation::manual_clock::ManualClock;
 use simulation::stores::fresh;
-use simulation::told::Told;
 use store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -73,7 +73,7 @@ impl What {
 }
 
 async fn slow(store: &Arc<dyn Store>) -> Service {
-    let (clock, store) = (Told::new(), Latent::over(Arc::clone(store), LATENCY));
+    let (clock, store) = (ManualClock::new(), Latent::over(Arc::clone(store), LATENCY));
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
     Service { engine, clock, store }

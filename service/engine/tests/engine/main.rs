@@ -34,16 +34,16 @@ use engine::{DeciderTask, Delivery, Engine, EventRange, Poll, Refusal, Settings}
 use history::{
     Command, Decision, Event, EventKind, Fault, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
 };
+use simulation::manual_clock::ManualClock;
 use simulation::steps::{self, DOMAIN, at};
 use simulation::stores::fresh;
-use simulation::told::Told;
 use store::Store;
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 
 struct Service {
     engine: Arc<Engine>,
-    clock: Arc<Told>,
+    clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
 }
 
@@ -53,7 +53,7 @@ impl Service {
     }
 
     async fn over(store: Arc<dyn Store>) -> Self {
-        let clock = Told::new();
+        let clock = ManualClock::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
         Self { engine, clock, store }

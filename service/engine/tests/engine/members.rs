@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use engine::{Engine, Node, Poll, Settings};
 use history::{Command, StartTimer};
+use simulation::manual_clock::ManualClock;
 use simulation::stores::with_due_shards;
-use simulation::told::Told;
 use store::Store;
 use store::fault::{Chances, FaultStore};
 
@@ -18,7 +18,7 @@ pub(crate) async fn slow_store() -> Arc<dyn Store> {
     Arc::new(FaultStore::new(with_due_shards(8).await, 3, slow))
 }
 
-pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Told>, address: Option<String>) -> Service {
+pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<ManualClock>, address: Option<String>) -> Service {
     // Nodes with the same seed would take each other's commits for their own.
     let seed = address.as_ref().map_or(0, |address| address.bytes().map(u64::from).sum());
     let node = address.map(|address| Node { address });
@@ -27,8 +27,8 @@ pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Told>, address: Opt
     Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }
 }
 
-pub(crate) fn clock() -> Arc<Told> {
-    Told::new()
+pub(crate) fn clock() -> Arc<ManualClock> {
+    ManualClock::new()
 }
 
 /// Opens nodes over one store, with one clock.

@@ -147,7 +147,7 @@ async fn a_hundred_thousand_requests_are_known_and_the_rest_counted() {
 #[tokio::test]
 async fn the_embedded_store_knows_requests_after_it_is_reopened() {
     let directory = tempfile::TempDir::new().unwrap();
-    let clock = simulation::told::Told::new();
+    let clock = simulation::manual_clock::ManualClock::new();
     let open = async || {
         let store = Embedded::open(Options::new(directory.path())).await.unwrap();
         let clock = Arc::clone(&clock);

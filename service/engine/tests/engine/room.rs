@@ -5,8 +5,8 @@ use std::sync::Arc;
 use engine::{Engine, Refusal, Settings};
 use simulation::crowd::fill_and_end;
 use simulation::intercepted::{Intercepted, Interceptor};
+use simulation::manual_clock::ManualClock;
 use simulation::stores::fresh;
-use simulation::told::Told;
 use store::memory::Memory;
 use store::{Limits, Store};
 use store_embedded::{Embedded, Options};
@@ -50,7 +50,7 @@ async fn a_store_too_small_for_the_largest_run_is_refused() {
         (Limits { part_max: part - 1, ..limits }, Some(format!("parts of at most {} bytes", part - 1))),
     ] {
         let small = Arc::new(Intercepted(Small { store: Arc::clone(&store), limits }));
-        match (Engine::open(small, Told::new(), Settings::default()).await, wrong) {
+        match (Engine::open(small, ManualClock::new(), Settings::default()).await, wrong) {
             (Ok(_), None) => {}
             (Err(Refusal::Unavailable { why, .. }), Some(wrong)) => assert!(why.contains(&wrong), "{why}"),
             (opened, wrong) => panic!("{:?} where {wrong:?} was expected", opened.err()),

@@ -11,7 +11,7 @@ use engine::{Engine, Poll, Settings, WaitingBounds};
 use history::event::OperatorAction;
 use history::{Command, Start};
 use simulation::intercepted::{Intercepted, Interceptor};
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 use store::{Due, Error, HeadKey, ListPage, ListQuery, PageToken, Store, UnixMs};
 
 use crate::members::{clock, open, pass, set_timer, slow_store};
@@ -132,7 +132,7 @@ async fn tasks_outside_memory_are_found_when_there_is_space() {
     assert!(service.engine.render_metrics().contains("baton_wakes_total 0\n"));
 }
 
-async fn bounded(store: &Arc<dyn Store>, clock: &Arc<Told>, waiting: WaitingBounds) -> Service {
+async fn bounded(store: &Arc<dyn Store>, clock: &Arc<ManualClock>, waiting: WaitingBounds) -> Service {
     let settings = Settings { seed: Some(9), waiting, ..Settings::default() };
     let engine = Engine::open(Arc::clone(store), Arc::clone(clock) as _, settings).await.unwrap();
     Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }

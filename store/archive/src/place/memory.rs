@@ -31,7 +31,7 @@ pub struct MemoryBucket {
     puts: Arc<AtomicU64>,
     /// True if puts wait until this is switched off.
     is_held: Mutex<bool>,
-    is_let_go: Condvar,
+    is_released: Condvar,
     /// If this is `n`, every `n`th put succeeds but its response is lost. Zero loses none.
     lost_answers: AtomicU64,
 }
@@ -90,7 +90,7 @@ impl MemoryBucket {
     /// Switches waiting on or off. While it is on, puts through this handle wait, and then take effect late.
     pub fn hold(&self, holds: bool) {
         *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = holds;
-        self.is_let_go.notify_all();
+        self.is_released.notify_all();
     }
 
     /// Loses the response to every `nth` put from now on. Zero loses none.
@@ -100,7 +100,7 @@ impl MemoryBucket {
 
     fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> PutAnswer {
         let held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.is_let_go.wait_while(held, |held| *held));
+        drop(self.is_released.wait_while(held, |held| *held));
         let mut objects = self.objects();
         let found = objects.get(name).map(|(_, tag)| tag.to_string());
         let holds = match when {

@@ -72,12 +72,12 @@ pub(crate) fn open(bucket: &str, prefix: &str) -> Result<S3Place, ArchiveError> 
 
 /// Runs a request on a separate runtime and waits for it. The caller's thread may belong to another runtime, as in
 /// tests.
-fn wait<T: Send + 'static>(asked: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
+fn wait<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     let build = || Builder::new_multi_thread().worker_threads(1).thread_name("store-s3").enable_all().build();
     let runtime = RUNTIME.get_or_init(|| build().map_err(|error| error.to_string())).as_ref().map_err(Clone::clone)?;
     let (sender, receiver) = sync_channel(1);
-    runtime.spawn(async move { drop(sender.send(asked.await)) });
+    runtime.spawn(async move { drop(sender.send(request.await)) });
     receiver.recv_timeout(LONGEST).map_err(|_| format!("no response within {} s", LONGEST.as_secs()))
 }
 
@@ -94,16 +94,16 @@ impl S3Place {
 
     /// Sends a request without side effects, and repeats it if there is no response. Returns `None` if the object does
     /// not exist.
-    fn ask<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
+    fn send<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
         &self,
         doing: &str,
         name: &str,
-        asked: impl Fn(Arc<dyn ObjectStore>, Path) -> F,
+        request: impl Fn(Arc<dyn ObjectStore>, Path) -> F,
     ) -> Result<Option<T>, ArchiveError> {
         let path = self.path(name)?;
         let mut why = String::new();
         for _ in 0..READS {
-            match wait(asked(Arc::clone(&self.store), path.clone())) {
+            match wait(request(Arc::clone(&self.store), path.clone())) {
                 Ok(Ok(done)) => return Ok(Some(done)),
                 Ok(Err(error @ Error::NotFound { .. })) if !error.to_string().contains("NoSuchBucket") => {
                     return Ok(None);
@@ -162,9 +162,9 @@ impl ArchivePlace for S3Place {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<ListedFile>, ArchiveError> {
-        let asked =
+        let request =
             |store: Arc<dyn ObjectStore>, path: Path| async move { store.list_with_delimiter(Some(&path)).await };
-        let Some(listed) = self.ask("list", folder, asked)? else { return Ok(Vec::new()) };
+        let Some(listed) = self.send("list", folder, request)? else { return Ok(Vec::new()) };
         let name = |path: &Path| path.filename().map(str::to_owned);
         let folders = listed.common_prefixes.iter().filter_map(name).map(|name| ListedFile { name, bytes: None });
         let files = listed.objects.iter();
@@ -175,7 +175,7 @@ impl ArchivePlace for S3Place {
     }
 
     fn read(&self, name: &str) -> Result<Option<StoredFile>, ArchiveError> {
-        self.ask("read", name, |store, path| async move {
+        self.send("read", name, |store, path| async move {
             let found = store.get(&path).await?;
             let tag = FileTag(found.meta.e_tag.clone().unwrap_or_default());
             Ok(StoredFile { bytes: found.bytes().await?, tag })
@@ -225,7 +225,7 @@ impl ArchivePlace for S3Place {
     }
 
     fn remove(&self, name: &str) -> Result<(), ArchiveError> {
-        self.ask("remove", name, |store, path| async move { store.delete(&path).await })?;
+        self.send("remove", name, |store, path| async move { store.delete(&path).await })?;
         Ok(())
     }
 }

@@ -30,7 +30,7 @@ async fn a_machine_lost_under_load_loses_less_than_a_second() {
         let began = tokio::time::Instant::now();
         let mut newest = support::Acknowledged::default();
         while began.elapsed() < Duration::from_millis(1_500 + 200 * round) {
-            hammer.hear(20, &mut newest);
+            hammer.read_acknowledged(20, &mut newest);
             acknowledged.push((tokio::time::Instant::now(), newest.0.clone()));
         }
         let end = tokio::time::Instant::now();
@@ -47,7 +47,8 @@ async fn a_machine_lost_under_load_loses_less_than_a_second() {
             found.insert(writer, check(&*store, &key(&writer.to_string()), least).await);
         }
         // The actual loss.
-        let lost = acknowledged.iter().find(|(_, told)| told.iter().any(|(writer, version)| found[writer] < *version));
+        let lost =
+            acknowledged.iter().find(|(_, versions)| versions.iter().any(|(writer, version)| found[writer] < *version));
         println!("lost {:?} of {} commits", lost.map(|(at, _)| end - *at), found.values().sum::<u64>());
     }
 }

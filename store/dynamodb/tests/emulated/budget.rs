@@ -14,7 +14,7 @@ use history::{
     Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow,
     TurnAnswer, check,
 };
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 use store::{HeadKey, Store};
 use tokio::task::JoinHandle;
 
@@ -29,7 +29,7 @@ type Task = Delivery<ActivityTask>;
 /// The engine over a table, and the units counted so far.
 struct Service {
     engine: Arc<Engine>,
-    clock: Arc<Told>,
+    clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
     write_units: u64,
 }
@@ -85,7 +85,7 @@ impl Service {
         let table = Emulator::new().store_with(Options::new("baton"));
         table.create_table(Create::default()).await.unwrap();
         let store: Arc<dyn Store> = Arc::new(table);
-        let clock = Told::new();
+        let clock = ManualClock::new();
         let settings = Settings { seed: Some(7), ..settings };
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
         let write_units = store.stats().write_units;

@@ -140,7 +140,7 @@ async fn ttl_never_precedes_the_expiry() {
     let first = Expect::Exactly { run: [7; 16], version: 1 };
     assert_eq!(store.commit(&key(), first, &head(7, 2, Some(1_001)), &[]).await.unwrap(), Cas::Won);
     let at = serde_json::json!({"TableName": "baton", "Key": {"k": {"S": "W#orders#a"}, "s": {"S": "H"}}});
-    assert_eq!(emulator.ask("GetItem", &at)["Item"]["ttl"]["N"], "2");
+    assert_eq!(emulator.send("GetItem", &at)["Item"]["ttl"]["N"], "2");
 }
 
 #[tokio::test]

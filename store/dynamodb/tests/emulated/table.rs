@@ -23,7 +23,7 @@ fn with(change: impl FnOnce(&mut Value)) -> Emulator {
     table["TableName"] = TABLE.into();
     change(&mut table);
     let emulator = Emulator::new();
-    emulator.ask("CreateTable", &table);
+    emulator.send("CreateTable", &table);
     emulator
 }
 
@@ -35,7 +35,7 @@ async fn check_error(emulator: &Emulator) -> String {
 async fn the_cloud_formation_template_matches_the_created_table() {
     let emulator = Emulator::new();
     emulator.store().create_table(Create { is_protected: true }).await.unwrap();
-    let made = emulator.ask("DescribeTable", &json!({"TableName": TABLE}));
+    let made = emulator.send("DescribeTable", &json!({"TableName": TABLE}));
     let made = made.get("Table").unwrap();
     let defined = defined();
     let sorted = |value: &Value, by: &str| {
@@ -55,7 +55,7 @@ async fn the_cloud_formation_template_matches_the_created_table() {
     assert_eq!(defined["BillingMode"], made["BillingModeSummary"]["BillingMode"]);
     assert_eq!(defined["DeletionProtectionEnabled"], true);
     assert_eq!(made["DeletionProtectionEnabled"], true);
-    let ttl = emulator.ask("DescribeTimeToLive", &json!({"TableName": TABLE}));
+    let ttl = emulator.send("DescribeTimeToLive", &json!({"TableName": TABLE}));
     assert_eq!(defined["TimeToLiveSpecification"]["AttributeName"], ttl["TimeToLiveDescription"]["AttributeName"]);
     assert_eq!(defined["TimeToLiveSpecification"]["Enabled"], true);
     assert!(emulator.store().check().await.unwrap().has_ttl);

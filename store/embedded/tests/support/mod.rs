@@ -210,13 +210,13 @@ impl Hammer {
 
     /// Reads the acknowledged commits until the process has ended, ignoring an incomplete last line.
     pub fn acknowledged(mut self, into: &mut Acknowledged) -> u64 {
-        let count = self.hear(u64::MAX, into);
+        let count = self.read_acknowledged(u64::MAX, into);
         self.child.wait().unwrap();
         count
     }
 
     /// Reads up to `most` acknowledged commits.
-    pub fn hear(&mut self, most: u64, into: &mut Acknowledged) -> u64 {
+    pub fn read_acknowledged(&mut self, most: u64, into: &mut Acknowledged) -> u64 {
         let mut count = 0;
         let mut line = String::new();
         while count < most && self.out.read_line(&mut line).unwrap() > 0 {

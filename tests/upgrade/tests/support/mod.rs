@@ -1,4 +1,4 @@
-//! Today's build over what was recorded: everything is told as it was, and goes on to its end.
+//! Opens recorded stores with this version: everything is read as it was recorded, and all runs continue to their ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use history::Status;
 use history::limits::CLOSE_DETAILS_CHARS_MAX;
 use service::front::Front;
 use service::http::{Server, ServerLimits};
-use simulation::told::Told;
+use simulation::manual_clock::ManualClock;
 use store::Store;
 use tokio::net::TcpListener;
-use upgrade::told::Recorded;
-use upgrade::{scene, told};
+use upgrade::record::Recorded;
+use upgrade::{record, scene};
 
 /// How long the open runs may take, all together.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,9 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How far time goes on when nothing is left to be done: to the next timer or retry in a few steps.
 const STEP: history::Duration = history::Duration::from_secs(300);
 
-/// Opens the store at the instant at which it was recorded, and holds it against what was told then.
+/// Opens the store at the time of its recording, and compares it with the record.
 pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str) {
-    let clock = Told::at(recorded.at);
+    let clock = ManualClock::at(recorded.at);
     let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, Settings::default()).await.unwrap();
     let report = engine.views().fsck("default", |_| {}).await.unwrap();
     assert!(report.findings.is_empty() && report.miscounted.is_none(), "{what}: {:?}", report.findings);
@@ -40,7 +40,7 @@ pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str)
     );
     let client = Client::new(&url).unwrap().patience(Patience::None);
 
-    let found = told::runs(&client, &url).await.unwrap();
+    let found = record::runs(&client, &url).await.unwrap();
     assert_eq!(found.len(), recorded.runs.len(), "{what}");
     for (run, then) in found.iter().zip(&recorded.runs) {
         let id = &then.workflow_id;
@@ -61,7 +61,8 @@ pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str)
     engine.shutdown().await.unwrap();
 }
 
-/// Rows of runs that closed before rows had reasons are listed without one; their descriptions have it, from the last event.
+/// Rows of runs that closed before rows had reasons are listed without one. Descriptions have the reason, from the last
+/// event.
 async fn closed_run_has_its_reason(client: &Client, what: &str) {
     let of_id = Filter { workflow_id: Some("failed".to_owned()), ..Filter::default() };
     let listed = client.list(&of_id, None).await.unwrap().workflows;
@@ -78,7 +79,7 @@ fn as_stored(event: &str) -> String {
 }
 
 /// Brings every run to its end that was open.
-async fn finish(client: &Client, clock: &Told, recorded: &Recorded, what: &str) {
+async fn finish(client: &Client, clock: &ManualClock, recorded: &Recorded, what: &str) {
     let mut open: BTreeSet<&str> =
         recorded.runs.iter().filter(|run| run.status == "open").map(|run| run.workflow_id.as_str()).collect();
     assert!(open.len() > 12, "{what}: {open:?}");

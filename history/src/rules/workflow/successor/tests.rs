@@ -24,8 +24,8 @@ fn last(scene: &Scene) -> &WorkflowContinuedAsNew {
 }
 
 fn successor(scene: &Scene) -> Scene {
-    let asked = scene.events.iter().rfind(|event| is_cancel_request(event));
-    let (run, events) = Transition::successor(&scene.run, last(scene), None, asked, scene.now).into_parts();
+    let cancel_request = scene.events.iter().rfind(|event| is_cancel_request(event));
+    let (run, events) = Transition::successor(&scene.run, last(scene), None, cancel_request, scene.now).into_parts();
     checker::history(&events).unwrap();
     assert_eq!(Run::replay(&events).as_ref(), Some(&run));
     Scene { run, events, ..scene.clone() }
@@ -128,12 +128,12 @@ fn a_successors_run_id_is_deterministic() {
 
 #[test]
 fn a_successor_receives_the_cancel_request() {
-    let ask = |reason: &str| Command::RequestCancel {
+    let cancel_because = |reason: &str| Command::RequestCancel {
         reason: Some(reason.to_owned()),
         identity: Some("ann".to_owned()),
         key: Some(RequestKey(9)),
     };
-    let given = scene().then(&ask("the customer thought again")).decide([go_on()]);
+    let given = scene().then(&cancel_because("the customer thought again")).decide([go_on()]);
     let next = successor(&given);
     assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
     assert!(next.run.cancel_requested);
@@ -146,7 +146,7 @@ fn a_successor_receives_the_cancel_request() {
     assert_eq!((third.run.cancel_requested, third.events.len()), (true, 3));
     assert!(!third.decide([failure()]).run.has_successor());
     // A cancel request from another run keeps its origin. If there are several requests, the newest is passed on.
-    let both = successor(&scene().then(&ask("first")).then(&cancel_of(3, 7)).decide([go_on()]));
+    let both = successor(&scene().then(&cancel_because("first")).then(&cancel_of(3, 7)).decide([go_on()]));
     let EventKind::WorkflowCancelRequested(carried) = &both.events[2].kind else { panic!() };
     assert_eq!(carried.origin, Some(crate::scene::origin(3, 7)));
     assert_eq!(both.events.len(), 3);

@@ -42,8 +42,8 @@ fn closing(scene: &Scene) -> &EventKind {
 fn next_attempt(scene: &Scene) -> Scene {
     let Successor { run_id, not_before } = closing(scene).followed_by().expect("another attempt");
     let input = scene.events[0].kind.payload().cloned();
-    let asked = scene.events.iter().rfind(|event| is_cancel_request(event));
-    let next = Transition::retry(&scene.run, run_id, input, not_before.unwrap(), asked, scene.now);
+    let cancel_request = scene.events.iter().rfind(|event| is_cancel_request(event));
+    let next = Transition::retry(&scene.run, run_id, input, not_before.unwrap(), cancel_request, scene.now);
     let (run, events) = next.into_parts();
     checker::history(&events).unwrap();
     assert_eq!(Run::replay(&events).as_ref(), Some(&run));
@@ -192,18 +192,18 @@ fn a_run_with_a_cancel_request_is_not_retried() {
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
     // The request comes from a caller or a schedule's overlap policy, from another run's decider, or from the close of
     // the parent.
-    for ask in [request_cancel(), cancel_of(4, 1), of_parent] {
-        let asked = Scene::of(&child).take().then(&ask);
+    for command in [request_cancel(), cancel_of(4, 1), of_parent] {
+        let requested = Scene::of(&child).take().then(&command);
         let fails_by_force = FailWorkflow { reason: "busy".to_owned(), force: true, ..FailWorkflow::default() };
-        let unseen = asked.clone().decide([fails_by_force.into()]);
-        let seen = Scene::of(&child).then(&ask).decide([fails("busy")]);
-        let late = asked.after(60);
+        let unseen = requested.clone().decide([fails_by_force.into()]);
+        let seen = Scene::of(&child).then(&command).decide([fails("busy")]);
+        let late = requested.after(60);
         let late = late.clone().then(&late.fire());
         for (closed, status) in [(unseen, Status::Failed), (seen, Status::Failed), (late, Status::TimedOut)] {
-            assert_eq!(closed.run.status, status, "{ask:?}");
-            assert_eq!((closing(&closed).followed_by(), closed.run.has_successor()), (None, false), "{ask:?}");
-            assert!(!closed.links.outbox.is_empty(), "the close is reported to the parent: {ask:?}");
-            assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {ask:?}");
+            assert_eq!(closed.run.status, status, "{command:?}");
+            assert_eq!((closing(&closed).followed_by(), closed.run.has_successor()), (None, false), "{command:?}");
+            assert!(!closed.links.outbox.is_empty(), "the close is reported to the parent: {command:?}");
+            assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {command:?}");
         }
     }
     // The cancel request also prevents a retry if it came only during a later attempt.
@@ -215,8 +215,8 @@ fn a_run_with_a_cancel_request_is_not_retried() {
 fn a_retry_planned_earlier_receives_the_cancel_request() {
     let mut failed = Scene::of(&start()).decide([fails("busy")]);
     // An earlier version recorded a retry in spite of the cancel request.
-    let asked = Scene::of(&start()).then(&request_cancel());
-    failed.events.insert(1, asked.events[2].clone());
+    let requested = Scene::of(&start()).then(&request_cancel());
+    failed.events.insert(1, requested.events[2].clone());
     let second = next_attempt(&failed);
     assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S) WorkflowCancelRequested");
     check(&second, &second.start_turn(), "DeciderStarted");
@@ -228,20 +228,20 @@ fn a_cancel_request_releases_a_delayed_first_turn() {
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
     for given in [delayed.clone(), next_attempt(&Scene::of(&start()).decide([fails("busy")]))] {
         check(&given, &given.start_turn(), "fault turn-not-waiting");
-        for ask in [request_cancel(), cancel_of(4, 1), of_parent.clone()] {
-            let asked = given.clone().after(5).then(&ask);
-            let EventKind::WorkflowCancelRequested(request) = closing(&asked) else { panic!() };
-            assert!(request.releases_first_turn, "{ask:?}");
-            check(&asked, &asked.start_turn(), "DeciderStarted");
-            assert_eq!((asked.run.next_attempt_at(), asked.run.held_turn(asked.now)), (None, None));
-            assert_eq!(asked.run.started.first_turn_at(), asked.now);
+        for command in [request_cancel(), cancel_of(4, 1), of_parent.clone()] {
+            let requested = given.clone().after(5).then(&command);
+            let EventKind::WorkflowCancelRequested(request) = closing(&requested) else { panic!() };
+            assert!(request.releases_first_turn, "{command:?}");
+            check(&requested, &requested.start_turn(), "DeciderStarted");
+            assert_eq!((requested.run.next_attempt_at(), requested.run.held_turn(requested.now)), (None, None));
+            assert_eq!(requested.run.started.first_turn_at(), requested.now);
             // The timeouts count from the cancel request.
-            let deadline = asked.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
-            assert_eq!(deadline.at, asked.now.plus(SECONDS(60)));
-            let late = asked.clone().after(60);
+            let deadline = requested.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
+            assert_eq!(deadline.at, requested.now.plus(SECONDS(60)));
+            let late = requested.clone().after(60);
             check(&late, &late.fire(), "WorkflowTimedOut");
             // The first turn is already available, so a second request has no such effect.
-            let again = asked.then(&request_cancel());
+            let again = requested.then(&request_cancel());
             let EventKind::WorkflowCancelRequested(request) = closing(&again) else { panic!() };
             assert!(!request.releases_first_turn);
         }

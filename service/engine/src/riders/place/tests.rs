@@ -144,7 +144,7 @@ fn an_unjudged_update_ends_according_to_the_table() {
     assert_eq!(ends_in(&run(&[pause])), "run-paused – – –");
     let accepted = Command::AnswerUpdates {
         turn: history::AnsweredTurn::Held(TURN),
-        asked: vec![asked(None)],
+        proposed: vec![asked(None)],
         answers: vec![UpdateAnswer { update_id: "u".to_owned(), verdict: Verdict::Done { result: None } }],
         rest: Box::default(),
     };

@@ -123,7 +123,7 @@ impl Emulator {
         }
         let answer = self.execute(operation, body);
         if answer.0 == 200 {
-            yesterday.hear(operation, &request);
+            yesterday.queue_write(operation, &request);
         }
         answer
     }
@@ -158,7 +158,8 @@ impl Emulator {
     }
 
     /// Executes a request of the test on the table and returns the response.
-    pub(crate) fn ask(&self, operation: &str, request: &serde_json::Value) -> serde_json::Value {
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn send(&self, operation: &str, request: &serde_json::Value) -> serde_json::Value {
         let answer = self.execute(operation, request.to_string().as_bytes());
         assert_eq!(answer.0, 200, "{}", answer.1);
         serde_json::from_str(&answer.1).unwrap()
@@ -167,7 +168,7 @@ impl Emulator {
     /// Deletes a single item, as TTL does.
     pub(crate) fn delete_item(&self, partition: &str, sort: &str) {
         let request = serde_json::json!({"TableName": TABLE, "Key": {"k": {"S": partition}, "s": {"S": sort}}});
-        self.ask("DeleteItem", &request);
+        self.send("DeleteItem", &request);
     }
 
     /// A store for a table of this emulator, without TTL and with a sweep at every request for one.

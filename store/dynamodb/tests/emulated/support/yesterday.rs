@@ -59,13 +59,13 @@ impl Yesterday {
         let is_read = matches!(operation, "GetItem" | "Query" | "Scan");
         let lags = is_read && (!is_marked || (self.is_unmarked)(operation, request));
         if lags {
-            self.go_on();
+            self.apply_some();
         }
         lags
     }
 
     /// Queues a write to the table.
-    pub(crate) fn hear(&self, operation: &str, request: &Value) {
+    pub(crate) fn queue_write(&self, operation: &str, request: &Value) {
         let key = |of: &Value| format!("{} {}", of["k"], of["s"]);
         let (of, request) = match operation {
             "PutItem" => {
@@ -93,7 +93,7 @@ impl Yesterday {
     }
 
     /// Applies some pending writes, but none before an earlier write to the same item.
-    fn go_on(&self) {
+    fn apply_some(&self) {
         let mut under_way = self.under_way.lock().unwrap();
         let mut late = HashSet::new();
         for write in std::mem::take(&mut under_way.writes) {

@@ -105,14 +105,14 @@ pub(super) const RECORDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Tries of a request to the collector",
+            what: "Retries of a request to the collector",
             per: "request",
             constant: "service/src/otlp.rs RETRY_FOR",
             unit: Unit::Time,
             beyond: "dropped and counted",
             tried_in: "service/src/otlp/tests.rs",
             test: "a_busy_collector_is_retried_but_not_a_refusing_one",
-            partly: "tries, not their last",
+            partly: "attempts, except the last",
             ..ROW
         },
         Row {

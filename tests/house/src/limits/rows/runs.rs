@@ -123,7 +123,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Details kept of a failed try that is retried",
+            what: "Details kept of a failed attempt that is retried",
             per: "activity",
             constant: "history/src/limits.rs RETRIED_DETAILS_BYTES_MAX",
             unit: Unit::Bytes,

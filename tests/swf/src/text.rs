@@ -1,9 +1,9 @@
-//! What the SDK understood, as text: histories and faults.
+//! Responses as the SDK reads them, as text: histories and errors.
 
 use aws_sdk_swf::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_swf::types::HistoryEvent;
 
-/// Takes out of a structure's debug text what is absent, `name: None`, and what stands around what is there.
+/// Removes absent members (`name: None`) and type names from a structure's debug text.
 fn plain(text: &str) -> String {
     let mut kept = text.to_owned();
     while let Some(at) = kept.find(": None") {

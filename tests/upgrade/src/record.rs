@@ -1,4 +1,4 @@
-//! What a service tells of its runs, byte for byte, and the file that keeps it.
+//! Runs as a service returns them, byte for byte, and the file that keeps them.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -29,7 +29,7 @@ pub struct Recorded {
     /// What callers hold.
     pub held: Held,
     /// Every run.
-    pub runs: Vec<ToldRun>,
+    pub runs: Vec<RecordedRun>,
 }
 
 impl Recorded {
@@ -55,9 +55,9 @@ impl Recorded {
     }
 }
 
-/// What is told of a run.
+/// A recorded run.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ToldRun {
+pub struct RecordedRun {
     /// The workflow id.
     pub workflow_id: String,
     /// The run.
@@ -81,7 +81,7 @@ struct HistoryPage {
 /// # Errors
 ///
 /// What the service says.
-pub async fn runs(client: &Client, url: &str) -> Result<Vec<ToldRun>, Failed> {
+pub async fn runs(client: &Client, url: &str) -> Result<Vec<RecordedRun>, Failed> {
     let mut found = Vec::new();
     let mut page = None;
     loop {
@@ -92,7 +92,7 @@ pub async fn runs(client: &Client, url: &str) -> Result<Vec<ToldRun>, Failed> {
             let status = serde_json::to_value(run.status)?.as_str().unwrap_or_default().to_owned();
             let started_at = run.started_at;
             let (workflow_id, run_id, task_list) = (run.workflow_id, run.run_id, described.task_list);
-            found.push((started_at, ToldRun { workflow_id, run_id, task_list, status, events }));
+            found.push((started_at, RecordedRun { workflow_id, run_id, task_list, status, events }));
         }
         page = listed.next_page;
         if page.is_none() {
@@ -109,8 +109,8 @@ async fn events(url: &str, workflow_id: &str, run_id: Uuid) -> Result<Vec<Box<Ra
     let mut events = Vec::new();
     let mut after = 0;
     loop {
-        let asked = format!("{url}/v1/domains/default/workflows/{workflow_id}/history?runId={run_id}&after={after}");
-        let page: HistoryPage = serde_json::from_str(&reqwest::get(asked).await?.error_for_status()?.text().await?)?;
+        let request = format!("{url}/v1/domains/default/workflows/{workflow_id}/history?runId={run_id}&after={after}");
+        let page: HistoryPage = serde_json::from_str(&reqwest::get(request).await?.error_for_status()?.text().await?)?;
         events.extend(page.events);
         match page.next {
             Some(next) => after = next,

@@ -1,4 +1,4 @@
-//! A clock for tests that decide when time goes on.
+//! A clock that tests advance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,24 +11,24 @@ use tokio::sync::Notify;
 /// 2023-11-14T22:13:20Z.
 pub const BEGIN: u64 = 1_700_000_000_000;
 
-/// A clock that stands still until it is told to go on. It begins at [`BEGIN`] unless told otherwise.
-pub struct Told {
+/// A clock that stands still until a test advances it. It begins at [`BEGIN`] by default.
+pub struct ManualClock {
     now: AtomicU64,
     moved: Notify,
 }
 
-impl Told {
-    /// One that nobody has told anything.
+impl ManualClock {
+    /// Creates a clock that begins at [`BEGIN`].
     pub fn new() -> Arc<Self> {
         Self::at(BEGIN)
     }
 
-    /// One that begins at this instant, in milliseconds since 1970.
+    /// Creates a clock that begins at this instant, in milliseconds since 1970.
     pub fn at(millis: u64) -> Arc<Self> {
         Arc::new(Self { now: AtomicU64::new(millis), moved: Notify::new() })
     }
 
-    /// Time goes on, and whoever slept for so long wakes up.
+    /// Advances the time, and wakes tasks whose sleep has ended.
     pub fn advance(&self, by: Duration) {
         self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
         self.moved.notify_waiters();
@@ -36,7 +36,7 @@ impl Told {
 }
 
 #[async_trait]
-impl Clock for Told {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.now.load(Ordering::SeqCst))
     }
@@ -45,7 +45,7 @@ impl Clock for Told {
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
-            // Registered before the time is read, so that it cannot be missed.
+            // Registered before the time is read, so that an advance cannot be missed.
             moved.as_mut().enable();
             if self.now() >= at {
                 return;
