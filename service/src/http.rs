@@ -3,6 +3,7 @@
 mod accept;
 mod answer;
 mod around;
+mod asset;
 mod audit;
 mod auth;
 mod body;
@@ -10,6 +11,7 @@ mod call;
 mod connection;
 mod console;
 mod deliver;
+mod docs;
 mod drain;
 mod guard;
 mod handshake;
@@ -47,6 +49,7 @@ pub(crate) use body::{
 };
 pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};
 pub(crate) use deliver::{task as deliver_task, tasks as deliver_tasks};
+pub(crate) use docs::routes as docs_routes;
 pub(crate) use guard::check as check_host;
 pub(crate) use held::hold_body;
 pub(crate) use in_flight::hold as hold_answer;

@@ -93,7 +93,7 @@ pub(crate) struct Serve {
     /// and nobody is asked who they are; separated by commas
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     allowed_hosts: Vec<String>,
-    /// Whether the web console is there, below `/console/` [default: on]
+    /// Whether to serve the web console at `/console/` and the documentation at `/docs/` [default: on]
     #[arg(long, env = "BATON_CONSOLE")]
     console: Option<Console>,
     /// Where the other nodes over the same store reach this one, e.g. `https://10.0.0.7:7420` [default: where it

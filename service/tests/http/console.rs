@@ -31,6 +31,8 @@ async fn every_path_of_the_console_shows_the_page_and_its_files_are_what_they_sa
         ("boot.js", "text/javascript; charset=utf-8"),
         ("console.js", "text/javascript; charset=utf-8"),
         ("console.css", "text/css; charset=utf-8"),
+        ("docs.js", "text/javascript; charset=utf-8"),
+        ("docs.css", "text/css; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
         ("licenses.txt", "text/plain; charset=utf-8"),
     ] {
