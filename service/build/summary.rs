@@ -73,7 +73,7 @@ impl Summary {
 fn link_of(line: &str) -> Option<(&str, &str)> {
     let (title, rest) = line.strip_prefix("* [")?.split_once("](")?;
     let (target, _) = rest.split_once(')')?;
-    target.ends_with(".md").then_some((title, target))
+    target.strip_suffix(".md").map(|_| (title, target))
 }
 
 /// Returns the file that a link in another file refers to.

@@ -109,6 +109,6 @@ test('a history whose names are no text is refused in words', () => {
   for (const name of ['workflowId', 'runId', 'workflowType', 'taskList', 'identity', 'reason'])
     for (const value of [{}, [], 7, true, { constructor: null }])
       assert.throws(() => readHistory(JSON.stringify([{ ...started, [name]: value }])), {
-        message: `Its events are not as Baton writes them: \`${name}\` of event 1 is no text.`,
+        message: `Its events do not have Baton’s format: \`${name}\` of event 1 is not text.`,
       });
 });

@@ -80,6 +80,7 @@ async fn every_call_leaves_one_line_that_says_who_asked_for_what_and_no_payload_
         let path = call.name.replace("/v1/decider-tasks/{token}", &turn).replace("/v1/activity-tasks/{token}", &task);
         let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
         let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t");
+        let path = path.replace("{*page}", "install");
         let path =
             format!("{path}?identity={NEEDLE}&page={NEEDLE}&tag={NEEDLE}&reason={NEEDLE}&limit=7&status={NEEDLE}%20");
         let ask = Ask::new(call.method, &path).header("content-type", "application/json").body(body.to_string());
