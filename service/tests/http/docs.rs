@@ -8,6 +8,9 @@ use service::http::{Console, Hosts};
 
 use crate::support::{Answer, Api, Ask};
 
+/// A row of the search index: the path of a page, its title, and its headings with their anchors.
+type IndexRow = (String, String, Vec<(String, String)>);
+
 /// The table of contents.
 const SUMMARY: &str = include_str!("../../../docs/README.md");
 
@@ -95,7 +98,7 @@ async fn every_link_of_the_documentation_leads_to_an_anchor() {
         }
         let ids = attribute(page, "id");
         assert_eq!(anchors[path.as_str()].len(), ids.len(), "{path} has an id twice");
-        assert!(attribute(page, "href").iter().all(|link| !link.ends_with(".md")), "{path} links a source");
+        assert!(attribute(page, "href").iter().all(|link| link.strip_suffix(".md").is_none()), "{path} links a source");
     }
     assert!(followed > 5_000 && missing.is_empty(), "of {followed} links:\n{}", missing.join("\n"));
 }
@@ -106,7 +109,7 @@ async fn the_search_index_names_pages_and_headings_that_exist() {
     let pages = api.all_docs().await;
     let index = api.docs("/docs/search.json").await;
     assert_eq!(index.header("content-type"), "application/json");
-    let index: Vec<(String, String, Vec<(String, String)>)> = serde_json::from_str(&index.text).unwrap();
+    let index: Vec<IndexRow> = serde_json::from_str(&index.text).unwrap();
     assert_eq!(index.iter().map(|(path, ..)| path.clone()).collect::<Vec<_>>(), listed());
     for (path, title, headings) in &index {
         assert!(!title.is_empty(), "{path}");
