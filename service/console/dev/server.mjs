@@ -63,7 +63,9 @@ createServer((incoming, answer) => {
     answer.writeHead(302, { Location: '/console/' }).end();
   } else if (path === '/console' || path.startsWith('/console/')) {
     const name =
-      ['boot.js', 'console.js', 'console.css', 'icon.svg'].find((file) => path === `/console/${file}`) ?? 'index.html';
+      ['boot.js', 'console.js', 'console.css', 'docs.js', 'docs.css', 'icon.svg'].find(
+        (file) => path === `/console/${file}`,
+      ) ?? 'index.html';
     asset(name, incoming, answer).catch((error) => answer.writeHead(500).end(String(error)));
   } else {
     pass(incoming, answer);

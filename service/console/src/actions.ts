@@ -1,6 +1,16 @@
 // What can be done by hand with a run: what each action asks for, what it says that it will do, and its request. Pure.
-import { DURATION, type Field, REASON, type Retry, type Values, WHO, payload, retryFields } from './fields';
-import type { Event, Schemas } from './fold';
+import {
+  ACTIVITY_TIMEOUTS,
+  DURATION,
+  type Field,
+  REASON,
+  type Retry,
+  type Values,
+  WHO,
+  payload,
+  retryFields,
+} from './fields';
+import type { Event, Schemas, Turn } from './fold';
 import { workflowPath } from './paths';
 import { pathOf } from './route';
 import type { Described } from './words';
@@ -49,8 +59,21 @@ export function knownIn(events: readonly Event[]): Known {
 
 const NOTHING_KNOWN: Known = { signals: [], updates: [] };
 
-/** Returns what can be done with a run. `event` is the one that a reset starts from at first. */
-export function actionsOfRun(domain: string, run: Described, event: number, known = NOTHING_KNOWN): Action[] {
+/** An event that a reset is proposed for, and why it is that one. */
+export interface ResetPoint {
+  event: number;
+  hint: string;
+}
+
+/** Returns the event that a reset is proposed for: the selected one, or else the last one before the newest decision. */
+export function resetPointOf(selected: number | undefined, turns: readonly Turn[]): ResetPoint | undefined {
+  if (selected !== undefined) return { event: selected, hint: 'the selected event' };
+  const last = turns.findLast(({ outcome, decisions }) => outcome === 'completed' && decisions.length > 0);
+  return last && { event: last.scheduled.id, hint: 'proposed: the decider makes its last decision again' };
+}
+
+/** Returns the actions for a run. `from` is the event that a reset is proposed for; without it the operator has to choose one. */
+export function actionsOfRun(domain: string, run: Described, from?: ResetPoint, known = NOTHING_KNOWN): Action[] {
   const at = (what: string): string =>
     `${workflowPath(domain, run.workflowId)}/${what}?runId=${encodeURIComponent(run.runId)}`;
   const named = (what: string): Action['path'] => {
@@ -61,20 +84,26 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
     name: 'reset',
     label: 'Reset',
     title: `Reset ${run.workflowId}`,
-    says: `A new run goes on from this event, with the history up to there; what came later did not happen to it.${
+    says: `Starts a new run that continues from an event, with a copy of the history up to it. Later events are not copied.${
       isOpen ? ' This run is terminated.' : ''
-    } Both histories stay. Select an event first to start from it.`,
+    } Both histories are kept.`,
     does: 'Reset',
     isGrave: isOpen,
     fields: [
-      { name: 'eventId', label: 'from event', kind: 'number', isRequired: true, initial: String(event) },
+      {
+        name: 'eventId',
+        label: 'from event',
+        kind: 'number',
+        isRequired: true,
+        ...(from ? { initial: String(from.event), hint: from.hint } : { hint: 'the last event to keep' }),
+      },
       {
         name: 'signals',
-        label: 'signals that came later',
+        label: 'later signals',
         kind: 'choice',
         choices: [
-          ['reapply', 'come to the new run, too'],
-          ['drop', 'are dropped'],
+          ['reapply', 'reapply to the new run'],
+          ['drop', 'drop'],
         ],
       },
       REASON,
@@ -87,8 +116,8 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
     name: 'query',
     label: 'Query',
     title: `Query ${run.workflowId}`,
-    says: 'Its decider is asked, and answers. Nothing is recorded.',
-    does: 'Ask',
+    says: 'Asks the decider for an answer. Nothing is recorded.',
+    does: 'Send query',
     fields: [{ name: '/name', label: 'query', kind: 'line', isRequired: true }, payload('input', 'input')],
     path: named('queries'),
     isAnswered: true,
@@ -106,8 +135,8 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
       name: 'signal',
       label: 'Signal',
       title: `Signal ${run.workflowId}`,
-      says: 'The signal is recorded, and a turn shows it to the decider.',
-      does: 'Send',
+      says: 'Records the signal. The decider sees it in its next turn.',
+      does: 'Send signal',
       fields: [
         {
           name: '/name',
@@ -127,8 +156,8 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
       name: 'update',
       label: 'Update',
       title: `Update ${run.workflowId}`,
-      says: 'Its decider is asked to change something, and answers. It is recorded only if the decider accepts it.',
-      does: 'Ask',
+      says: 'Asks the decider to make a change, and waits for its answer. Recorded only if the decider accepts it.',
+      does: 'Send update',
       fields: [
         { name: '/name', label: 'update', kind: 'line', isRequired: true, offers: known.updates },
         payload('input', 'input'),
@@ -142,7 +171,7 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
           name: 'resume',
           label: 'Resume',
           title: `Resume ${run.workflowId}`,
-          says: `Its turns and activities are handed out again.${run.paused.stopClocks ? ' Its clocks go on where they stood still.' : ''}`,
+          says: `Makes the turns and activities of the run available again.${run.paused.stopClocks ? ' Its timers and timeouts continue.' : ''}`,
           does: 'Resume',
           fields: [REASON, WHO],
           path: () => at('resume'),
@@ -151,21 +180,17 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
           name: 'pause',
           label: 'Pause',
           title: `Pause ${run.workflowId}`,
-          says: 'Nothing of it is handed out until it is resumed. What is being done already goes on.',
+          says: 'No turns or activities are handed out until the run is resumed. Tasks in progress continue.',
           does: 'Pause',
-          fields: [
-            { name: 'stopClocks', label: 'its clocks stand still, too: timers and timeouts wait', kind: 'flag' },
-            REASON,
-            WHO,
-          ],
+          fields: [{ name: 'stopClocks', label: 'also stop timers and timeouts', kind: 'flag' }, REASON, WHO],
           path: () => at('pause'),
         },
     {
       name: 'cancel',
-      label: 'Cancel',
-      title: `Cancel ${run.workflowId}`,
-      says: 'Its decider is asked to end it, and decides how.',
-      does: 'Ask it to end',
+      label: 'Request cancel',
+      title: `Request cancel of ${run.workflowId}`,
+      says: 'Asks the decider to end the run. The decider decides how.',
+      does: 'Request cancel',
       fields: [REASON, WHO],
       path: () => at('cancel'),
     },
@@ -174,7 +199,7 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
       name: 'terminate',
       label: 'Terminate',
       title: `Terminate ${run.workflowId}`,
-      says: 'It ends at once; its decider is not asked. What it has open is given up.',
+      says: 'Ends the run immediately, without asking its decider. Open activities and timers are abandoned; children follow their child policy.',
       does: 'Terminate',
       isGrave: true,
       fields: [REASON, payload('details', 'details'), WHO],
@@ -208,8 +233,8 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
           name: 'retry',
           label: 'Retry now',
           title: `Retry ${id} now`,
-          says: `It waits on ${activity.taskList} for a runner at once; where its tries had run out, it has one more.${
-            activity.startedAt ? ' What the runner that has it answers counts for nothing then.' : ''
+          says: `Makes the activity available to the runners of ${activity.taskList} immediately, even if its attempts are exhausted.${
+            activity.startedAt ? ' The result of its current runner is discarded.' : ''
           }`,
           does: 'Retry now',
           fields: [REASON, WHO],
@@ -220,7 +245,7 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
       name: 'success',
       label: 'Complete',
       title: `Complete ${id}`,
-      says: 'It ends as if its runner had answered with this result, and a turn shows that to the decider.',
+      says: 'Completes the activity as if a runner had returned this result. The decider sees it in its next turn.',
       does: 'Complete',
       fields: [payload('result', 'result'), REASON, WHO],
       path: path('success'),
@@ -229,11 +254,11 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
       name: 'failure',
       label: 'Fail',
       title: `Fail ${id}`,
-      says: 'It ends as failed, without another try, and a turn shows that to the decider.',
+      says: 'Fails the activity without another attempt. The decider sees it in its next turn.',
       does: 'Fail',
       isGrave: true,
       fields: [
-        { name: 'failureReason', label: 'failure, for the decider', kind: 'line', isRequired: true },
+        { name: 'failureReason', label: 'failure reason, for the decider', kind: 'line', isRequired: true },
         payload('details', 'details'),
         REASON,
         WHO,
@@ -245,7 +270,7 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
           name: 'resume',
           label: 'Resume',
           title: `Resume ${id}`,
-          says: 'It is handed out again, when its next try is due.',
+          says: 'Makes the activity available to runners again, when its next attempt is due.',
           does: 'Resume',
           fields: [REASON, WHO],
           path: path('resume'),
@@ -254,23 +279,23 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
           name: 'pause',
           label: 'Pause',
           title: `Pause ${id}`,
-          says: 'It is not handed out until somebody retries, resumes, completes or fails it.',
+          says: 'Runners do not get the activity until an operator retries, resumes, completes or fails it.',
           does: 'Pause',
           fields: [REASON, WHO],
           path: path('pause'),
         },
     {
       name: 'options',
-      label: 'Move or change',
-      title: `Change ${id}`,
-      says: `From now on it waits on this list, with these timeouts. What is empty stays as it is.${
-        retry ? ' Of its retry policy, what is empty goes by the default.' : ''
+      label: 'Change options',
+      title: `Change options of ${id}`,
+      says: `Changes the task list and the timeouts from now on. Empty fields keep their values.${
+        retry ? ' Empty fields of the retry policy get their defaults.' : ''
       }`,
       does: 'Change',
       fields: [
         { name: 'taskList', label: 'task list', kind: 'line', initial: activity.taskList, isKept: true },
-        ...['scheduleToStart', 'startToClose', 'scheduleToClose', 'heartbeat'].map((name): Field => {
-          return { name: `timeouts.${name}`, label: name, kind: 'line', hint: DURATION };
+        ...ACTIVITY_TIMEOUTS.map(([name, label]): Field => {
+          return { name: `timeouts.${name}`, label, kind: 'line', hint: DURATION };
         }),
         ...(retry ? retryFields(retry, 'activity', true) : []),
         REASON,

@@ -61,7 +61,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw error;
     reachable.value = false;
-    throw new Problem(0, 'unreachable', 'the service does not answer', 'it is asked again by itself');
+    throw new Problem(0, 'unreachable', 'the service does not respond', 'the page retries automatically');
   }
   const date = Date.parse(response.headers.get('date') ?? '');
   if (!Number.isNaN(date)) {
@@ -74,7 +74,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   const problem = new Problem(
     response.status,
     body.code ?? (response.status === 502 ? 'unreachable' : 'unknown'),
-    body.detail ?? (response.status === 502 ? 'the service does not answer' : `the answer was ${response.status}`),
+    body.detail ??
+      (response.status === 502 ? 'the service does not respond' : `unexpected response status ${response.status}`),
     body.advice ?? '',
     body as Record<string, unknown>,
   );

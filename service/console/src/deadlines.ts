@@ -72,7 +72,7 @@ export function consequenceOf(deadline: { kind: string; name?: string | null }):
     case 'run':
       return { event: 'WorkflowTimedOut', then: 'the run ends' };
     case 'turn-start-to-close':
-      return { event: 'DeciderTimedOut', then: 'the turn is given to another decider' };
+      return { event: 'DeciderTimedOut', then: 'the turn is retried' };
     case 'turn-schedule-to-start':
       return { event: 'DeciderTimedOut', then: 'the turn is scheduled again on the run’s task list' };
     case 'turn-retry':
@@ -82,15 +82,15 @@ export function consequenceOf(deadline: { kind: string; name?: string | null }):
     case 'activity-schedule-to-start':
       return { event: 'ActivityScheduledTimeout', then: 'a turn' };
     case 'activity-retry':
-      return { event: 'no event', then: 'another try is handed out' };
+      return { event: 'no event', then: 'the next attempt is handed out' };
     case 'activity-start-to-close':
-      return { event: 'ActivityTimedOut', then: 'another try by its retry policy, or a turn' };
+      return { event: 'ActivityTimedOut', then: 'a retry by its retry policy, or a turn' };
     case 'activity-heartbeat':
-      return { event: 'ActivityTimedOut', then: 'another try by its retry policy, or a turn' };
+      return { event: 'ActivityTimedOut', then: 'a retry by its retry policy, or a turn' };
     case 'activity-schedule-to-close':
       return { event: 'ActivityTimedOut', then: 'a turn' };
     case 'effects':
-      return { event: 'no event', then: 'kind is owed to other runs is delivered' };
+      return { event: 'no event', then: 'pending effects on other runs are delivered' };
     default:
       return { event: deadline.kind, then: '' };
   }

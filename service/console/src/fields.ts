@@ -20,14 +20,21 @@ export interface Field {
 }
 export type Values = Record<string, string>;
 
-export const REASON: Field = { name: 'reason', label: 'reason', kind: 'line', hint: 'stands in the history' };
-export const WHO: Field = { name: 'identity', label: 'who you are', kind: 'line', hint: 'stands in the history' };
-export const DURATION = 'such as 30s, 1h 30m or 7d';
+export const REASON: Field = { name: 'reason', label: 'reason', kind: 'line', hint: 'recorded in the history' };
+export const WHO: Field = { name: 'identity', label: 'your name', kind: 'line', hint: 'recorded in the history' };
+export const DURATION = 'for example 30s, 1h 30m or 7d';
+/** Timeouts of activities: their names in the API, and their labels. */
+export const ACTIVITY_TIMEOUTS = [
+  ['scheduleToStart', 'schedule-to-start timeout'],
+  ['startToClose', 'start-to-close timeout'],
+  ['scheduleToClose', 'schedule-to-close timeout'],
+  ['heartbeat', 'heartbeat timeout'],
+] as const;
 export const payload = (name: string, label: string): Field => ({
   name,
   label,
   kind: 'json',
-  hint: 'JSON, such as {"ok": true} or "a text"; empty for none',
+  hint: 'JSON, for example {"ok": true} or "text"; optional',
 });
 
 const groupOf = (name: string): string => name.split('.')[0] ?? '';
@@ -39,15 +46,15 @@ export function lackOf(fields: readonly Field[], values: Values): Values {
   for (const { name, kind, isRequired } of fields) {
     const value = typed(values, name);
     if (value === '') {
-      if (isRequired) lack[name] = 'It is needed.';
+      if (isRequired) lack[name] = 'Required.';
     } else if (kind === 'json') {
       try {
         JSON.parse(value);
       } catch {
-        lack[name] = `This is not JSON. A text stands in quotes: ${JSON.stringify(value).slice(0, 60)}`;
+        lack[name] = `Not valid JSON. Put text in quotes: ${JSON.stringify(value).slice(0, 60)}`;
       }
     } else if (kind === 'number' && !/^-?(0|[1-9]\d*)(\.\d+)?$/.test(value)) {
-      lack[name] = 'This is not a number.';
+      lack[name] = 'Not a number.';
     }
   }
   return lack;
@@ -127,25 +134,25 @@ export function retryFields(retry: Retry | null | undefined, of: 'activity' | 'w
     ...(isKept ? { isKept } : {}),
   });
   return [
-    field('initialInterval', 'first wait', 'line', retry?.initialInterval, DURATION),
-    field('backoffCoefficient', 'each wait longer by', 'number', retry?.backoffCoefficient, 'a factor; 2 unless given'),
-    field('maximumInterval', 'longest wait', 'line', retry?.maximumInterval),
-    field('maximumAttempts', 'tries in all', 'number', retry?.maximumAttempts, 'without a limit where it is empty'),
+    field('initialInterval', 'initial interval', 'line', retry?.initialInterval, DURATION),
+    field('backoffCoefficient', 'backoff factor', 'number', retry?.backoffCoefficient, 'default 2'),
+    field('maximumInterval', 'maximum interval', 'line', retry?.maximumInterval),
+    field('maximumAttempts', 'maximum attempts', 'number', retry?.maximumAttempts, 'unlimited if empty'),
     field(
       'nonRetryableReasons',
-      'reasons that end the tries',
+      'non-retryable reasons',
       'lines',
       retry?.nonRetryableReasons?.join('\n'),
-      'one a line',
+      'one per line',
     ),
-    field('jitter', 'share of each wait left to chance', 'number', retry?.jitter || undefined, '0 to 1'),
+    field('jitter', 'jitter', 'number', retry?.jitter || undefined, 'random share of each interval, 0 to 1'),
     ...(of === 'activity'
       ? [
           {
-            ...field('whenExhausted', 'when the tries have run out', 'choice', retry?.whenExhausted ?? 'fail'),
+            ...field('whenExhausted', 'when attempts are exhausted', 'choice', retry?.whenExhausted ?? 'fail'),
             choices: [
-              ['fail', 'it fails'],
-              ['pause', 'it waits for somebody'],
+              ['fail', 'fail the activity'],
+              ['pause', 'pause it for an operator'],
             ] as [string, string][],
           },
         ]

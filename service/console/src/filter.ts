@@ -68,13 +68,13 @@ export function parseFilter(text: string): Parsed {
   const problems: string[] = [];
   const words = text.matchAll(/(?:([a-z][a-z-]*):)?(?:"((?:[^"\\]|\\.)*)("?)|(\S+))/gi);
   for (const [whole, field, inQuotes, quote, bare] of words) {
-    if (inQuotes !== undefined && !quote) problems.push(`\`${whole}\` has no closing quote`);
+    if (inQuotes !== undefined && !quote) problems.push(`\`${whole}\` has no closing quote.`);
     const value = inQuotes !== undefined ? inQuotes.replace(/\\(.)/g, '$1') : (bare ?? '');
     const name = field === undefined ? 'workflowIdPrefix' : byWord.get(field.toLowerCase());
     if (name === undefined) {
-      problems.push(`\`${field}\` is no field; there are ${[...byWord.keys()].join(', ')}`);
+      problems.push(`Unknown field \`${field}\`. Fields are ${[...byWord.keys()].join(', ')}.`);
     } else if (filter[name] !== undefined && filter[name] !== value) {
-      problems.push(`\`${FIELDS[name]}\` is there twice; one value is looked for at a time`);
+      problems.push(`\`${FIELDS[name]}\` is given twice; a filter has one value for it.`);
     } else {
       const problem = wrongValue(name, value);
       if (problem) problems.push(problem);
@@ -86,13 +86,13 @@ export function parseFilter(text: string): Parsed {
 
 function wrongValue(name: Field, value: string): string | undefined {
   if (name === 'status' && !(STATUSES as readonly string[]).includes(value)) {
-    return `\`${value}\` is no status; there are ${STATUSES.join(', ')}`;
+    return `Unknown status \`${value}\`. Statuses are ${STATUSES.join(', ')}.`;
   }
   if (name === 'order' && !(ORDERS as readonly string[]).includes(value)) {
-    return `\`${value}\` is no order; there are ${ORDERS.join(', ')}`;
+    return `Unknown order \`${value}\`. Orders are ${ORDERS.join(', ')}.`;
   }
   if (/^(started|closed)/.test(name) && Number.isNaN(Date.parse(value))) {
-    return `\`${value}\` is no instant, such as 2026-11-22T10:00:00Z`;
+    return `Invalid time \`${value}\`. Write for example 2026-11-22T10:00:00Z.`;
   }
   return undefined;
 }

@@ -36,7 +36,5 @@ export function polledBy(list: TaskList, now: number): string {
   if (list.noPollersSince == null) return '';
   const busy = (list.pollers ?? []).length;
   const whole = Math.max(0, Math.floor((now - Date.parse(list.noPollersSince)) / 1000) * 1000);
-  return busy > 0
-    ? `nobody now; ${busy === 1 ? 'one' : busy} in the last five minutes`
-    : `nobody for ${duration(whole)}`;
+  return busy > 0 ? `none now; ${busy} in the last five minutes` : `no pollers for ${duration(whole)}`;
 }

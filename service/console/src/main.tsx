@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { render } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { clockAhead, get, reachable } from './api';
+import { clockAhead, get, reachable, turnedAway } from './api';
 import type { Schemas } from './fold';
 import { hasNewer, lookForNewer } from './newer';
 import { type Route, pathOf } from './route';
@@ -26,14 +26,14 @@ import { SignIn, Who } from './views/signin';
 
 /** Titles of pages; those that are not here say theirs themselves. */
 const TITLES: Partial<Record<Route['page'], string>> = {
-  start: 'Start',
+  start: 'Overview',
   runs: 'Runs',
   lists: 'Task lists',
   schedules: 'Schedules',
   types: 'Types',
   domains: 'Domains',
   service: 'Service',
-  unknown: 'No page',
+  unknown: 'Page not found',
 };
 
 function Page(): JSX.Element {
@@ -67,7 +67,7 @@ function Page(): JSX.Element {
       return (
         <main class="page" id="main">
           <Empty>
-            No page has this address. <a href={pathOf({ page: 'start' })}>Start</a>
+            Page not found. <a href={pathOf({ page: 'start' })}>Go to the overview</a>
           </Empty>
         </main>
       );
@@ -122,9 +122,9 @@ function Top(): JSX.Element {
           document.querySelector<HTMLElement>('#main')?.focus();
         }}
       >
-        To the page
+        Skip to content
       </a>
-      <a class="brand" href={pathOf({ page: 'start' })} aria-label="Baton, start">
+      <a class="brand" href={pathOf({ page: 'start' })} aria-label="Baton, overview">
         <svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true">
           <path d="M4 18 18 4" />
           <circle cx="6.2" cy="15.8" r="3.2" />
@@ -132,13 +132,14 @@ function Top(): JSX.Element {
         Baton
       </a>
       <nav aria-label="Pages">
-        {link({ page: 'start' }, 'Start')}
+        {link({ page: 'start' }, 'Overview')}
         {link({ page: 'runs', domain: domain.value }, 'Runs')}
         {link({ page: 'lists', domain: domain.value }, 'Task lists')}
         {link({ page: 'schedules', domain: domain.value }, 'Schedules')}
         {link({ page: 'types', domain: domain.value, kind: 'workflow' }, 'Types')}
         {link({ page: 'domains' }, 'Domains')}
         {session.value?.permissions.operator ? link({ page: 'service' }, 'Service') : null}
+        <a href="/docs/">Docs</a>
       </nav>
       <span class="grow" />
       <DomainChoice />
@@ -146,12 +147,12 @@ function Top(): JSX.Element {
       <button
         type="button"
         class="quiet wide"
-        title="Times relative or exact (t)"
+        title="Switch between relative and exact times (t)"
         onClick={() => {
           clock.value = clock.value === 'relative' ? 'exact' : 'relative';
         }}
       >
-        {clock.value === 'relative' ? '5 m ago' : '14:02'}
+        Times: {clock.value}
       </button>
       <button
         type="button"
@@ -167,8 +168,8 @@ function Top(): JSX.Element {
       <button
         type="button"
         class="quiet wide"
-        title="Keys (?)"
-        aria-label="Keys"
+        title="Keyboard shortcuts (?)"
+        aria-label="Keyboard shortcuts"
         onClick={() => {
           helpIsOpen.value = true;
         }}
@@ -183,8 +184,8 @@ const KEYS: [string, string][] = [
   ['/', 'filter runs'],
   ['j  k', 'next, previous'],
   ['Enter', 'open'],
-  ['x  X', 'select the run, all that match'],
-  ['g s', 'start'],
+  ['x  X', 'select the run, all matching runs'],
+  ['g s', 'overview'],
   ['g r', 'runs'],
   ['g l', 'task lists'],
   ['g c', 'schedules'],
@@ -192,12 +193,12 @@ const KEYS: [string, string][] = [
   ['g d', 'domains'],
   ['g n', 'nodes and credentials'],
   ['g h', 'a recorded history'],
-  ['1 – 4', 'turns, timeline, future, events'],
-  ['[  ]', 'the run as of an earlier, a later event'],
-  ['Esc', 'close the event, select nothing'],
+  ['1 – 4', 'views: turns, timeline, future, events'],
+  ['[  ]', 'show the run as of the previous, the next event'],
+  ['Esc', 'close the event, clear the selection'],
   ['r', 'refresh'],
-  ['t', 'times relative or exact'],
-  ['?', 'these keys'],
+  ['t', 'switch between relative and exact times'],
+  ['?', 'show the keyboard shortcuts'],
 ];
 
 function Help(): JSX.Element {
@@ -218,7 +219,7 @@ function Help(): JSX.Element {
         if (event.target === dialog.current) helpIsOpen.value = false;
       }}
     >
-      <h2 id="keys">Keys</h2>
+      <h2 id="keys">Keyboard shortcuts</h2>
       <dl>
         {KEYS.map(([key, does]) => (
           <div key={key}>
@@ -247,15 +248,15 @@ function Notices(): JSX.Element | null {
   if (!reachable.value)
     return (
       <div class="notice" role="status">
-        The service does not answer. What is shown may be old.
+        The service does not respond. This page may be out of date.
       </div>
     );
   if (hasNewer.value)
     return (
       <div class="notice" role="status">
-        The service has another console by now than this page.{' '}
+        The service has a newer version of the console.{' '}
         <button type="button" class="link" onClick={() => location.reload()}>
-          Load it
+          Reload
         </button>
       </div>
     );
@@ -263,13 +264,24 @@ function Notices(): JSX.Element | null {
     return (
       <div class="notice" role="status">
         This device’s clock is {duration(Math.abs(clockAhead.value))} {clockAhead.value > 0 ? 'behind' : 'ahead of'} the
-        service’s. Times here go by the service’s.
+        service’s. Times on this page follow the service’s clock.
       </div>
     );
   return null;
 }
 
 function Console(): JSX.Element {
+  // Without a session there is nothing to show, not even empty pages.
+  if (turnedAway.value && session.value === undefined)
+    return (
+      <>
+        <header class="top">
+          <span class="brand">Baton</span>
+        </header>
+        <main class="page" id="main" />
+        <SignIn />
+      </>
+    );
   return (
     <>
       <Top />

@@ -1,18 +1,18 @@
 // What can be done by hand with what is no run: schedules, types, domains. Pure.
 import type { Action } from './actions';
-import { DURATION, type Field, REASON } from './fields';
+import { ACTIVITY_TIMEOUTS, DURATION, type Field, REASON } from './fields';
 import { domainPath } from './paths';
 
 const OVERLAPS: [string, string][] = [
-  ['', 'as the schedule says'],
-  ['skip', 'nothing is started'],
-  ['buffer-one', 'one waits'],
-  ['buffer-all', 'all wait'],
-  ['cancel-other', 'the open run is asked to cancel'],
-  ['terminate-other', 'the open run is terminated'],
-  ['allow-all', 'they run beside each other'],
+  ['', 'as defined in the schedule'],
+  ['skip', 'start nothing'],
+  ['buffer-one', 'buffer one start'],
+  ['buffer-all', 'buffer all starts'],
+  ['cancel-other', 'request cancel of the open run'],
+  ['terminate-other', 'terminate the open run'],
+  ['allow-all', 'run in parallel'],
 ];
-const OVERLAP: Field = { name: 'overlap', label: 'while a run of it is open', kind: 'choice', choices: OVERLAPS };
+const OVERLAP: Field = { name: 'overlap', label: 'if a run is still open', kind: 'choice', choices: OVERLAPS };
 
 /** Returns what can be done with a schedule. */
 export function actionsOfSchedule(domain: string, id: string, isPaused: boolean): Action[] {
@@ -24,7 +24,7 @@ export function actionsOfSchedule(domain: string, id: string, isPaused: boolean)
       name: 'trigger',
       label: 'Trigger',
       title: `Trigger ${id}`,
-      says: `It starts a run now, beside those at its times${isPaused ? ', although it is paused' : ''}.`,
+      says: `Starts a run now, in addition to the scheduled ones${isPaused ? ', although the schedule is paused' : ''}.`,
       does: 'Trigger',
       fields: [OVERLAP],
       path: path('trigger'),
@@ -33,11 +33,11 @@ export function actionsOfSchedule(domain: string, id: string, isPaused: boolean)
       name: 'backfill',
       label: 'Backfill',
       title: `Backfill ${id}`,
-      says: 'It starts a run for each of its times in this span, both ends included, 1,000 at most; also for those that had one.',
+      says: 'Starts a run for each scheduled time in this period, both ends included, at most 1,000. Times that already had a run get another one.',
       does: 'Backfill',
       fields: [
-        { name: 'from', label: 'from', kind: 'line', isRequired: true, hint: 'such as 2026-11-22T10:00:00Z' },
-        { name: 'to', label: 'to', kind: 'line', isRequired: true, hint: 'such as 2026-11-22T18:00:00Z' },
+        { name: 'from', label: 'from', kind: 'line', isRequired: true, hint: 'for example 2026-11-22T10:00:00Z' },
+        { name: 'to', label: 'to', kind: 'line', isRequired: true, hint: 'for example 2026-11-22T18:00:00Z' },
         OVERLAP,
       ],
       path: path('backfill'),
@@ -47,7 +47,7 @@ export function actionsOfSchedule(domain: string, id: string, isPaused: boolean)
           name: 'resume',
           label: 'Resume',
           title: `Resume ${id}`,
-          says: 'It starts runs at its times again.',
+          says: 'Starts runs at the scheduled times again.',
           does: 'Resume',
           fields: [],
           path: path('resume'),
@@ -56,9 +56,9 @@ export function actionsOfSchedule(domain: string, id: string, isPaused: boolean)
           name: 'pause',
           label: 'Pause',
           title: `Pause ${id}`,
-          says: 'It starts nothing until it is resumed. Runs that it has started go on.',
+          says: 'Starts no runs until the schedule is resumed. Runs that it has started continue.',
           does: 'Pause',
-          fields: [{ ...REASON, hint: 'is shown with the schedule' }],
+          fields: [{ ...REASON, hint: 'shown with the schedule' }],
           path: path('pause'),
         },
   ];
@@ -72,11 +72,11 @@ export function registerType(domain: string, kind: KindOfType): Action {
   const wait = (name: string, label: string): Field => ({ name, label, kind: 'line', hint: DURATION });
   return {
     name: 'register',
-    label: 'Register a type',
-    title: `Register a type of ${kind === 'workflow' ? 'workflows' : 'activities'}`,
-    says: `What ${
-      kind === 'workflow' ? 'a start' : 'a decision'
-    } of this type leaves out is as it is said here. A type with a version is named name/version.`,
+    label: 'Register type',
+    title: kind === 'workflow' ? 'Register workflow type' : 'Register activity type',
+    says: `Sets the defaults of this type, for ${
+      kind === 'workflow' ? 'starts' : 'decisions'
+    } that omit a value. A type with a version is named name/version.`,
     does: 'Register',
     fields: [
       { name: 'name', label: 'name', kind: 'line', isRequired: true },
@@ -86,22 +86,20 @@ export function registerType(domain: string, kind: KindOfType): Action {
       ...(kind === 'workflow'
         ? [
             wait('defaults.executionTimeout', 'execution timeout'),
-            wait('defaults.deciderStartToClose', 'time of a turn'),
+            wait('defaults.deciderStartToClose', 'turn timeout'),
             {
               name: 'defaults.childPolicy',
-              label: 'children that are open when it closes',
+              label: 'children that are open when the run closes',
               kind: 'choice' as const,
               choices: [
-                ['', 'not said'],
-                ['terminate', 'are terminated'],
-                ['request-cancel', 'are asked to cancel'],
-                ['abandon', 'go on'],
+                ['', 'no default'],
+                ['terminate', 'terminate'],
+                ['request-cancel', 'request cancel'],
+                ['abandon', 'abandon (they continue)'],
               ] as [string, string][],
             },
           ]
-        : ['scheduleToStart', 'startToClose', 'scheduleToClose', 'heartbeat'].map((name) =>
-            wait(`defaults.timeouts.${name}`, name),
-          )),
+        : ACTIVITY_TIMEOUTS.map(([name, label]) => wait(`defaults.timeouts.${name}`, label))),
     ],
     path: () => `${domainPath(domain)}/${kind}-types`,
   };
@@ -118,7 +116,7 @@ export function actionsOfType(domain: string, kind: KindOfType, type: string, is
           name: 'undeprecate',
           label: 'Undeprecate',
           title: `Undeprecate ${type}`,
-          says: 'It can be started again.',
+          says: `Allows new ${kind === 'workflow' ? 'runs' : 'activities'} of this type again.`,
           does: 'Undeprecate',
           fields: [],
           path: path('undeprecate'),
@@ -127,7 +125,7 @@ export function actionsOfType(domain: string, kind: KindOfType, type: string, is
           name: 'deprecate',
           label: 'Deprecate',
           title: `Deprecate ${type}`,
-          says: 'Nothing new of this type begins. What has begun goes on.',
+          says: `Prevents new ${kind === 'workflow' ? 'runs' : 'activities'} of this type. Existing ones continue.`,
           does: 'Deprecate',
           isGrave: true,
           fields: [],
@@ -139,14 +137,14 @@ export function actionsOfType(domain: string, kind: KindOfType, type: string, is
 /** Makes a domain. */
 export const REGISTER_DOMAIN: Action = {
   name: 'register',
-  label: 'Register a domain',
-  title: 'Register a domain',
-  says: 'Runs, types and schedules of a domain are its own.',
+  label: 'Register domain',
+  title: 'Register domain',
+  says: 'A domain has separate runs, types, schedules and task lists.',
   does: 'Register',
   fields: [
     { name: 'name', label: 'name', kind: 'line', isRequired: true },
     { name: 'description', label: 'description', kind: 'line' },
-    { name: 'retention', label: 'how long closed runs are kept', kind: 'line', hint: DURATION },
+    { name: 'retention', label: 'retention of closed runs', kind: 'line', hint: DURATION },
   ],
   path: () => '/v1/domains',
 };
@@ -159,7 +157,7 @@ export function actionsOfDomain(domain: string, isDeprecated: boolean): Action[]
           name: 'undeprecate',
           label: 'Undeprecate',
           title: `Undeprecate ${domain}`,
-          says: 'Runs can be started in it again, and types registered.',
+          says: 'Allows starting runs and registering types in this domain again.',
           does: 'Undeprecate',
           fields: [],
           path: () => `${domainPath(domain)}/undeprecate`,
@@ -168,7 +166,7 @@ export function actionsOfDomain(domain: string, isDeprecated: boolean): Action[]
           name: 'deprecate',
           label: 'Deprecate',
           title: `Deprecate ${domain}`,
-          says: 'Nothing can be started or registered in it. What is open goes on.',
+          says: 'Prevents starting runs and registering types in this domain. Open runs continue.',
           does: 'Deprecate',
           isGrave: true,
           fields: [],

@@ -10,27 +10,27 @@ export class NoHistory extends Error {}
 /** Reads a history, oldest event first, whichever way round it stands in the file. Throws `NoHistory` with the reason. */
 export function readHistory(text: string): Row {
   const events = listIn(text);
-  if (events.length === 0) throw new NoHistory('There is no event in it.');
+  if (events.length === 0) throw new NoHistory('It contains no events.');
   events.forEach((event, index) => {
     const { id, type, timestamp } = (event ?? {}) as Partial<Event>;
     if (typeof id !== 'number' || typeof type !== 'string' || Number.isNaN(Date.parse(timestamp ?? '')))
-      throw new NoHistory(`What stands at place ${index + 1} is no event: it needs an id, a type and a timestamp.`);
+      throw new NoHistory(`Item ${index + 1} is not an event: it needs an id, a type and a timestamp.`);
   });
   const history = events as Event[];
   const wrong = history.map(notText).find((field) => field !== undefined);
-  if (wrong) throw new NoHistory(`Its events are not as Baton writes them: ${wrong} is no text.`);
+  if (wrong) throw new NoHistory(`Its events do not have Baton’s format: ${wrong} is not text.`);
   const [first, second] = history;
   if (first && second && first.id > second.id) history.reverse();
   const row = new Row(history);
   const gap = history.find((event, index) => event.id !== row.first + index);
   if (gap)
     throw new NoHistory(
-      `Event ${gap.id} does not follow the one before it: some are missing, or it is several histories.`,
+      `Event ${gap.id} does not follow the previous one: events are missing, or the file has several histories.`,
     );
   try {
     fold(row);
   } catch (error) {
-    throw new NoHistory(`Its events are not as Baton writes them: ${(error as Error).message}.`);
+    throw new NoHistory(`Its events do not have Baton’s format: ${(error as Error).message}.`);
   }
   return row;
 }

@@ -45,7 +45,8 @@ export function routeOf(path: string): Route {
     if (view === undefined || segments.length > 5) return { page: 'unknown', path };
     return { page: 'run', domain, workflowId: id, ...(third ? { runId: third } : {}), view };
   }
-  if (page === 'lists') return { page: 'lists', domain };
+  // `lists` was their address before.
+  if ((page === 'task-lists' || page === 'lists') && segments.length === 2) return { page: 'lists', domain };
   if (page === 'types' && (id === undefined || id === 'activity'))
     return { page: 'types', domain, kind: id ?? 'workflow' };
   if (page === 'schedules') return { page: 'schedules', domain, ...(id === undefined ? {} : { scheduleId: id }) };
@@ -65,7 +66,7 @@ export function pathOf(route: Route): string {
         ? join(route.domain, 'workflows', route.workflowId)
         : join(route.domain, 'workflows', route.workflowId, route.runId, route.view);
     case 'lists':
-      return join(route.domain, 'lists');
+      return join(route.domain, 'task-lists');
     case 'schedules':
       return join(route.domain, 'schedules', ...(route.scheduleId === undefined ? [] : [route.scheduleId]));
     case 'types':

@@ -24,7 +24,7 @@ export interface SampleTask {
 
 const PAGE = `# Say hello
 
-This page was written by the decider of the run, which is the console itself. It waits for somebody who says hello, or for a minute.
+The decider of this run, which is the console itself, wrote this page. It waits one minute for the signal hello.
 
 [Say hello](<signal:hello?{"by": "you"}>)
 `;
@@ -39,8 +39,8 @@ export function decide(task: SampleTask): Record<string, unknown> {
   const hello = news.find((event) => event.type === 'Signal');
   if (hello || news.some(({ type }) => type === 'TimerExpired')) {
     const said = hello?.type === 'Signal' ? (hello.input ?? null) : null;
-    const result = { hello: said ?? 'nobody said it' };
-    return { decisions: [{ type: 'SucceedWorkflow', result }], context: { step: 'said' }, queryResults };
+    const result = { hello: said ?? 'no signal' };
+    return { decisions: [{ type: 'SucceedWorkflow', result }], context: { step: 'done' }, queryResults };
   }
   if (news.some(({ type }) => type === 'WorkflowCancelRequested'))
     return { decisions: [{ type: 'CancelWorkflow' }], queryResults };
@@ -48,12 +48,12 @@ export function decide(task: SampleTask): Record<string, unknown> {
   return {
     decisions: first
       ? [
-          { type: 'RecordMarker', name: 'sample', details: 'decided by the console itself' },
+          { type: 'RecordMarker', name: 'sample', details: 'decided by the console' },
           { type: 'StartTimer', timerId: 'patience', after: WAITS },
         ]
       : [],
     awaiting: ['hello'],
-    context: { step: 'waits for hello' },
+    context: { step: 'waiting for hello' },
     queryResults,
   };
 }

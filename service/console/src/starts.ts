@@ -9,7 +9,7 @@ import { rawMembers } from './raw';
 export type Start = Partial<Omit<EventOf<'WorkflowStarted'>, 'input'>> & { workflowId?: string; input?: string };
 
 const MORE = 'Timeouts and tags';
-const IDS = 'Ids in use';
+const IDS = 'Workflow id conflicts';
 
 /** Returns the start of a run. `offers` are types that may be meant. */
 export function startAction(domain: string, like: Start, offers: string[] = []): Action {
@@ -25,33 +25,33 @@ export function startAction(domain: string, like: Start, offers: string[] = []):
   const timeouts = like.activityTimeouts ?? {};
   return {
     name: 'start',
-    label: 'Start a run',
-    title: 'Start a run',
-    says: 'Its first turn waits on the task list for a decider.',
+    label: 'Start run',
+    title: 'Start run',
+    says: 'Starts a run. Its first turn waits in the task list for a decider.',
     does: 'Start',
     fields: [
       line('workflowId', 'workflow id', like.workflowId, { isRequired: true }),
       line('workflowType', 'workflow type', like.workflowType, { isRequired: true, offers }),
-      line('taskList', 'task list', like.taskList, { hint: 'as its type says, or default, where it is empty' }),
+      line('taskList', 'task list', like.taskList, { hint: 'if empty, the default of the type, or “default”' }),
       { ...payload('input', 'input'), ...(like.input ? { initial: like.input } : {}) },
       {
         name: 'tags',
         label: 'tags',
         kind: 'lines',
-        hint: 'one a line',
+        hint: 'one per line',
         part: MORE,
         initial: like.tags?.join('\n') ?? '',
       },
-      wait('startAfter', 'first turn after', like.startAfter),
+      wait('startAfter', 'delay of the first turn', like.startAfter),
       wait('executionTimeout', 'execution timeout', like.executionTimeout),
       wait('runTimeout', 'run timeout', like.runTimeout),
-      wait('deciderStartToClose', 'time of a turn', like.deciderStartToClose),
-      wait('deciderScheduleToStart', 'a turn waits at most', like.deciderScheduleToStart),
-      wait('activityTimeouts.scheduleToStart', 'activities: scheduleToStart', timeouts.scheduleToStart),
-      wait('activityTimeouts.startToClose', 'activities: startToClose', timeouts.startToClose),
-      wait('activityTimeouts.scheduleToClose', 'activities: scheduleToClose', timeouts.scheduleToClose),
-      wait('activityTimeouts.heartbeat', 'activities: heartbeat', timeouts.heartbeat),
-      wait('retention', 'kept after its end', like.retention),
+      wait('deciderStartToClose', 'turn timeout', like.deciderStartToClose),
+      wait('deciderScheduleToStart', 'turn schedule-to-start timeout', like.deciderScheduleToStart),
+      wait('activityTimeouts.scheduleToStart', 'activity schedule-to-start timeout', timeouts.scheduleToStart),
+      wait('activityTimeouts.startToClose', 'activity start-to-close timeout', timeouts.startToClose),
+      wait('activityTimeouts.scheduleToClose', 'activity schedule-to-close timeout', timeouts.scheduleToClose),
+      wait('activityTimeouts.heartbeat', 'activity heartbeat timeout', timeouts.heartbeat),
+      wait('retention', 'retention', like.retention),
       {
         ...line('taskPriority', 'priority', like.taskPriority == null ? undefined : String(like.taskPriority)),
         kind: 'number',
@@ -60,24 +60,24 @@ export function startAction(domain: string, like: Start, offers: string[] = []):
       ...retryFields(like.retry, 'workflow', false),
       {
         name: 'conflictPolicy',
-        label: 'where a run of this id is open',
+        label: 'if a run with this id is open',
         kind: 'choice',
         part: IDS,
         choices: [
-          ['', 'it is refused'],
-          ['use-existing', 'that run is used'],
-          ['terminate-existing', 'that run is terminated first'],
+          ['', 'refuse the start'],
+          ['use-existing', 'use that run'],
+          ['terminate-existing', 'terminate that run first'],
         ],
       },
       {
         name: 'reusePolicy',
-        label: 'where a run of this id has closed',
+        label: 'if a run with this id has closed',
         kind: 'choice',
         part: IDS,
         choices: [
-          ['', 'only after a failure'],
-          ['allow-duplicate', 'it is started'],
-          ['reject-duplicate', 'it is refused'],
+          ['', 'start only after a failure'],
+          ['allow-duplicate', 'start'],
+          ['reject-duplicate', 'refuse the start'],
         ],
       },
       WHO,
@@ -97,8 +97,8 @@ export function anotherLike(domain: string, workflowId: string, answer: string):
   return {
     ...startAction(domain, { ...rest, workflowId: anotherId(workflowId), ...(input === undefined ? {} : { input }) }),
     name: 'another',
-    title: `Start another like ${workflowId}`,
-    says: 'It begins as that one began, with an id of its own.',
+    title: `Start run similar to ${workflowId}`,
+    says: 'Starts a run with the values that this run was started with, and a new id.',
   };
 }
 

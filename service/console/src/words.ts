@@ -141,13 +141,13 @@ export function triesOf(activity: {
   paused?: { cause: string } | null;
 }): string {
   const { attempt, maximumAttempts, paused } = activity;
-  if (maximumAttempts == null) return `try ${attempt}`;
+  if (maximumAttempts == null) return `attempt ${attempt}`;
   const isBeyond = attempt > maximumAttempts;
   if (attempt > 1 && paused && (isBeyond || paused.cause === 'AttemptsExhausted'))
-    return `after try ${attempt - 1}, its last`;
-  // Somebody has had it tried once more.
-  if (isBeyond) return `try ${attempt} by hand, after ${maximumAttempts} by its policy`;
-  return `try ${attempt} of ${maximumAttempts}`;
+    return `attempts exhausted after ${attempt - 1}`;
+  // An operator has requested another attempt.
+  if (isBeyond) return `attempt ${attempt}, by an operator; its policy allows ${maximumAttempts}`;
+  return `attempt ${attempt} of ${maximumAttempts}`;
 }
 
 /** Returns how a run stands: its status, or the flag that says more where it is open. */
@@ -173,53 +173,64 @@ export function standingOf(run: {
 const who = (identity: string | null | undefined): string => (identity ? ` by ${identity}` : '');
 const why = (reason: string | null | undefined): string => (reason ? `: ${reason}` : '');
 
-/** Without all of its tries where the last failure was not to be tried again. */
-const triesHad = (attempt: number, most: number | null | undefined): string =>
-  most != null && attempt > most ? `has had all its ${most} tries` : 'has had its last try';
+/** A failure that is not to be retried ends the attempts before their maximum. */
+const exhausted = (attempt: number, most: number | null | undefined): string =>
+  most != null && attempt > most ? `has exhausted its ${most} attempts` : 'has failed and is not retried';
 
-/** Says in a sentence or two why a run stands as it does, and what would have it go on. `last` is its closing event. */
+/** Returns the first line of a failure's details that says something to people, if there is one. */
+function messageOf(details: unknown): string {
+  const found = typeof details === 'object' && details !== null ? (details as { message?: unknown }).message : details;
+  return typeof found === 'string' ? (found.trim().split('\n')[0] ?? '').slice(0, MESSAGE_MAX) : '';
+}
+
+/** Ours: characters of a failure's message that a headline shows. */
+const MESSAGE_MAX = 200;
+
+/** Returns the state of a run in a sentence or two, with its cause and what it waits for. `last` is its closing event. */
 export function reasonOf(run: Described, last: Event | undefined, now: number): string {
   const activity = (name: string): string => `activity ${name}`;
   switch (standingOf(run)) {
     case 'paused':
       return `Paused ${relative(Date.parse(run.paused?.at ?? ''), now)}${who(run.paused?.identity)}${why(run.paused?.reason)}. ${
-        run.paused?.stopClocks ? 'Its clocks stand still.' : 'Its clocks go on.'
-      } It goes on when it is resumed.`;
+        run.paused?.stopClocks ? 'Its timers and timeouts are stopped.' : 'Its timers and timeouts keep running.'
+      } Resume it to continue.`;
     case 'blocked': {
       const paused = run.openActivities.filter((one) => one.paused);
       const first = paused[0];
       const failure = first?.lastFailure;
       return `Blocked: ${paused.map((one) => activity(one.activityId)).join(', ')} ${
         first?.paused?.cause === 'AttemptsExhausted'
-          ? triesHad(first.attempt, first.maximumAttempts)
+          ? exhausted(first.attempt, first.maximumAttempts)
           : `is paused${who(first?.paused?.identity)}`
       }${
-        failure ? `; the last one ended with ${failure.reason ?? failure.timeout ?? 'a failure'}` : ''
+        failure ? `; last failure: ${failure.reason ?? failure.timeout ?? 'unknown'}` : ''
       }. An operator can retry, complete or fail it.`;
     }
     case 'stuck':
-      return 'Stuck: no turn, activity or timer is open, and its decider did not say that it waits for anything. A signal would wake it, or else its execution timeout.';
+      return 'Stuck: no turn, activity, timer or child is open, and the decider awaits no signal. Only a signal or the execution timeout can wake it up.';
     case 'failing': {
       const failing = run.failing;
-      return `Its decider has failed ${failing?.turns ?? 0} turns in a row, for ${lasting(Date.parse(failing?.since ?? ''), now)}${why(
-        failing?.reason ?? failing?.timeout,
-      )}. The turn is given out again until one is completed.`;
+      const turns = failing?.turns ?? 0;
+      const cause = [failing?.reason ?? failing?.timeout ?? 'unknown reason', messageOf(failing?.details)];
+      return `Failing: ${cause.filter(Boolean).join(': ')}. ${
+        turns === 1 ? 'One turn has' : `${turns} turns in a row have`
+      } failed, for ${lasting(Date.parse(failing?.since ?? ''), now)}; the turn is retried until one is completed.`;
     }
     case 'repeating': {
       const again = run.repeating;
       const what = again?.activityId ? activity(again.activityId) : 'an activity';
-      return `Event ${again?.eventId ?? ''} schedules ${what} again, with the same type and input, after it had succeeded. Does the decider take its window for the whole history? Poll with history full.`;
+      return `Event ${again?.eventId ?? ''} schedules ${what} again, with the same type and input, although it had succeeded. If the decider expects the whole history, it must poll for it (history: full).`;
     }
     case 'retrying': {
       const next = run.openActivities.find((one) => one.nextAttemptAt);
       const again = run.openActivities.find((one) => one.lastFailure && !one.paused);
       if (!next && again) {
         const failure = again.lastFailure?.reason ?? again.lastFailure?.timeout ?? 'a failure';
-        return `Try ${again.attempt} of ${activity(again.activityId)} ${again.startedAt ? 'is being made' : `waits for a runner of ${again.taskList}`}; the last one ended with ${failure}.`;
+        return `Attempt ${again.attempt} of ${activity(again.activityId)} ${again.startedAt ? 'is running' : `waits for a runner of ${again.taskList}`}; last failure: ${failure}.`;
       }
       return next
-        ? `Waits for try ${next.attempt} of ${activity(next.activityId)}, ${relative(Date.parse(next.nextAttemptAt ?? ''), now)}${why(next.lastFailure?.reason ?? next.lastFailure?.timeout)}.`
-        : `Waits for try ${run.attempt ?? 2} of the workflow${run.nextAttemptAt ? `, ${relative(Date.parse(run.nextAttemptAt), now)}` : ''}.`;
+        ? `Waiting for attempt ${next.attempt} of ${activity(next.activityId)}, ${relative(Date.parse(next.nextAttemptAt ?? ''), now)}${why(next.lastFailure?.reason ?? next.lastFailure?.timeout)}.`
+        : `Waiting for attempt ${run.attempt ?? 2} of the workflow${run.nextAttemptAt ? `, ${relative(Date.parse(run.nextAttemptAt), now)}` : ''}.`;
     }
     case 'open':
       return openReason(run, now);
@@ -232,8 +243,9 @@ function openReason(run: Described, now: number): string {
   const lists = (run.noPollers ?? []).map(
     (one) => `${one.taskList} (${one.decider ? 'deciders' : 'runners'}, for ${lasting(Date.parse(one.since), now)})`,
   );
-  if (lists.length > 0) return `Waits for a task list that nobody polls: ${lists.join(', ')}.`;
-  if (run.turn === 'started' || run.turn === 'running') return 'A decider has its turn and is deciding.';
+  if (lists.length > 0)
+    return `Waiting in ${lists.length === 1 ? 'a task list' : 'task lists'} without pollers: ${lists.join(', ')}.`;
+  if (run.turn === 'started' || run.turn === 'running') return 'A decider is working on a turn.';
   if (run.turn === 'waiting') return `A turn waits for a decider of ${run.taskList}.`;
   const waits = [
     ...run.openActivities.map((one) => `activity ${one.activityId}`),
@@ -242,7 +254,7 @@ function openReason(run: Described, now: number): string {
     ...run.awaiting.map((name) => (name === 'baton.cancel' ? 'a cancel request' : `signal ${name}`)),
   ];
   if (waits.length === 0) return 'Open.';
-  return `Waits for ${waits.slice(0, 5).join(', ')}${waits.length > 5 ? ` and ${waits.length - 5} more` : ''}.`;
+  return `Waiting for ${waits.slice(0, 5).join(', ')}${waits.length > 5 ? ` and ${waits.length - 5} more` : ''}.`;
 }
 
 /** Returns the reason of a closed run with its line of details, fit to be shown; empty if it has neither. */
@@ -261,15 +273,15 @@ export function closedReason(run: Closed, last: Event | undefined): string {
     case 'WorkflowSuccess':
       return `Succeeded${took}.`;
     case 'WorkflowFailed':
-      return `Its decider failed it${took}${why(closeReason({ reason: last.reason, detailsLine }))}.${last.newRunId ? ' Another try follows.' : ''}`;
+      return `Failed by its decider${took}${why(closeReason({ reason: last.reason, detailsLine }))}.${last.newRunId ? ' It is retried.' : ''}`;
     case 'WorkflowCanceled':
-      return `Canceled${took}, as its decider decided${why(closeReason({ detailsLine }))}.`;
+      return `Canceled by its decider${took}${why(closeReason({ detailsLine }))}.`;
     case 'WorkflowTimedOut':
-      return `Ran out of time${took}: ${last.timeout === 'Run' ? 'run timeout' : 'execution timeout'}.${last.newRunId ? ' Another try follows.' : ''}`;
+      return `Timed out${took}: ${last.timeout === 'Run' ? 'run timeout' : 'execution timeout'}.${last.newRunId ? ' It is retried.' : ''}`;
     case 'WorkflowTerminated':
       return `Terminated${who(last.identity)}${took}${why(closeReason({ reason: last.reason ?? run.reason ?? last.cause, detailsLine }))}.`;
     case 'WorkflowContinuedAsNew':
-      return `Went on as a new run${took}.`;
+      return `Continued as a new run${took}.`;
     default:
       return `Closed${took}.`;
   }

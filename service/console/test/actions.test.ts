@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { type Action, actionsOfActivity, actionsOfRun, knownIn, retryOf } from '../src/actions';
+import { type Action, actionsOfActivity, actionsOfRun, knownIn, resetPointOf, retryOf } from '../src/actions';
 import { bodyOf, initialOf, lackOf } from '../src/fields';
 import { actionsOfDomain, actionsOfSchedule, actionsOfType, registerType } from '../src/manage';
+import type { Turn } from '../src/fold';
 import type { Described } from '../src/words';
 
 const run = (more: object = {}): Described =>
@@ -15,7 +16,7 @@ const named = (actions: Action[], name: string): Action => {
 const names = (actions: Action[]): string[] => actions.map(({ name }) => name);
 
 test('payloads go as they were typed, and what is empty does not go', () => {
-  const signal = named(actionsOfRun('default', run(), 1), 'signal');
+  const signal = named(actionsOfRun('default', run()), 'signal');
   const values = { ...initialOf(signal.fields), input: ' {"n": 1.0, "big": 12345678901234567890} ' };
   assert.equal(bodyOf(signal.fields, values), '{"input":{"n": 1.0, "big": 12345678901234567890}}');
   assert.equal(signal.path(values), '/v1/domains/default/workflows/a%2Fb/signals/approve?runId=r');
@@ -23,20 +24,30 @@ test('payloads go as they were typed, and what is empty does not go', () => {
 });
 
 test('what is lacking is said by field', () => {
-  const signal = named(actionsOfRun('default', run({ awaiting: [] }), 1), 'signal');
+  const signal = named(actionsOfRun('default', run({ awaiting: [] })), 'signal');
   assert.deepEqual(Object.keys(lackOf(signal.fields, { '/name': ' ', input: 'text' })), ['/name', 'input']);
   assert.deepEqual(lackOf(signal.fields, { '/name': 'n', input: '"text"' }), {});
 });
 
-test('a reset starts from the event that is selected, and sends it although it was not changed', () => {
-  const reset = named(actionsOfRun('default', run(), 12), 'reset');
-  assert.equal(bodyOf(reset.fields, initialOf(reset.fields)), '{"eventId":12,"signals":"reapply"}');
+test('a reset is proposed for the selected event, or for the one before the last decision', () => {
+  const turn = (id: number, decisions: object[], outcome = 'completed'): Turn =>
+    ({ scheduled: { id }, decisions, outcome }) as never;
+  const turns = [turn(2, [{}]), turn(7, [{}]), turn(12, []), turn(15, [], 'running')];
+  const body = (selected: number | undefined, turns: Turn[]): string => {
+    const reset = named(actionsOfRun('default', run(), resetPointOf(selected, turns)), 'reset');
+    return bodyOf(reset.fields, initialOf(reset.fields));
+  };
+  assert.equal(body(12, turns), '{"eventId":12,"signals":"reapply"}');
+  assert.equal(body(undefined, turns), '{"eventId":7,"signals":"reapply"}');
+  assert.equal(body(undefined, [turn(2, [])]), '{"signals":"reapply"}', 'the operator has to choose one');
+  const [field] = named(actionsOfRun('default', run()), 'reset').fields;
+  assert.deepEqual(lackOf(field ? [field] : [], {}), { eventId: 'Required.' });
 });
 
 test('a run is offered what can be done with it as it stands', () => {
-  assert.deepEqual(names(actionsOfRun('d', run({ status: 'failed' }), 1)), ['query', 'reset']);
-  assert.ok(names(actionsOfRun('d', run(), 1)).includes('pause'));
-  const paused = names(actionsOfRun('d', run({ paused: { stopClocks: true } }), 1));
+  assert.deepEqual(names(actionsOfRun('d', run({ status: 'failed' }))), ['query', 'reset']);
+  assert.ok(names(actionsOfRun('d', run())).includes('pause'));
+  const paused = names(actionsOfRun('d', run({ paused: { stopClocks: true } })));
   assert.ok(paused.includes('resume') && !paused.includes('pause'));
   assert.deepEqual(names(actionsOfSchedule('d', 's', true)), ['trigger', 'backfill', 'resume']);
 });

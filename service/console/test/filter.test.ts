@@ -26,7 +26,7 @@ test('what is not understood is said, and the rest is used', () => {
   const { filter, problems } = parseFilter('status:opne color:red type:order from:yesterday');
   assert.deepEqual(filter, { type: 'order' });
   assert.equal(problems.length, 3);
-  assert.match(problems[0] ?? '', /`opne` is no status/);
+  assert.match(problems[0] ?? '', /^Unknown status `opne`/);
   assert.match(parseFilter('tag:"a b').problems[0] ?? '', /closing quote/);
   assert.match(parseFilter('type:a type:b').problems[0] ?? '', /twice/);
 });
@@ -42,6 +42,7 @@ test('every view has a path that leads to it', () => {
     { page: 'run', domain: 'd', workflowId: '<b>', runId: 'r', view: 'future' },
   ];
   for (const route of routes) assert.deepEqual(routeOf(pathOf(route)), route);
+  assert.equal(pathOf(routeOf('/console/d/lists')), '/console/d/task-lists');
   assert.equal(routeOf('/console/d/nothing').page, 'unknown');
   assert.equal(routeOf('/console/%E0%A4%A').page, 'unknown');
 });

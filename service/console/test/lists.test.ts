@@ -28,9 +28,9 @@ test('who polls is said, here and at other nodes, and who did lately', () => {
   assert.equal(polledBy(list({ polls: 1 }), NOW), '1 poller');
   assert.equal(polledBy(list({ polls: 2, pollingNodes: ['b'] }), NOW), '2 pollers and 1 other node');
   assert.equal(polledBy(list({ pollingNodes: ['b', 'c'] }), NOW), '2 other nodes');
-  assert.equal(polledBy(list({ noPollersSince: SINCE }), NOW), 'nobody for 3\u00a0m');
+  assert.equal(polledBy(list({ noPollersSince: SINCE }), NOW), 'no pollers for 3\u00a0m');
   const busy = list({ noPollersSince: SINCE, pollers: [lately] });
-  assert.equal(polledBy(busy, NOW), 'nobody now; one in the last five minutes');
+  assert.equal(polledBy(busy, NOW), 'none now; 1 in the last five minutes');
 });
 
 test('what waits is counted in words, and lists in trouble come first', () => {

@@ -89,15 +89,15 @@ test('a history is read in each of the forms that there are', () => {
 
 test('what is no history is refused with the reason', () => {
   const refusals: [string, RegExp][] = [
-    ['', /no event in it/],
+    ['', /no events/],
     ['<html>', /not JSON/],
     ['7', /no list of events/],
     ['{"events": 7}', /no list of events/],
-    ['[]', /no event in it/],
-    ['[7]', /place 1 is no event/],
-    [JSON.stringify([EVENTS[0], { id: 2, type: 'Signal' }]), /place 2 is no event/],
+    ['[]', /no events/],
+    ['[7]', /Item 1 is not an event/],
+    [JSON.stringify([EVENTS[0], { id: 2, type: 'Signal' }]), /Item 2 is not an event/],
     [JSON.stringify([EVENTS[0], EVENTS[2]]), /Event 3 does not follow/],
-    [JSON.stringify([...EVENTS, event(4, 'ActivityScheduled', { activityId: 'x' })]), /not as Baton writes them/],
+    [JSON.stringify([...EVENTS, event(4, 'ActivityScheduled', { activityId: 'x' })]), /do not have Baton’s format/],
   ];
   for (const [text, words] of refusals) assert.throws(() => readHistory(text), words, text);
   assert.throws(() => readHistory('x'), NoHistory);

@@ -82,15 +82,15 @@ test('a try is never one of fewer', () => {
   const paused = { cause: 'AttemptsExhausted' };
   const byHand = { cause: 'OperatorInitiated' };
   for (const [activity, said] of [
-    [{ attempt: 1 }, 'try 1'],
-    [{ attempt: 7, maximumAttempts: null }, 'try 7'],
-    [{ attempt: 1, maximumAttempts: 2 }, 'try 1 of 2'],
-    [{ attempt: 2, maximumAttempts: 2 }, 'try 2 of 2'],
-    [{ attempt: 2, maximumAttempts: 2, paused: byHand }, 'try 2 of 2'],
-    [{ attempt: 3, maximumAttempts: 2, paused }, 'after try 2, its last'],
-    [{ attempt: 3, maximumAttempts: 2, paused: byHand }, 'after try 2, its last'],
-    [{ attempt: 2, maximumAttempts: 5, paused }, 'after try 1, its last'],
-    [{ attempt: 3, maximumAttempts: 2 }, 'try 3 by hand, after 2 by its policy'],
+    [{ attempt: 1 }, 'attempt 1'],
+    [{ attempt: 7, maximumAttempts: null }, 'attempt 7'],
+    [{ attempt: 1, maximumAttempts: 2 }, 'attempt 1 of 2'],
+    [{ attempt: 2, maximumAttempts: 2 }, 'attempt 2 of 2'],
+    [{ attempt: 2, maximumAttempts: 2, paused: byHand }, 'attempt 2 of 2'],
+    [{ attempt: 3, maximumAttempts: 2, paused }, 'attempts exhausted after 2'],
+    [{ attempt: 3, maximumAttempts: 2, paused: byHand }, 'attempts exhausted after 2'],
+    [{ attempt: 2, maximumAttempts: 5, paused }, 'attempts exhausted after 1'],
+    [{ attempt: 3, maximumAttempts: 2 }, 'attempt 3, by an operator; its policy allows 2'],
   ] as const)
     assert.equal(triesOf(activity), said);
 });
@@ -109,6 +109,6 @@ test('a history whose names are no text is refused in words', () => {
   for (const name of ['workflowId', 'runId', 'workflowType', 'taskList', 'identity', 'reason'])
     for (const value of [{}, [], 7, true, { constructor: null }])
       assert.throws(() => readHistory(JSON.stringify([{ ...started, [name]: value }])), {
-        message: `Its events are not as Baton writes them: \`${name}\` of event 1 is no text.`,
+        message: `Its events do not have Baton’s format: \`${name}\` of event 1 is not text.`,
       });
 });

@@ -27,7 +27,7 @@ const reason = (more: object, last?: object): string =>
 test('a run that waits for a list that nobody polls says which one', () => {
   assert.match(
     reason({ turn: 'waiting', noPollers: [{ taskList: 'orders', decider: true, since: '2026-11-23T06:05:00.000Z' }] }),
-    /nobody polls: orders \(deciders, for 5\sm\)/,
+    /^Waiting in a task list without pollers: orders \(deciders, for 5\sm\)/,
   );
 });
 
@@ -38,15 +38,12 @@ test('closed runs say their reason and the first line of their details', () => {
   const both = { reason: 'declined', detailsLine: 'card 7\u001b' };
   assert.equal(
     told('WorkflowFailed', { reason: 'declined' }, both),
-    'Its decider failed it after 5 m: declined: card 7␛.',
+    'Failed by its decider after 5 m: declined: card 7␛.',
   );
-  assert.equal(told('WorkflowFailed', { reason: 'declined' }, {}), 'Its decider failed it after 5 m: declined.');
+  assert.equal(told('WorkflowFailed', { reason: 'declined' }, {}), 'Failed by its decider after 5 m: declined.');
   assert.equal(told('WorkflowTerminated', {}, { reason: 'reset' }), 'Terminated after 5 m: reset.');
   assert.equal(told('WorkflowTerminated', { reason: 'old' }, both), 'Terminated after 5 m: old: card 7␛.');
-  assert.equal(
-    told('WorkflowCanceled', {}, { detailsLine: 'undone' }),
-    'Canceled after 5 m, as its decider decided: undone.',
-  );
+  assert.equal(told('WorkflowCanceled', {}, { detailsLine: 'undone' }), 'Canceled by its decider after 5 m: undone.');
   assert.equal(told('Marker', {}, both), 'Closed after 5 m: declined: card 7␛.');
   assert.equal(closeReason({}), '');
 });
@@ -57,7 +54,7 @@ test('each way in which a run stands has its reason in words', () => {
     reason({
       paused: { at: '2026-11-23T06:09:00.000Z', eventId: 7, identity: 'kim', reason: 'audit', stopClocks: true },
     }),
-    /^Paused 1 m ago by kim: audit\. Its clocks stand still/,
+    /^Paused 1 m ago by kim: audit\. Its timers and timeouts are stopped/,
   );
   assert.match(
     reason({
@@ -72,20 +69,27 @@ test('each way in which a run stands has its reason in words', () => {
         },
       ],
     }),
-    /^Blocked: activity copy has had all its 2 tries; the last one ended with disk-full/,
+    /^Blocked: activity copy has exhausted its 2 attempts; last failure: disk-full/,
   );
   const again = { activityId: 'copy', taskList: 'imports', attempt: 3, lastFailure: { reason: 'disk-full' } };
   assert.equal(
     reason({ retrying: true, openActivities: [again] }),
-    'Try 3 of activity copy waits for a runner of imports; the last one ended with disk-full.',
+    'Attempt 3 of activity copy waits for a runner of imports; last failure: disk-full.',
   );
   assert.match(
-    reason({ failing: { turns: 4, since: '2026-11-23T06:00:00.000Z', reason: 'TypeError' } }),
-    /failed 4 turns in a row, for 10\sm: TypeError/,
+    reason({
+      failing: {
+        turns: 4,
+        since: '2026-11-23T06:00:00.000Z',
+        reason: 'TypeError',
+        details: { message: 'no lines\nat a' },
+      },
+    }),
+    /^Failing: TypeError: no lines\. 4 turns in a row have failed, for 10\sm; the turn is retried until one is completed\.$/,
   );
   assert.match(
     reason({ repeating: { times: 1, eventId: 17, activityId: 'charge' } }),
-    /^Event 17 schedules activity charge again, with the same type and input, after it had succeeded\./,
+    /^Event 17 schedules activity charge again, with the same type and input, although it had succeeded\./,
   );
   assert.match(
     reason({
@@ -99,15 +103,15 @@ test('each way in which a run stands has its reason in words', () => {
         },
       ],
     }),
-    /try 2 of activity pull, in 1 m: http-503/,
+    /attempt 2 of activity pull, in 1 m: http-503/,
   );
-  assert.match(reason({ awaiting: ['approve', 'baton.cancel'] }), /^Waits for signal approve, a cancel request\.$/);
+  assert.match(reason({ awaiting: ['approve', 'baton.cancel'] }), /^Waiting for signal approve, a cancel request\.$/);
   assert.match(
     reason(
       { status: 'failed', closedAt: '2026-11-23T06:01:00.000Z' },
       { type: 'WorkflowFailed', reason: 'card-declined' },
     ),
-    /failed it after 1 m: card-declined\.$/,
+    /^Failed by its decider after 1 m: card-declined\.$/,
   );
   assert.match(
     reason({ status: 'terminated' }, { type: 'WorkflowTerminated', identity: 'kim', reason: 'not needed' }),

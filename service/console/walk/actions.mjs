@@ -17,25 +17,25 @@ export function actionsByHand(at) {
   test('a signal is sent from the page and seen in another window; what is no JSON is said, and stays', async () => {
     const { browser, open } = at();
     await open('approve-hire-ann');
-    const watching = await browser.tab();
+    const watching = browser.tab;
     await browser.turnTo(await browser.newTab());
     await open('approve-hire-ann');
     await act('Signal');
-    await browser.shows('.act-dialog', 'a turn shows it to the decider');
+    await browser.shows('.act-dialog', 'The decider sees it in its next turn');
     await submit();
-    await browser.shows('.lack', 'It is needed.');
+    await browser.shows('.lack', 'Required.');
     await fill('-name', 'remark');
     await fill('input', '{"n": 1.0');
     await fill('identity', 'kim');
     await submit();
-    await browser.shows('.lack', 'This is not JSON.');
+    await browser.shows('.lack', 'Not valid JSON.');
     await fill('input', ', "of": [1]}');
     await submit();
     // It is said for a while, from when the dialog closes on.
     const isSaid = `() => !document.querySelector('dialog[open]') && document.querySelector('.said').innerText.includes('done')`;
     await until('the dialog is gone, and it is said that it is done', () => browser.run(isSaid));
     await browser.shows('.card .event', 'remark · kim');
-    await browser.ask('DELETE', '/window');
+    await browser.tab.close();
     await browser.turnTo(watching);
     await browser.shows('.card .event', 'remark · kim');
     const [signal] = (await events('approve-hire-ann', 'Signal')).filter(({ identity }) => identity === 'kim');
@@ -46,7 +46,7 @@ export function actionsByHand(at) {
   test('a refusal is said in words, and what was typed is still there', async () => {
     const { browser, service, open } = at();
     await open('later');
-    await act('Cancel');
+    await act('Request cancel');
     await fill('reason', 'bought twice');
     await service.call('POST', '/workflows/later/terminate', {});
     await submit();
@@ -66,11 +66,11 @@ export function actionsByHand(at) {
     await submit();
     await isClosed();
     await browser.shows('.run-head .badge', 'retrying');
-    await browser.shows('.run-head .reason', 'Try 3 of activity copy waits for a runner of imports');
+    await browser.shows('.run-head .reason', 'Attempt 3 of activity copy waits for a runner of imports');
     const [retried] = await events('import-2026-11-21', 'ActivityRetried');
     assert.equal(retried.reason, 'there is room again');
     await browser.click('.by-hand summary');
-    await browser.click('.by-hand .act', 'Move or change');
+    await browser.click('.by-hand .act', 'Change options');
     await fill('taskList', '-2');
     await fill('timeouts-startToClose', '2m');
     await submit();
@@ -94,13 +94,13 @@ export function actionsByHand(at) {
     await submit();
     await isClosed();
     await browser.shows('.run-head .badge', 'paused');
-    await browser.shows('.run-head .reason', 'stocktaking. Its clocks stand still.');
+    await browser.shows('.run-head .reason', 'stocktaking. Its timers and timeouts are stopped.');
     await act('Resume');
     await submit();
     await isClosed();
     await browser.shows('.run-head .badge', 'retrying');
     await act('Terminate');
-    await browser.shows('.act-dialog', 'It ends at once');
+    await browser.shows('.act-dialog', 'Ends the run immediately');
     await submit();
     await isClosed();
     await browser.shows('.run-head .badge', 'terminated');
@@ -115,6 +115,13 @@ export function actionsByHand(at) {
     const { browser, service, open } = at();
     const [started] = (await events('order-1003', 'DeciderStarted')).slice(1);
     await open('order-1003');
+    await act('Reset');
+    // Without a selected event, the one before the last decision is proposed.
+    const scheduled = (await events('order-1003', 'DeciderScheduled')).at(-1);
+    await browser.shows('.act-dialog label', 'proposed: the decider makes its last decision again');
+    assert.equal(await browser.run('() => document.querySelector("#act-eventId").value'), String(scheduled.id));
+    await browser.press('Escape');
+    await isClosed();
     const before = await browser.path();
     await browser.go(`${service.url}${before}?event=${started.id}`);
     await browser.shows('.panel h2', `${started.id} DeciderStarted`);
@@ -184,7 +191,7 @@ export function actionsByHand(at) {
     const activity = { type: 'ScheduleActivity', activityId: 'dig', activityType: 'dig', taskList: 'nobody-digs' };
     await service.call('POST', `/v1/decider-tasks/${token}/complete`, { decisions: [activity] });
     await open('by-hand');
-    const group = '[aria-label="By hand, of dig"] .act';
+    const group = '[aria-label="Actions for dig"] .act';
     const say = async (name, field, words) => {
       await browser.click(group, name);
       await fill(field, words);
@@ -209,19 +216,19 @@ export function actionsByHand(at) {
   test('a schedule is triggered, paused and resumed', async () => {
     const { browser, address } = at();
     await browser.go(address('default/schedules'));
-    await browser.click('[aria-label="What can be done with nightly-archive"] .act', 'Trigger');
+    await browser.click('[aria-label="Actions for nightly-archive"] .act', 'Trigger');
     await submit();
     await isClosed();
     // It may have acted by itself, too, if this goes on around half past two.
     await browser.shows('.schedule li', ', trigger archive-nightly');
-    await browser.click('[aria-label="What can be done with nightly-archive"] .act', 'Pause');
+    await browser.click('[aria-label="Actions for nightly-archive"] .act', 'Pause');
     await fill('reason', 'moving house');
     await submit();
     await isClosed();
     await browser.shows('.schedule', 'moving house');
-    await browser.click('[aria-label="What can be done with nightly-archive"] .act', 'Resume');
+    await browser.click('[aria-label="Actions for nightly-archive"] .act', 'Resume');
     await submit();
     await isClosed();
-    await browser.shows('[aria-label="What can be done with nightly-archive"] .act', 'Pause');
+    await browser.shows('[aria-label="Actions for nightly-archive"] .act', 'Pause');
   });
 }

@@ -41,7 +41,7 @@ export function runsByHand(at) {
     await browser.shows('dialog h2', 'Signal 2 runs');
     const ids = await browser.shows('.planned ul', 'few-');
     await submit();
-    await browser.shows('.lack', 'It is needed.');
+    await browser.shows('.lack', 'Required.');
     await fill('-name', 'stock-taking');
     await fill('input', '{"n": 1.0}');
     await submit();
@@ -67,12 +67,12 @@ export function runsByHand(at) {
     await many(3, 'changing');
     await list('changing');
     await browser.press('j', 'x', 'j', 'x', 'j', 'x');
-    await browser.click('.bulk .act', 'Cancel');
-    await browser.shows('dialog h2', 'Cancel 3 runs');
+    await browser.click('.bulk .act', 'Request cancel');
+    await browser.shows('dialog h2', 'Request cancel of 3 runs');
     await service.call('POST', '/workflows/changing-2/terminate', {});
     await fill('reason', 'bought twice');
     await submit();
-    await browser.shows('.progress', '2 runs asked to end, 1 changed meanwhile.');
+    await browser.shows('.progress', '2 runs asked to cancel, 1 changed in the meantime.');
     await browser.shows('.outcomes', 'changing-2');
     await browser.shows('.outcomes', 'run-closed');
     assert.equal(await rows('.trouble'), 0, 'that is no error');
@@ -81,12 +81,12 @@ export function runsByHand(at) {
     // One that is closed is left out from the beginning.
     await browser.press('k', 'k', 'x', 'j', 'x', 'j', 'x');
     await browser.click('.bulk .act', 'Signal');
-    await browser.shows('.planned', '1 run that is closed is left out.');
+    await browser.shows('.planned', '1 run already closed: not affected.');
     await fill('-name', 'x'.repeat(1000));
     await submit('Signal 2 runs');
     await browser.shows('.progress', '0 runs signaled, 2 failed.');
     await browser.shows('.outcomes li code');
-    await submit('Try the 2 again');
+    await submit('Retry the 2 failed runs');
     await browser.shows('.progress', '0 runs signaled, 2 failed.');
     await browser.click('dialog[open] button', 'Close');
     await isClosed();
@@ -100,8 +100,8 @@ export function runsByHand(at) {
     await start('another-type', 'another-type');
     await list('all-of-them');
     await browser.press('j', 'x');
-    await browser.click('.bulk .link', 'select all 230 that match');
-    await browser.shows('.bulk', 'all 230 that match');
+    await browser.click('.bulk .link', 'select all 230 matching');
+    await browser.shows('.bulk', 'all 230 matching');
     await browser.click('.bulk .act', 'Terminate');
     await browser.shows('dialog h2', 'Terminate 230 runs');
     await browser.shows('.planned', 'and 222 more.');
@@ -126,10 +126,10 @@ export function runsByHand(at) {
     await submit('Stop');
     await browser.shows('dialog[open] .main', 'stopping…');
     await browser.run('() => window.goOn()');
-    await browser.shows('.progress', 'It was stopped.');
+    await browser.shows('.progress', 'Stopped.');
     const left = await count('type=all-of-them&status=open');
     assert.ok(left > 0 && left < 230, `${left} are left`);
-    await submit('Go on');
+    await submit('Continue');
     await browser.shows('.progress', '230 runs terminated.');
     assert.equal(await count('type=all-of-them&status=open'), 0);
     assert.equal(await count('type=another-type&status=open'), 1);
@@ -141,7 +141,7 @@ export function runsByHand(at) {
   test('a run is started from the page, and another one like it, byte for byte', async () => {
     const { browser, service, address, open } = at();
     await browser.go(address('default/workflows?type=sketch'));
-    await browser.click('.bar .act', 'Start a run');
+    await browser.click('.bar .act', 'Start run');
     await fill('workflowId', 'sketch-1');
     assert.equal(await browser.run('() => document.querySelector("#act-workflowType").value'), 'sketch');
     await fill('input', '{"2": 1.0, "1": 12345678901234567890}');
@@ -152,8 +152,8 @@ export function runsByHand(at) {
     await fill('retry-maximumAttempts', '3');
     await submit();
     await browser.shows('.run-head h1', 'sketch-1');
-    await browser.click('.run-head .act', 'Start another like it');
-    await browser.shows('dialog h2', 'Start another like sketch-1');
+    await browser.click('.run-head .act', 'Start similar run');
+    await browser.shows('dialog h2', 'Start run similar to sketch-1');
     await submit();
     await browser.shows('.run-head h1', 'sketch-1-again');
     const text = async (id) =>
@@ -165,7 +165,7 @@ export function runsByHand(at) {
       assert.deepEqual(second[field], first[field], field);
     assert.deepEqual([second.tags, second.executionTimeout, second.retry.maximumAttempts], [['a tag'], 'PT2H', 3]);
     await open('sketch-1');
-    await browser.click('.run-head .act', 'Start another like it');
+    await browser.click('.run-head .act', 'Start similar run');
     await submit();
     await browser.shows('.act-dialog .trouble', 'workflow-already-open');
     await browser.press('Escape');

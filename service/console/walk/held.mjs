@@ -61,7 +61,7 @@ export function heldByAll(at, pages) {
       await show();
       await browser.shows(selector, words);
       await browser.press('?');
-      await browser.shows('dialog[open] h2', 'Keys');
+      await browser.shows('dialog[open] h2', 'Keyboard shortcuts');
       await browser.press('Escape');
       await until('the keys are gone', () => browser.run('() => !document.querySelector("dialog[open]")'));
       const rows = await browser.run('() => document.querySelectorAll("#main [data-row]").length');
@@ -76,7 +76,7 @@ export function heldByAll(at, pages) {
       await browser.press('/');
       await until(`${name} leads to the search`, () => browser.run('() => document.activeElement.id === "search"'));
     }
-    await browser.go(address('default/lists'));
+    await browser.go(address('default/task-lists'));
     await browser.shows('.lists', 'nobody-here');
     await browser.press('j');
     await until('a list', () => focused('true'));
@@ -86,10 +86,14 @@ export function heldByAll(at, pages) {
 
   test('a task list unfolds to what waits on it, in an address of its own, and each task leads to its run', async () => {
     const { browser, address } = at();
-    await browser.go(address('default/lists'));
+    await browser.go(address('default/task-lists'));
     await browser.click('.unfolds', 'nobody-here');
     await browser.shows('.tasks', 'site-north');
-    assert.equal(await browser.path(), '/console/default/lists?list=activity+nobody-here');
+    assert.equal(await browser.path(), '/console/default/task-lists?list=activity+nobody-here');
+    await browser.go(address('default/lists?list=activity+nobody-here'));
+    await browser.shows('.tasks', 'site-north');
+    const canonical = '/console/default/task-lists?list=activity+nobody-here';
+    await until('the other address becomes this one', async () => (await browser.path()) === canonical);
     await browser.click('.tasks a', 'site-north');
     await browser.shows('.panel h2', 'ActivityScheduled');
   });
@@ -122,7 +126,7 @@ export function heldByAll(at, pages) {
     try {
       await browser.go(address('default/workflows'));
       await browser.shows('.top .brand', 'Baton');
-      await browser.shows('main', 'on its way');
+      await browser.shows('main', 'Loading the console');
       await until('it is painted', () =>
         browser.run('() => performance.getEntriesByName("first-contentful-paint").length > 0'),
       );
@@ -133,7 +137,7 @@ export function heldByAll(at, pages) {
     await browser.complaints();
     await browser.go(address('default/workflows'));
     await browser.shows('.row.run');
-    assert.equal(await browser.run('() => document.body.innerText.includes("on its way")'), false);
+    assert.equal(await browser.run('() => document.body.innerText.includes("Loading the console")'), false);
   });
 
   test('a list that is long in coming says at how many runs was looked, and of how many', async () => {
@@ -154,9 +158,9 @@ export function heldByAll(at, pages) {
     const { identifier } = await browser.devtools('Page.addScriptToEvaluateOnNewDocument', { source });
     try {
       await browser.go(address('default/workflows?tag=rare'));
-      await browser.shows('.looking', 'Looking for runs: looked at 4,096 of 1,000,000 so far.');
+      await browser.shows('.looking', 'Searching: 4,096 of 1,000,000 runs so far.');
       await browser.run('() => window.goOn.shift()()');
-      await browser.shows('.looking', 'looked at 8,192 of 1,000,000 so far');
+      await browser.shows('.looking', '8,192 of 1,000,000 runs so far');
       await until('it is asked again', () => browser.run('() => window.goOn.length > 0'));
       await browser.run('() => window.goOn.shift()()');
       await browser.shows('.row.run', 'declined');
@@ -189,9 +193,9 @@ export function heldByAll(at, pages) {
       await browser.shows('.panel h2', `${id} ${type}`);
     }
     await goTo('turn 99');
-    await browser.shows('.goto', 'It has not so many turns.');
+    await browser.shows('.goto', 'There is no such turn.');
     await goTo('somewhere');
-    await browser.shows('.goto', 'An event is a number');
+    await browser.shows('.goto', 'Enter an event');
     // Longer than what a page holds, so that its first turns are not here.
     const { runId } = await service.call('GET', '/workflows/long');
     const found = await service.call('GET', `/workflows/long/history?limit=1000&after=900`);
@@ -222,7 +226,7 @@ export function heldByAll(at, pages) {
     try {
       await browser.go(`${service.url}/console/`);
       await browser.shows('.first code', 'baton workflow start hello-1 --type hello');
-      await browser.click('.first .act', 'Start a sample');
+      await browser.click('.first .act', 'Start sample');
       await browser.shows('.run-head h1', 'sample-');
       await browser.shows('.card .event', 'patience');
       await browser.shows('.side', 'hello');
@@ -269,7 +273,7 @@ export function heldByAll(at, pages) {
           });
       };
       const starting = Promise.all(Array.from({ length: AT_ONCE }, start));
-      await browser.shows('.newer', 'newer: show');
+      await browser.shows('.newer', ' newer');
       // Rows stay, and what is newer comes when it is wanted.
       await browser.shows('.row.run', 'first');
       await browser.click('.newer');
@@ -280,7 +284,7 @@ export function heldByAll(at, pages) {
       await until('all are counted', async () => (await number()) === RUNS_GO_BY + 1);
       await browser.press('j');
       await browser.press('?');
-      await browser.shows('dialog[open] h2', 'Keys');
+      await browser.shows('dialog[open] h2', 'Keyboard shortcuts');
       await browser.press('Escape');
       const drawn = await browser.run('() => document.querySelectorAll(".row.run").length');
       assert.ok(drawn < 100, `${drawn} rows are drawn`);

@@ -5,7 +5,7 @@
 //   node walk/measure.mjs follow [MINUTES [A]]  memory of a page that follows A events a second (1,000) for so long (10)
 //   node walk/measure.mjs idle [PAGES]          what so many open pages (1,000) cost the service for a minute in which nothing happens
 //
-// Needs target/dist/baton (or another as BATON says), Chromium and its driver.
+// Needs target/dist/baton (or another as BATON says), Chromium.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -307,7 +307,7 @@ try {
     else say('say what to measure: runs, events, follow or idle');
   }
 } finally {
-  browser?.close();
+  await browser?.close();
   await service.close();
   agent.destroy();
 }

@@ -50,7 +50,7 @@ export function inTheMoment(at) {
       document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));`;
     await within(asSoonAs('.choose', drop), async () => {
       await browser.go(address('recorded/turns'));
-      await browser.shows('.trouble', 'some.json is no history that can be shown.');
+      await browser.shows('.trouble', 'Cannot read some.json as a history.');
     });
     const key = `document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '4', bubbles: true }));`;
     const { runId } = await service.call('GET', '/workflows/order-1005');
@@ -72,11 +72,11 @@ export function inTheMoment(at) {
     try {
       await within(holding('/changes$/'), async () => {
         await browser.go(`${service.url}/console/default/workflows`);
-        await browser.shows('.empty', 'No run is there yet');
+        await browser.shows('.empty', 'No runs yet');
         await isHeld();
         await service.call('POST', '/workflows', { workflowId: 'between', workflowType: 'odd', startAfter: '30d' });
         await goOn();
-        await browser.shows('.newer', '1 newer: show');
+        await browser.shows('.newer', 'Show 1 newer');
         await browser.click('.newer');
         await browser.shows('.row.run', 'between');
       });
@@ -95,7 +95,7 @@ export function inTheMoment(at) {
       await browser.go(address('default/workflows?tag=slow-to-come'));
       await isHeld();
       await end('slow-to-come');
-      await browser.shows('.looking', 'Looking for runs');
+      await browser.shows('.looking', 'Loading runs');
       await goOn();
       await browser.shows('.row.run .badge', 'terminated');
       assert.equal(await browser.run('() => document.querySelectorAll(".newer").length'), 0, 'nothing is newer');

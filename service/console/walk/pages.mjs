@@ -93,7 +93,7 @@ export function morePages(at) {
   test('a history that the command line has printed is dropped on a page, and read like a run', async () => {
     const { browser, service, address } = at();
     const events = await service.history('order-1008');
-    await browser.go(address('default/lists'));
+    await browser.go(address('default/task-lists'));
     await browser.shows('h1', 'Task lists');
     await drop('order.json', service.command('history', 'order-1008', '--json'));
     await browser.shows('.run-head h1', 'order-1008');
@@ -107,7 +107,7 @@ export function morePages(at) {
     await browser.press('[');
     await browser.shows('.scrub output', String(events.length - 1));
     await browser.press('3');
-    await browser.shows('.view', 'What time will do');
+    await browser.shows('.view', 'Scheduled deadlines');
     await browser.press('2');
     await browser.shows('.view svg');
     assert.equal(await count('.act'), 0, 'nothing can be done with it');
@@ -115,7 +115,7 @@ export function morePages(at) {
     const open = (await service.history('site-north')).map((event) => JSON.stringify(event)).join('\n');
     await drop('lines.jsonl', open);
     await browser.shows('.run-head h1', 'site-north');
-    await browser.shows('.run-head .reason', 'It was open when it was recorded.');
+    await browser.shows('.run-head .reason', 'Open when it was recorded.');
     await browser.press('3');
     await browser.shows('.view', 'escalate');
   });
@@ -127,10 +127,10 @@ export function morePages(at) {
     for (const [text, words] of [
       ['<html>', 'It is not JSON.'],
       ['{"a": 1}', 'It has no list of events.'],
-      ['[{"id": 1}]', 'What stands at place 1 is no event'],
+      ['[{"id": 1}]', 'Item 1 is not an event'],
     ]) {
       await drop('some.json', text);
-      await browser.shows('.trouble', 'some.json is no history that can be shown.');
+      await browser.shows('.trouble', 'Cannot read some.json as a history.');
       await browser.shows('.trouble', words);
     }
   });
@@ -146,24 +146,24 @@ export function morePages(at) {
     }).catch(() => undefined);
     const row = (name) => `() => [...document.querySelectorAll('.lists tbody tr')]
       .map((row) => row.innerText.replace(/\\s+/g, ' ')).find((text) => text.startsWith('${name}'))`;
-    await browser.go(address('default/lists'));
+    await browser.go(address('default/task-lists'));
     await until('the poller is there', async () => {
       await browser.press('r');
       return /walked-by runners .*1 poller/.test(await browser.run(row('walked-by')));
     });
     await browser.click('.pollers summary', '1 poller');
     await browser.shows('.pollers[open] li', 'runner@walk');
-    assert.match(await browser.run(row('nobody-here')), /runners 1 .* ago 0 0 nobody for /);
+    assert.match(await browser.run(row('nobody-here')), /runners 1 .* ago 0 0 no pollers for /);
     stop.abort();
     await poll;
     await until('it has hung up', async () => {
       await browser.press('r');
-      return /nobody now; one in the last five minutes/.test(await browser.run(row('walked-by')));
+      return /none now; 1 in the last five minutes/.test(await browser.run(row('walked-by')));
     });
     await browser.go(address(''));
     await browser.shows('.banner', 'nobody-here: 1 activity waits for a runner');
     await open('site-north', 'future');
-    await browser.shows('.who .warn', 'nobody has polled it for');
+    await browser.shows('.who .warn', 'no pollers for');
   });
 
   test('a list of runs and its counts follow what happens, and rows stay where they are', async () => {
@@ -180,13 +180,13 @@ export function morePages(at) {
     const shown = await rows();
     const start = { workflowId: 'followed', workflowType: 'followed', taskList: 'followed' };
     await service.call('POST', '/workflows', start);
-    await browser.shows('.newer', '1 newer: show');
+    await browser.shows('.newer', 'Show 1 newer');
     await until('the count has followed', async () => (await number()) === before + 1);
     assert.deepEqual(await rows(), shown);
     await service.call('POST', '/workflows/followed/terminate', {});
     await browser.click('.newer');
     await browser.shows('.row.run', 'followed');
-    await browser.go(address('default/lists'));
+    await browser.go(address('default/task-lists'));
     await browser.shows('.lists');
     await service.call('POST', '/workflows', { ...start, workflowId: 'followed-2', taskList: 'followed-list' });
     await browser.shows('.lists', 'followed-list');
@@ -229,7 +229,7 @@ export function morePages(at) {
     await browser.shows('.card.compact', 'walked / 7');
     const path = '/workflow-types/walked%2F7';
     assert.equal((await service.call('GET', path)).defaults.taskList, 'walkers');
-    const group = '[aria-label="What can be done with walked/7"] .act';
+    const group = '[aria-label="Actions for walked/7"] .act';
     await browser.click(group, 'Deprecate');
     await submit();
     await isClosed();
@@ -254,14 +254,14 @@ export function morePages(at) {
     await fill('retention', '2d');
     await submit();
     await isClosed();
-    await browser.shows('.card.compact', 'keeps closed runs for 2\u00a0d');
+    await browser.shows('.card.compact', 'retention 2\u00a0d');
     await browser.click('.bar .act', 'Register');
     await fill('name', 'walk');
     await submit();
     await browser.shows('.act-dialog .trouble', 'domain-exists');
     await browser.press('Escape');
     await isClosed();
-    const group = '[aria-label="What can be done with walk"] .act';
+    const group = '[aria-label="Actions for walk"] .act';
     await browser.click(group, 'Deprecate');
     await submit();
     await isClosed();
@@ -276,7 +276,7 @@ export function morePages(at) {
   test('a schedule shows its next ten times and its last runs, and is backfilled', async () => {
     const { browser, address } = at();
     await browser.go(address('default/schedules'));
-    const card = '[aria-label="What can be done with hourly-sync"]';
+    const card = '[aria-label="Actions for hourly-sync"]';
     await browser.shows(card);
     const times = `() => document.querySelector('${card}').closest('.schedule').querySelectorAll('li.time').length`;
     await until('ten times are shown, although it is paused', async () => (await browser.run(times)) === 10);
@@ -284,7 +284,7 @@ export function morePages(at) {
     const day = new Date(Date.now() - 2 * 86_400_000).toISOString().slice(0, 10);
     await fill('from', `${day}T10:00:00Z`);
     await fill('to', `${day}T21:00:00Z`);
-    await browser.click('#act-overlap option', 'they run beside each other');
+    await browser.choose('#act-overlap', 'run in parallel');
     await submit();
     await isClosed();
     const text = `() => document.querySelector('${card}').closest('.schedule').innerText`;
@@ -344,11 +344,10 @@ export function morePages(at) {
     const { browser, service, open } = at();
     await open('sync-prices');
     await browser.click('.by-hand summary');
-    await browser.click('.by-hand .act', 'Move or change');
+    await browser.click('.by-hand .act', 'Change options');
     await browser.click('.part summary', 'Retry policy');
     assert.equal(await browser.run('() => document.querySelector("#act-retry-maximumAttempts").value'), '50');
-    await browser.run('() => document.querySelector("#act-retry-maximumAttempts").select()');
-    await fill('retry-maximumAttempts', '7');
+    await browser.replace('#act-retry-maximumAttempts', '7');
     await submit();
     await isClosed();
     const changed = () => service.history('sync-prices').then((all) => all.find(({ type }) => /Options/.test(type)));
@@ -359,7 +358,7 @@ export function morePages(at) {
     const offers = '() => [...document.querySelectorAll("datalist option")].map((one) => one.value)';
     assert.deepEqual(await browser.run(offers), ['order-paid']);
     // Escape may close what is offered first.
-    await browser.click('.act-dialog .dialog-buttons button', 'Leave it');
+    await browser.click('.act-dialog .dialog-buttons button', 'Cancel');
     await isClosed();
   });
 }

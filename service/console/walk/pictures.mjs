@@ -26,7 +26,7 @@ async function recordedHistory(browser, service, address) {
   const file = join(service.folder, 'order-1003.json');
   writeFileSync(file, service.command('history', 'order-1003', '--json'));
   await browser.go(address('recorded/turns'));
-  await browser.type('.choose input', file);
+  await browser.file('.choose input', file);
 }
 
 export async function takePictures({ browser, service, address, open }, folder) {
@@ -51,7 +51,7 @@ export async function takePictures({ browser, service, address, open }, folder) 
     ['query', () => askApproval({ browser, service, address }), '.asked'],
     ['types', () => browser.go(address('default/types')), '.card'],
     ['domains', () => browser.go(address('domains')), '.card'],
-    ['lists', () => browser.go(address('default/lists?list=decider+default')), '.tasks'],
+    ['lists', () => browser.go(address('default/task-lists?list=decider+default')), '.tasks'],
     ['schedules', () => browser.go(address('default/schedules')), '.schedule'],
   ];
   for (const [name, show, selector] of pages) {
@@ -88,7 +88,7 @@ export async function takePictures({ browser, service, address, open }, folder) 
     await browser.size(1280, 800);
   };
   await browser.press('?');
-  await browser.shows('dialog[open] h2', 'Keys');
+  await browser.shows('dialog[open] h2', 'Keyboard shortcuts');
   if (isToLookAt) await takeAll('keys');
   await browser.press('Escape');
   const guarded = await openGuarded();

@@ -51,9 +51,11 @@ export function signingIn(at, findings) {
     try {
       await browser.go(`${guarded.url}/console/default/workflows`);
       await browser.shows('.sign-in h2', 'Sign in');
+      const behind = '() => document.querySelectorAll("nav, h1, .tally, .number, #main *").length';
+      assert.equal(await browser.run(behind), 0, 'nothing is shown before someone has signed in');
       assert.deepEqual(await findings(), []);
       await signIn(browser, 'nobody-knows-this');
-      await browser.shows('.sign-in .trouble', 'Nobody is known by it.');
+      await browser.shows('.sign-in .trouble', 'Unknown secret or token.');
       await browser.run('() => { document.querySelector("#secret").value = ""; }');
       await signIn(browser, 'reader');
       await isSignedIn();
@@ -110,7 +112,7 @@ export function signingIn(at, findings) {
       await browser.shows('.connection', 'live');
       await browser.go(`${guarded.url}/console/service`);
       await browser.shows('.grid', 'reader');
-      await browser.shows('main', 'This one alone');
+      await browser.shows('main', 'Single node');
       const text = await browser.run('() => document.body.innerText');
       assert.ok(!text.includes(digest('ops').slice(0, 12)), 'no secret is shown');
       assert.deepEqual(await findings(), []);

@@ -55,7 +55,7 @@ export function inTrouble(at) {
     const others = (await browser.complaints()).filter((text) => !/short-lived.* 404/.test(text));
     assert.deepEqual(others, []);
     await browser.go(at().address('default/workflows/short-lived'));
-    await browser.shows('.trouble', 'short-lived');
+    await browser.shows('.not-found', 'short-lived');
     await browser.complaints();
   });
 
@@ -90,26 +90,26 @@ export function inTrouble(at) {
     const files = await replaceable(service);
     try {
       await browser.go(`${files.url}/console/default/workflows`);
-      await browser.shows('.empty', 'No run is there yet');
+      await browser.shows('.empty', 'No runs yet');
       await browser.press('/', ...'type:ord');
       for (const isReplaced of [false, true]) {
         await service.kill();
-        await browser.shows('.notice', 'does not answer');
+        await browser.shows('.notice', 'does not respond');
         if (isReplaced) files.replace();
         await service.start();
         await until('it is there again', () =>
-          browser.run('() => !/does not answer/.test(document.querySelector(".notice")?.innerText ?? "")'),
+          browser.run('() => !/does not respond/.test(document.querySelector(".notice")?.innerText ?? "")'),
         );
         await service.call('POST', '/workflows', { workflowId: `w${isReplaced}`, workflowType: 'odd' });
         await browser.shows(isReplaced ? '.newer' : '.newer, .row.run', '');
         const says = await browser.run(
-          '() => /another console/.test(document.querySelector(".notice")?.innerText ?? "")',
+          '() => /newer version/.test(document.querySelector(".notice")?.innerText ?? "")',
         );
         if (!isReplaced) assert.equal(says, false, 'it is the same build');
       }
-      await browser.shows('.notice', 'another console');
+      await browser.shows('.notice', 'newer version');
       assert.equal(await browser.run('() => document.querySelector("#search").value'), 'type:ord');
-      await browser.click('.notice .link', 'Load it');
+      await browser.click('.notice .link', 'Reload');
       await browser.shows('.row.run', 'wtrue');
       await until('nothing is said of it', () => browser.run('() => !document.querySelector(".notice")'));
     } finally {
@@ -130,7 +130,7 @@ export function inTrouble(at) {
       await browser.shows('.card', 'default');
       await service.kill();
       await browser.press('r');
-      await browser.shows('.trouble', 'does not answer');
+      await browser.shows('.trouble', 'does not respond');
       await browser.shows('.card', 'default');
       await service.start();
       await until('the trouble is over', () => browser.run('() => !document.querySelector(".trouble, .notice")'));
@@ -162,7 +162,7 @@ export function inTrouble(at) {
     await open('daughter');
     await browser.shows('.family', 'mother');
     const family = '() => document.querySelector(".family").innerText';
-    await until('where it goes on from', async () => /goes on for/.test(await browser.run(family)));
+    await until('where it goes on from', async () => /continues/.test(await browser.run(family)));
     await browser.click('.family a', 'mother');
     await browser.shows('.run-head h1', 'mother');
     await browser.click('.family a', 'daughter');
@@ -176,7 +176,7 @@ export function inTrouble(at) {
     await browser.go(address('default/workflows?workflowIdPrefix=to-cancel-'));
     await browser.shows('.row.run', 'to-cancel-1');
     await browser.press('X');
-    await browser.click('.bulk .act', 'Cancel');
+    await browser.click('.bulk .act', 'Request cancel');
     await browser.shows('.planned', 'to-cancel-2');
     const asked = async () => {
       const all = await Promise.all(['to-cancel-1', 'to-cancel-2'].map((id) => service.history(id)));
@@ -184,7 +184,7 @@ export function inTrouble(at) {
     };
     assert.equal(await asked(), 0, 'until now nothing was done');
     await browser.click('dialog[open] .main');
-    await browser.shows('.progress', '2 runs asked to end');
+    await browser.shows('.progress', '2 runs asked to cancel');
     assert.equal(await asked(), 2);
     await browser.click('dialog[open] button', 'Close');
     for (const id of ['to-cancel-1', 'to-cancel-2']) await service.call('POST', `/workflows/${id}/terminate`, {});

@@ -119,7 +119,8 @@ pub(crate) fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let list = if call.level == Level::Decider { "deciders" } else { "acts" };
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
     let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
-    let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t").replace("{*view}", "v");
+    let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t");
+    let path = path.replace("{*view}", "v").replace("{*page}", "install");
     assert!(!path.contains('{'), "{path}: a variable segment has no value here");
     if call.method == "GET" { Ask::get(&path) } else { Ask::new(call.method, &path) }
 }

@@ -80,6 +80,7 @@ async fn each_call_logs_one_line_without_payload_secret_or_token() {
         let path = call.name.replace("/v1/decider-tasks/{token}", &turn).replace("/v1/activity-tasks/{token}", &task);
         let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
         let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t");
+        let path = path.replace("{*page}", "install");
         let path =
             format!("{path}?identity={NEEDLE}&page={NEEDLE}&tag={NEEDLE}&reason={NEEDLE}&limit=7&status={NEEDLE}%20");
         let ask = Ask::new(call.method, &path).header("content-type", "application/json").body(body.to_string());

@@ -17,7 +17,7 @@ use tower::ServiceExt as _;
 use crate::access::{guarded, kinds, request};
 use crate::audit::body;
 use crate::methods::node;
-use crate::support::{Answer, Api, WORKFLOWS, activity_path, turn_path};
+use crate::support::{Answer, Api, WORKFLOWS, activity_path, is_page, turn_path};
 use crate::unknown_fields::Documented;
 
 /// Seed of the requests. A failure prints it with the number of the request.
@@ -248,14 +248,14 @@ async fn additional_words_in_a_path_reach_no_other_call() {
             && words.iter().zip(&found).all(|(word, found)| word.starts_with('{') || word == found)
     };
     let mut tried = 0;
-    for call in existing.iter().filter(|call| !call.name.starts_with("/console") && call.name != "/") {
+    for call in existing.iter().filter(|call| !is_page(call.name) && call.name != "/") {
         let plain = world.plain(*call, "operator");
         for segment in &known.segments {
             let mut targets = vec![format!("{}/{segment}", plain.target), format!("/{segment}{}", plain.target)];
             targets.extend(plain.target.strip_prefix("/v1").map(|rest| format!("/v1/{segment}{rest}")));
             for target in targets {
                 let is_call = |other: &&CallAccess| other.method == call.method && fits(other.name, &target);
-                if existing.iter().any(|other| is_call(&other)) || target.starts_with("/console") {
+                if existing.iter().any(|other| is_call(&other)) || is_page(&target) {
                     continue;
                 }
                 let confused = Sent { target, ..plain.clone() };

@@ -31,6 +31,8 @@ async fn console_paths_return_the_page_and_files_their_types() {
         ("boot.js", "text/javascript; charset=utf-8"),
         ("console.js", "text/javascript; charset=utf-8"),
         ("console.css", "text/css; charset=utf-8"),
+        ("docs.js", "text/javascript; charset=utf-8"),
+        ("docs.css", "text/css; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
         ("licenses.txt", "text/plain; charset=utf-8"),
     ] {

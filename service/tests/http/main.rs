@@ -33,6 +33,7 @@ mod decisions;
 mod deletion;
 mod delivery;
 mod disk;
+mod docs;
 mod exchange;
 mod guard;
 #[path = "../shared/hash.rs"]

@@ -277,6 +277,11 @@ pub(crate) fn writes_docs() -> bool {
     std::env::var_os("BATON_DOCS").is_some_and(|value| value == "write")
 }
 
+/// Whether a path is one of the pages for browsers: the console and the documentation.
+pub(crate) fn is_page(path: &str) -> bool {
+    path.starts_with("/console") || path.starts_with("/docs")
+}
+
 /// Path of a turn.
 pub(crate) fn turn_path(turn: &Value) -> String {
     format!("/v1/decider-tasks/{}", turn["token"].as_str().unwrap())

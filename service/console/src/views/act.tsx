@@ -155,16 +155,16 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
           <Refused problem={problem} change={change} />
           {answer ? (
             <div class="answer" role="status">
-              {answer.json === undefined ? 'It answered with nothing.' : <Payload name="answer" json={answer.json} />}
+              {answer.json === undefined ? 'Empty answer.' : <Payload name="answer" json={answer.json} />}
             </div>
           ) : null}
         </div>
         <div class="dialog-buttons">
           <button type="submit" class={action.isGrave ? 'main grave' : 'main'} disabled={isUnderWay}>
-            {isUnderWay ? 'waiting for the answer…' : action.does}
+            {isUnderWay ? 'waiting for the response…' : action.does}
           </button>
           <button type="button" onClick={close}>
-            {answer ? 'Close' : 'Leave it'}
+            {answer ? 'Close' : 'Cancel'}
           </button>
         </div>
       </form>
@@ -187,7 +187,7 @@ function Refused({
     <div class="trouble" role="alert">
       <b>{visible(problem.detail)}</b>
       {problem.status === 401 ? (
-        <p>Sign in, and do it again: what was typed is still there.</p>
+        <p>Sign in and try again. Your input is kept.</p>
       ) : problem.advice ? (
         <p>{visible(problem.advice)}</p>
       ) : null}

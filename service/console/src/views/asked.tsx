@@ -62,7 +62,7 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
       setAsking(true);
       setProblem(undefined);
       if (!isJson(input))
-        throw new Problem(400, 'bad-json', 'the input in the address is not JSON', 'mend the address');
+        throw new Problem(400, 'bad-json', 'the input in the address is not JSON', 'correct the address');
       let isOpen = await describe();
       let etag: string | undefined;
       do {
@@ -107,12 +107,12 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
             </a>
           </h1>
           <span class="quieter">
-            answers <Name>{query}</Name>
+            query <Name>{query}</Name>
           </span>
           <span class="grow" />
           <span class="quieter" role="status">
             {isAsking ? (
-              'asking its decider…'
+              'asking the decider…'
             ) : answer ? (
               <>
                 as of <Time at={answer.at} />
@@ -120,14 +120,14 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
             ) : null}
           </span>
           <button type="button" class="quiet" onClick={ask} title="Key r">
-            Ask again
+            Refresh
           </button>
         </div>
       </header>
       <Trouble problem={problem} />
       {Array.isArray(known) && known.length > 0 ? (
         <p>
-          It answers{' '}
+          Known queries:{' '}
           {known.map(String).map((name) => (
             <a key={name} class="tag" href={pageOf(name)}>
               <Name>{name}</Name>
@@ -140,7 +140,7 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
           <Markdown text={markdown} drawLink={linksOf(domain, run, ask, pageOf)} />
         </article>
       ) : answer.json === undefined ? (
-        <p class="quieter">It answered with nothing.</p>
+        <p class="quieter">Empty answer.</p>
       ) : (
         <Payload name="answer" json={answer.json} />
       )}
@@ -174,7 +174,7 @@ function linksOf(
         </a>
       );
     }
-    const action = run && actionsOfRun(domain, run, 1).find((one) => one.name === to);
+    const action = run && actionsOfRun(domain, run).find((one) => one.name === to);
     return (
       <button
         type="button"

@@ -155,16 +155,16 @@ function Dialog(asked: Bulk): JSX.Element {
             </button>
           ) : stage === 'stopped' ? (
             <button type="button" class="main" onClick={() => void work.go().then(done)}>
-              Go on
+              Continue
             </button>
           ) : work.failed.value.length > 0 ? (
             <button type="button" class="main" onClick={() => void work.again().then(done)}>
-              Try {work.failed.value.length === 1 ? 'it' : `the ${work.failed.value.length}`} again
+              Retry {work.failed.value.length === 1 ? 'the failed run' : `the ${work.failed.value.length} failed runs`}
             </button>
           ) : null}
           {isWorking ? null : (
             <button type="button" onClick={close}>
-              {stage === 'planned' ? 'Leave it' : 'Close'}
+              {stage === 'planned' ? 'Cancel' : 'Close'}
             </button>
           )}
         </div>
@@ -185,15 +185,12 @@ function Planned({
   isAll: boolean;
 }): JSX.Element | null {
   if (!plan) return <p class="quieter">Counting…</p>;
-  const left =
-    closed > 0
-      ? `${runs(closed)} that ${closed === 1 ? 'is' : 'are'} closed ${closed === 1 ? 'is' : 'are'} left out.`
-      : '';
-  if (plan.count === 0) return <p>None of them is open. {left}</p>;
+  const left = closed > 0 ? `${runs(closed)} already closed: not affected.` : '';
+  if (plan.count === 0) return <p>None of these runs is open. {left}</p>;
   const more = plan.count - plan.first.length;
   return (
     <div class="planned">
-      <ul aria-label="The first of them">
+      <ul aria-label="First runs">
         {plan.first.map((run) => (
           <li key={run.runId} class="cut">
             <RunLink domain={domain} target={run} />
@@ -202,7 +199,7 @@ function Planned({
       </ul>
       <p class="quieter">
         {more > 0 ? `and ${more.toLocaleString('en')}${plan.truncated ? ' or more' : ''} more. ` : ''}
-        {left} {isAll ? 'Those that are open are meant. What starts from now on is left out.' : ''}
+        {left} {isAll ? 'Only runs that are open now are affected.' : ''}
       </p>
     </div>
   );
@@ -234,15 +231,15 @@ function Progress({
   const count = Math.max(plan?.count ?? 0, came);
   return (
     <div class="progress">
-      <progress max={Math.max(1, count)} value={came} aria-label="Runs that were come to" />
+      <progress max={Math.max(1, count)} value={came} aria-label="Processed runs" />
       <p role="status">
         <b>{runs(done)}</b> {action.done}
-        {changed.length > 0 ? `, ${changed.length} changed meanwhile` : ''}
+        {changed.length > 0 ? `, ${changed.length} changed in the meantime` : ''}
         {failed.length > 0 ? `, ${failed.length} failed` : ''}
-        {stage === 'done' ? '.' : `; ${Math.max(0, count - came).toLocaleString('en')} to go.`}
-        {stage === 'stopped' ? ' It was stopped.' : ''}
+        {stage === 'done' ? '.' : `; ${Math.max(0, count - came).toLocaleString('en')} remaining.`}
+        {stage === 'stopped' ? ' Stopped.' : ''}
       </p>
-      <Outcomes label="changed meanwhile; nothing was done to them" list={changed} domain={domain} />
+      <Outcomes label="changed in the meantime: not affected" list={changed} domain={domain} />
       <Outcomes label="failed" list={failed} domain={domain} />
     </div>
   );
@@ -288,11 +285,11 @@ export function BulkBar({
   clear: () => void;
 }): JSX.Element {
   return (
-    <div class="bulk" role="group" aria-label="What can be done with the selected runs">
+    <div class="bulk" role="group" aria-label="Actions for the selected runs">
       <b role="status">{words}</b>
       {total === undefined ? null : (
         <button type="button" class="link" onClick={all} title="Key X">
-          select all {total} that match
+          select all {total} matching
         </button>
       )}
       <span class="grow" />

@@ -35,31 +35,29 @@ export function ByHand({
       <p class="quieter">
         {startedAt ? (
           <>
-            a runner took it <Time at={startedAt} />
+            started <Time at={startedAt} />
           </>
         ) : nextAttemptAt ? (
           <>
-            its next try is due <Time at={nextAttemptAt} />
+            next attempt <Time at={nextAttemptAt} />
           </>
         ) : paused ? (
-          'it is not handed out'
+          'paused; not available to runners'
         ) : (
-          'it waits for a runner'
+          'waiting for a runner'
         )}
         {lastHeartbeatAt ? (
           <>
             {' '}
-            · last sign of life <Time at={lastHeartbeatAt} />
+            · last heartbeat <Time at={lastHeartbeatAt} />
           </>
         ) : null}
       </p>
-      {lastFailure?.details === undefined ? null : (
-        <Payload name="its last failure" json={rawOf(lastFailure, 'details')} />
-      )}
+      {lastFailure?.details === undefined ? null : <Payload name="last failure" json={rawOf(lastFailure, 'details')} />}
       <Actions
         actions={actionsOfActivity(domain, run, activity, retryOf(events, activity.scheduledEventId))}
         domain={domain}
-        label={`By hand, of ${activity.activityId}`}
+        label={`Actions for ${activity.activityId}`}
       />
     </details>
   );

@@ -16,7 +16,7 @@ export function Domains(): JSX.Element {
       <div class="bar">
         <h1>Domains</h1>
         <span class="grow" />
-        <Actions actions={[REGISTER_DOMAIN]} domain="" label="Register a domain" done={refresh} />
+        <Actions actions={[REGISTER_DOMAIN]} domain="" label="Register domain" done={refresh} />
         <Refresh refresh={refresh} />
       </div>
       <Trouble problem={problem} />
@@ -35,16 +35,16 @@ export function Domains(): JSX.Element {
                     deprecated <Time at={one.deprecatedAt} />
                   </span>
                 ) : null}
-                <span>keeps closed runs for {duration(millisecondsOf(one.retention) ?? 0)}</span>
+                <span>retention {duration(millisecondsOf(one.retention) ?? 0)}</span>
                 <span>
-                  made <Time at={one.createdAt} />
+                  created <Time at={one.createdAt} />
                 </span>
               </span>
               <span class="grow" />
               <Actions
                 actions={actionsOfDomain(one.name, one.deprecatedAt != null)}
                 domain={one.name}
-                label={`What can be done with ${one.name}`}
+                label={`Actions for ${one.name}`}
                 done={refresh}
               />
             </header>

@@ -60,14 +60,14 @@ export function EventPanel({ event, shown }: { event: Event; shown: Shown }): JS
             {' '}
             ·{' '}
             <button type="button" class="link" onClick={() => setQuery({ asof: String(event.id) })}>
-              the run as of here
+              show the run as of this event
             </button>
           </>
         )}
       </p>
       {causes.length > 0 ? (
         <>
-          <h3>because of</h3>
+          <h3>caused by</h3>
           <div class="lines">
             {causes.map((one) => (
               <EventLine key={one.id} event={one} shown={shown} />
@@ -91,7 +91,7 @@ export function EventPanel({ event, shown }: { event: Event; shown: Shown }): JS
       {payloadsOf(event).map(([name, json]) => (
         <Payload key={`${event.id}${name}`} name={name} json={json} />
       ))}
-      <h3>says</h3>
+      <h3>fields</h3>
       <dl class="fields">
         {fieldsOf(event).map(([name, value]) => (
           <div key={name}>

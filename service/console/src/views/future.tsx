@@ -27,14 +27,14 @@ export function Future(shown: Shown): JSX.Element {
   const from = isPast ? state.at : now.value;
   return (
     <div class="future">
-      <h2>What time will do{isPast ? `, seen from event ${state.asOf}` : ''}</h2>
+      <h2>Scheduled deadlines{isPast ? `, as of event ${state.asOf}` : ''}</h2>
       {deadlines.length === 0 ? (
         <Empty>
           {state.closed
-            ? 'Nothing: the run has closed.'
+            ? 'None: the run has closed.'
             : state.paused?.stopClocks
-              ? 'Nothing while it is paused: its clocks stand still.'
-              : 'Nothing.'}
+              ? 'None while the run is paused: its timers and timeouts are stopped.'
+              : 'None.'}
         </Empty>
       ) : (
         <ol class="deadlines">
@@ -74,7 +74,7 @@ export function Future(shown: Shown): JSX.Element {
       {isPast || !described || state.closed ? null : <Unblock described={described} shown={shown} />}
       {isPast && !state.closed ? (
         <p class="quieter">
-          As its history says; the tries of an activity with a retry policy are not in it while it is open.
+          Computed from the history, which does not contain attempts of open activities with a retry policy.
         </p>
       ) : null}
     </div>
@@ -114,19 +114,19 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
   const polled = (list: string, decider: boolean): JSX.Element => {
     const nobody = unpolled.get(`${decider}${list}`);
     const known = lists.find((one) => one.name === list && (one.kind === 'decider') === decider);
-    const before = known && known.waiting > 1 ? `, ${known.waiting - 1} others wait there` : '';
+    const before = known && known.waiting > 1 ? `; ${known.waiting - 1} other tasks waiting` : '';
     if (nobody)
       return (
         <span class="warn">
-          nobody has polled it <Since at={nobody.since} />
+          no pollers <Since at={nobody.since} />
           {before}
         </span>
       );
-    if (!known) return <span class="quieter">it is polled</span>;
+    if (!known) return <span class="quieter">has pollers</span>;
     const names = (known.pollers ?? []).filter((one) => one.polls > 0).map((one) => one.identity ?? one.by ?? '');
     return (
       <span class="quieter">
-        {polledBy(known, now.value) || 'it is polled'}
+        {polledBy(known, now.value) || 'has pollers'}
         {names.filter(Boolean).length > 0 ? (
           <>
             {': '}
@@ -148,7 +148,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
   if (described.paused)
     who.push(
       <li key="paused">
-        <b>an operator</b>, who resumes the run
+        <b>an operator</b> who resumes the run
       </li>,
     );
   if (described.turn === 'waiting')
@@ -168,7 +168,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
       <li key={one.scheduledEventId}>
         {one.paused ? (
           <>
-            <b>an operator</b>, who retries, completes or fails{' '}
+            <b>an operator</b> who retries, completes or fails{' '}
           </>
         ) : one.startedAt ? (
           <>
@@ -176,7 +176,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
           </>
         ) : one.nextAttemptAt ? (
           <>
-            <b>time</b>, and then a runner of <Name>{one.taskList}</Name>, for{' '}
+            <b>a runner</b> of the task list <Name>{one.taskList}</Name>, after the retry interval, for{' '}
           </>
         ) : (
           <>
@@ -216,7 +216,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
         <button type="button" class="link" onClick={() => shown.select(child.scheduledEventId)}>
           <Name>{child.workflowId}</Name>
         </button>
-        , when it closes
+        , by closing
       </li>,
     );
   }
@@ -225,11 +225,11 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
       <li key={`s${name}`}>
         {name === 'baton.cancel' ? (
           <>
-            <b>whoever</b> asks it to cancel
+            <b>a cancel request</b>
           </>
         ) : (
           <>
-            <b>whoever</b> sends the signal{' '}
+            <b>the signal</b>{' '}
             <span class="tag">
               <Name>{name}</Name>
             </span>
@@ -241,13 +241,13 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
   if (described.stuck)
     who.push(
       <li key="stuck">
-        <b>whoever</b> sends it a signal, since its decider said nothing that it waits for
+        <b>a signal</b>; its decider has not declared which one it awaits
       </li>,
     );
   return (
     <>
-      <h2>Who could have it go on</h2>
-      {who.length === 0 ? <Empty>Time alone.</Empty> : <ul class="who">{who}</ul>}
+      <h2>What can wake it up</h2>
+      {who.length === 0 ? <Empty>Only the deadlines above.</Empty> : <ul class="who">{who}</ul>}
     </>
   );
 }

@@ -13,17 +13,15 @@ export function GoTo({ run, select }: Shown): JSX.Element {
     const started = run.described.value?.startedAt;
     const startedAt = started ? Date.parse(started) : first ? timeOf(first) : 0;
     const jump = readJump(text, startedAt);
-    if (!jump) return setSaid('An event is a number, a turn “turn 7”, a time 14:02:10 or +3m.');
+    if (!jump) return setSaid('Enter an event (120), a turn (turn 7) or a time (14:02:10, +3m).');
     setSaid('');
     try {
       const last = Math.max(run.lastId.value, run.row.value.last);
       if ('event' in jump) return select(Math.max(1, Math.min(jump.event, last)));
       const looked = (id: number): void =>
-        setSaid(`Looked at ${id.toLocaleString('en')} of ${last.toLocaleString('en')} events.`);
+        setSaid(`Searched ${id.toLocaleString('en')} of ${last.toLocaleString('en')} events.`);
       const found = 'turn' in jump ? await run.findTurn(jump.turn, looked) : await run.findTime(jump.at);
-      setSaid(
-        found === undefined ? ('turn' in jump ? 'It has not so many turns.' : 'Nothing happened after that.') : '',
-      );
+      setSaid(found === undefined ? ('turn' in jump ? 'There is no such turn.' : 'There are no later events.') : '');
       if (found !== undefined) select(found);
     } catch (error) {
       run.problem.value = problemOf(error);

@@ -1,7 +1,7 @@
 // What is said of a run above its views: how it stands, in words, its facts, its family.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { actionsOfRun, knownIn } from '../actions';
+import { actionsOfRun, knownIn, resetPointOf } from '../actions';
 import { problemOf, request } from '../api';
 import type { Run } from '../live';
 import { workflowPath } from '../paths';
@@ -34,7 +34,7 @@ export function Head({ run }: { run: Run }): JSX.Element {
         <>
           <p class="reason">
             {run.connection.value === 'gone'
-              ? 'This run is no longer there: it was deleted, or its retention is over. What is shown was read before. '
+              ? 'This run no longer exists: it was deleted, or its retention has ended. The page shows what was loaded before.'
               : reasonOf(described, row.at(row.last), now.value)}
           </p>
           <Facts
@@ -103,7 +103,7 @@ export function Facts(facts: FactsProps): JSX.Element {
       </div>
       {end === undefined ? null : (
         <div>
-          <dt>{isOpen ? 'open for' : 'took'}</dt>
+          <dt>{isOpen ? 'age' : 'took'}</dt>
           <dd>{duration(end - Date.parse(startedAt))}</dd>
         </div>
       )}
@@ -139,15 +139,12 @@ function RunActions({ run }: { run: Run }): JSX.Element | null {
   const described = run.described.value;
   if (!described) return null;
   const { query } = place.value;
-  const event = Number(query.get('event') ?? query.get('asof') ?? run.row.value.last);
+  const selected = query.get('event') ?? query.get('asof');
+  const from = resetPointOf(selected === null ? undefined : Number(selected), run.turns.value);
   const known = knownIn(run.row.value.events);
   return (
     <div class="run-actions">
-      <Actions
-        actions={actionsOfRun(run.domain, described, event, known)}
-        domain={run.domain}
-        label="What can be done with it"
-      />
+      <Actions actions={actionsOfRun(run.domain, described, from, known)} domain={run.domain} label="Actions" />
       {mayDo('start', run.domain) ? <Another run={run} /> : null}
     </div>
   );
@@ -171,7 +168,7 @@ function Another({ run }: { run: Run }): JSX.Element {
   };
   return (
     <button type="button" class="act" disabled={isReading} onClick={() => void start()}>
-      Start another like it
+      Start similar run
     </button>
   );
 }
@@ -187,7 +184,7 @@ function Connection({ run }: { run: Run }): JSX.Element | null {
     case 'lost':
       return (
         <span class="connection lost" role="status">
-          connection lost; trying again
+          connection lost; reconnecting
         </span>
       );
     default:
@@ -220,7 +217,7 @@ function Family({ run }: { run: Run }): JSX.Element | null {
     described.parent
       ? link('parent', described.parent.workflowId, described.parent.runId, described.parent.eventId)
       : null,
-    described.continuedFrom ? link('goes on for', run.workflowId, described.continuedFrom) : null,
+    described.continuedFrom ? link('continues', run.workflowId, described.continuedFrom) : null,
     described.branchedFrom
       ? link(
           'reset from',
@@ -229,14 +226,14 @@ function Family({ run }: { run: Run }): JSX.Element | null {
           described.branchedFrom.eventId,
         )
       : null,
-    into ? link('went on as', run.workflowId, into) : null,
-    described.retriedAs ? link('tried again as', run.workflowId, described.retriedAs) : null,
+    into ? link('continued as', run.workflowId, into) : null,
+    described.retriedAs ? link('retried as', run.workflowId, described.retriedAs) : null,
     described.resetAs ? link('reset as', run.workflowId, described.resetAs) : null,
     ...[...children].slice(0, 12).map(([id, runId]) => link('child', id, runId)),
     children.size > 12 ? <li key="more">and {children.size - 12} more children</li> : null,
   ].filter((item) => item !== null);
   return items.length > 0 ? (
-    <ul class="family" aria-label="Runs that belong to it">
+    <ul class="family" aria-label="Related runs">
       {items}
     </ul>
   ) : null;

@@ -8,7 +8,7 @@ import { type TaskList, inOrder, isLonely, polledBy, waitingOf } from '../lists'
 import { domainPath } from '../paths';
 import { useReading } from '../reading';
 import { pathOf } from '../route';
-import { now, place, setQuery } from '../state';
+import { go, now, place, setQuery } from '../state';
 import { Empty, Name, Refresh, Since, Time, Trouble } from '../ui';
 
 /** Lists that are read at once: as many as the service gives. */
@@ -32,6 +32,11 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
       const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
       return { ...next, taskLists: [...old.taskLists, ...next.taskLists] };
     });
+  // The page has a second address, which becomes the first.
+  const { path, query } = place.value;
+  useEffect(() => {
+    if (path !== pathOf({ page: 'lists', domain })) go({ page: 'lists', domain }, query, true);
+  }, [path]);
   const lists = inOrder(page?.taskLists ?? []);
   const most = Math.max(1, ...lists.map((list) => list.waiting));
   return (
@@ -40,28 +45,28 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
         <h1>Task lists</h1>
         {page?.node ? (
           <span class="quieter">
-            as node <Name>{page.node}</Name> knows them
+            as seen by node <Name>{page.node}</Name>
           </span>
         ) : null}
         <span class="grow" />
         <Refresh refresh={refresh} />
       </div>
       <Trouble problem={problem} />
-      {page && lists.length === 0 ? <Empty>No task waits, and nobody polls.</Empty> : null}
+      {page && lists.length === 0 ? <Empty>No waiting tasks and no pollers.</Empty> : null}
       {lists.length > 0 ? (
         <table class="grid lists">
           <thead>
             <tr>
               <th>task list</th>
-              <th>for</th>
+              <th>kind</th>
               <th class="right">waiting</th>
               <th>
-                <span class="unseen">share of the longest</span>
+                <span class="unseen">relative length</span>
               </th>
               <th>oldest</th>
               <th class="right">in flight</th>
-              <th class="right">a minute</th>
-              <th>polled by</th>
+              <th class="right">handed out / min</th>
+              <th>pollers</th>
             </tr>
           </thead>
           <tbody>
@@ -74,11 +79,13 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
       {page?.nextPage ? (
         <p>
           <button type="button" class="act" onClick={() => void more()}>
-            More lists
+            Show more
           </button>
         </p>
       ) : null}
-      {page?.truncated ? <p class="quieter">There are more lists in memory than were looked at.</p> : null}
+      {page?.truncated ? (
+        <p class="quieter">The list is not complete: the service has more task lists in memory.</p>
+      ) : null}
     </main>
   );
 }
@@ -115,9 +122,9 @@ function WaitingTasks({ list, domain }: { list: TaskList; domain: string }): JSX
   }, [value]);
   const tasks = seen?.next ?? [];
   if (problem) return <Trouble problem={problem} />;
-  if (!seen) return <p class="quieter">Looking for what waits…</p>;
+  if (!seen) return <p class="quieter">Loading the waiting tasks…</p>;
   if (tasks.length === 0)
-    return <p class="quieter">{seen.waiting > 0 ? 'What waits is not in memory.' : 'Nothing waits.'}</p>;
+    return <p class="quieter">{seen.waiting > 0 ? 'The waiting tasks are not in memory.' : 'No waiting tasks.'}</p>;
   return (
     <ol class="plain tasks">
       {tasks.map((task) => (
@@ -133,7 +140,7 @@ function WaitingTasks({ list, domain }: { list: TaskList; domain: string }): JSX
             {task.since ? (
               <>
                 {' '}
-                · waits <Since at={task.since} />
+                · waiting <Since at={task.since} />
               </>
             ) : null}
             {task.priority === 0 ? '' : ` · priority ${task.priority}`}
@@ -142,7 +149,7 @@ function WaitingTasks({ list, domain }: { list: TaskList; domain: string }): JSX
       ))}
       {seen.waiting > tasks.length || seen.moreWaiting ? (
         <li class="quieter">
-          and {seen.moreWaiting ? 'more' : (seen.waiting - tasks.length).toLocaleString('en')} behind them
+          and {seen.moreWaiting ? 'more' : `${(seen.waiting - tasks.length).toLocaleString('en')} more`}
         </li>
       ) : null}
     </ol>
@@ -157,7 +164,7 @@ function Row({ list, most, isOpen }: { list: TaskList; most: number; isOpen: boo
           type="button"
           class="unfolds"
           aria-expanded={isOpen}
-          title="What waits on it"
+          title="Show waiting tasks"
           onClick={() => setQuery({ list: isOpen ? undefined : nameOf(list) })}
         >
           <Name>{list.name}</Name>
@@ -168,16 +175,16 @@ function Row({ list, most, isOpen }: { list: TaskList; most: number; isOpen: boo
         {waitingOf(list)}
       </td>
       <td>
-        <meter min={0} max={most} value={list.waiting} aria-label="share of the longest" />
+        <meter min={0} max={most} value={list.waiting} aria-label="relative length" />
       </td>
       <td data-label="oldest">{list.waiting > 0 ? <Time at={list.oldestSince} /> : <span class="quieter">–</span>}</td>
       <td class="right" data-label="in flight">
         {list.inFlight == null ? '–' : list.inFlight.toLocaleString('en')}
       </td>
-      <td class="right" data-label="a minute">
+      <td class="right" data-label="handed out / min">
         {list.dispatchedLastMinute.toLocaleString('en')}
       </td>
-      <td data-label="polled by">
+      <td data-label="pollers">
         <Pollers list={list} />
       </td>
     </tr>
@@ -195,7 +202,7 @@ function Pollers({ list }: { list: TaskList }): JSX.Element {
       <ul class="plain">
         {pollers.map((one) => (
           <li key={`${one.identity ?? ''} ${one.by ?? ''}`}>
-            <Name>{one.identity ?? one.by ?? 'who does not say who'}</Name>
+            <Name>{one.identity ?? one.by ?? 'anonymous'}</Name>
             {one.by && one.identity ? <span class="quieter"> as {<Name>{one.by}</Name>}</span> : null}
             <span class="quieter">
               {' '}

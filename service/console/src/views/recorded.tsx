@@ -37,10 +37,10 @@ function historyOf(row: Row): History {
 /** Reads a file and shows it, or why it is none. */
 export async function openFile(file: File): Promise<void> {
   try {
-    if (file.size > BYTES_MAX) throw new NoHistory('It is too large for a history.');
+    if (file.size > BYTES_MAX) throw new NoHistory('The file is larger than any history.');
     opened.value = { name: file.name, history: historyOf(readHistory(await file.text())) };
   } catch (error) {
-    const problem = error instanceof NoHistory ? error.message : `It could not be read: ${String(error)}`;
+    const problem = error instanceof NoHistory ? error.message : `The file could not be read: ${String(error)}`;
     opened.value = { name: file.name, problem };
   }
   const at = route.value;
@@ -76,7 +76,7 @@ export function DropTarget(): JSX.Element | null {
       removeEventListener('drop', drop);
     };
   }, []);
-  return isOver.value ? <div class="drop">Drop a recorded history here to read it</div> : null;
+  return isOver.value ? <div class="drop">Drop a recorded history here</div> : null;
 }
 
 export function Recorded({ view }: { view: View }): JSX.Element {
@@ -90,15 +90,15 @@ export function Recorded({ view }: { view: View }): JSX.Element {
       <h1>A recorded history</h1>
       {problem ? (
         <div class="trouble" role="alert">
-          <b>{visible(name ?? '')} is no history that can be shown.</b> <span>{visible(problem)}</span>
+          <b>Cannot read {visible(name ?? '')} as a history.</b> <span>{visible(problem)}</span>
         </div>
       ) : null}
       <section class="drop-here">
-        <p>Drop a file here, or on any page.</p>
+        <p>Drop a file here or on any page.</p>
         <Choose />
         <p class="quieter">
-          What <code>baton history ID --json</code> prints, what the REST API answers, or what the events of a run were
-          downloaded to. It is read in this page, and sent nowhere.
+          Accepted: the output of <code>baton history ID --json</code>, a history from the REST API, or a download from
+          the events view. The file stays in this browser.
         </p>
       </section>
     </main>
@@ -135,7 +135,7 @@ function Shown(recording: Recording): JSX.Element {
   return (
     <main class="page" id="main">
       <div class="trouble" role="alert">
-        <b>{visible(recording.name)} cannot be shown.</b> <span>Its events are not as Baton writes them.</span>
+        <b>Cannot show {visible(recording.name)}.</b> <span>Its events do not have Baton’s format.</span>
       </div>
       <Choose />
     </main>
@@ -159,7 +159,7 @@ function Told({ name, history, view }: Recording): JSX.Element {
       <p class="reason">
         {closed && started
           ? closedReason({ startedAt: started.timestamp, closedAt: closed.timestamp }, closed)
-          : 'It was open when it was recorded.'}{' '}
+          : 'Open when it was recorded.'}{' '}
         <span class="quieter">
           From {visible(name)}, up to event {row.last} (<Time at={row.at(row.last)?.timestamp} />
           ).

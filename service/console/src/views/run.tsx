@@ -1,12 +1,14 @@
 // A run: four views of one history with one selection, and a slider that shows it as of an event.
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Problem } from '../api';
 import { stateAsOf } from '../fold';
 import type { History } from '../history';
 import { Run } from '../live';
 import { type View, VIEWS, pathOf } from '../route';
 import { go, place, setQuery } from '../state';
-import { Empty, useKeys } from '../ui';
+import { Empty, Name, useKeys } from '../ui';
+import { visible } from '../words';
 import { EventPanel } from './event';
 import { Events } from './events';
 import { Future } from './future';
@@ -47,9 +49,57 @@ export function RunPage({
       go({ page: 'run', domain, workflowId, runId: described.runId, view }, place.value.query, true);
   }, [runId, described?.runId]);
   if (!run) return <main class="page" id="main" />;
+  if (run.problem.value?.status === 404 && !described)
+    return <NotFound domain={domain} workflowId={workflowId} runId={runId} problem={run.problem.value} />;
   const hrefOf = (to: View): string =>
     pathOf({ page: 'run', domain, workflowId, ...(run.runId ? { runId: run.runId } : {}), view: to });
   return <RunOf run={run} view={view} head={head} hrefOf={hrefOf} />;
+}
+
+/** The page of a run that does not exist. */
+function NotFound({
+  domain,
+  workflowId,
+  runId,
+  problem,
+}: {
+  domain: string;
+  workflowId: string;
+  runId: string | undefined;
+  problem: Problem;
+}): JSX.Element {
+  return (
+    <main class="page not-found" id="main">
+      <h1>Run not found</h1>
+      <p>
+        Domain <Name>{domain}</Name> has no {runId === undefined ? 'workflow' : 'run of workflow'}{' '}
+        <Name class="strong">{workflowId}</Name>
+        {runId === undefined ? null : (
+          <>
+            {' '}
+            with the run id <Name class="mono">{runId}</Name>
+          </>
+        )}
+        . It may have been deleted, or its retention may have ended.
+      </p>
+      <p>
+        {runId === undefined ? null : (
+          <>
+            <a class="link" href={pathOf({ page: 'run', domain, workflowId, view: 'turns' })}>
+              Newest run of this workflow
+            </a>{' '}
+            ·{' '}
+          </>
+        )}
+        <a class="link" href={pathOf({ page: 'runs', domain })}>
+          All runs
+        </a>
+      </p>
+      <p class="quieter">
+        <code>{problem.code}</code>: {visible(problem.detail)}
+      </p>
+    </main>
+  );
 }
 
 /** The four views of a history. */
@@ -164,23 +214,23 @@ export function RunOf({
           {row.events.length > 0 && (row.first > 1 || run.isElsewhere.value) ? (
             <p class="partly" role="status">
               Events {row.first.toLocaleString('en')} to {row.last.toLocaleString('en')} of{' '}
-              {newest.toLocaleString('en')} are here
-              {row.first > 1 ? '; what earlier ones left open is not known to the views of the past' : ''}.
+              {newest.toLocaleString('en')} are loaded
+              {row.first > 1 ? '; views of past events do not show items that were opened earlier' : ''}.
               {row.first > 1 ? (
                 <button type="button" class="link" onClick={() => void run.readEarlier()}>
-                  Read {Math.min(1000, row.first - 1).toLocaleString('en')} earlier
+                  Load {Math.min(1000, row.first - 1).toLocaleString('en')} earlier
                 </button>
               ) : null}
               {run.isElsewhere.value ? (
                 <button type="button" class="link" onClick={() => void run.readLater()}>
-                  Read {Math.min(1000, newest - row.last).toLocaleString('en')} later
+                  Load {Math.min(1000, newest - row.last).toLocaleString('en')} later
                 </button>
               ) : null}
             </p>
           ) : null}
           {row.events.length === 0 ? (
             run.problem.value ? null : (
-              <Empty>Reading its history…</Empty>
+              <Empty>Loading the history…</Empty>
             )
           ) : view === 'turns' ? (
             <Turns {...shown} />
@@ -192,7 +242,7 @@ export function RunOf({
             <Future {...shown} />
           )}
         </section>
-        <aside class="side" aria-label={event ? 'The event that is selected' : 'The run as of this event'}>
+        <aside class="side" aria-label={event ? 'Selected event' : 'The run as of this event'}>
           {event ? <EventPanel event={event} shown={shown} /> : <StatePanel shown={shown} />}
         </aside>
       </div>

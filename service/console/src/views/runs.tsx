@@ -34,12 +34,12 @@ const BEGUN: Looking = { at: 0, isOver: false };
 const LATE_MS = 150;
 /** Ours: pages that are read on by themselves while no run of theirs is like that. One looks at some 4,000 runs. */
 const EMPTY_PAGES_MAX = 300;
-const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'took', 'reason · tags'];
+const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'duration', 'reason · tags'];
 const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
 
-function examined({ at, of }: Looking): string {
+function searched({ at, of }: Looking): string {
   const number = (n: number): string => n.toLocaleString('en');
-  return `looked at ${number(of === undefined ? at : Math.min(at, of))}${of === undefined ? '' : ` of ${number(of)}`} so far`;
+  return `${number(of === undefined ? at : Math.min(at, of))}${of === undefined ? '' : ` of ${number(of)}`} runs`;
 }
 
 export function Runs({ domain }: { domain: string }): JSX.Element {
@@ -210,7 +210,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     return found ? `${found.count.toLocaleString('en')}${found.truncated ? '+' : ''}` : '…';
   };
   const matching = number(filter.status ?? '');
-  const words = selection === 'all' ? `all ${matching} that match` : `${selection.size} selected`;
+  const words = selection === 'all' ? `all ${matching} matching` : `${selection.size} selected`;
   const hasMore =
     selection !== 'all' && (next !== undefined || newer.length > 0 || selection.size < (runs?.length ?? 0));
   const chips = (Object.keys(FIELDS) as Field[]).filter((name) => filter[name] && name !== 'status');
@@ -221,7 +221,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
         <Search filter={filter} apply={apply} />
         {mayDo('start', domain) ? (
           <button type="button" class="act" onClick={start}>
-            Start a run
+            Start run
           </button>
         ) : null}
         <SaveView domain={domain} query={query} />
@@ -264,7 +264,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
           ))}
           <li>
             <button type="button" class="quiet" onClick={() => apply({})}>
-              clear
+              clear filters
             </button>
           </li>
         </ul>
@@ -289,25 +289,25 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
             setNewer([]);
           }}
         >
-          {newer.length >= PAGE ? `${PAGE} and more` : newer.length} newer: show
+          Show {newer.length >= PAGE ? `${PAGE}+` : newer.length} newer
         </button>
       ) : null}
       {problem && !runs ? null : runs?.length === 0 && next ? (
         <Empty>
-          {examined(looking)}, none is like that.{' '}
+          Searched {searched(looking)}, none matches.{' '}
           {looking.isOver ? (
             <button type="button" class="link" onClick={more}>
-              Look further back
+              Search older runs
             </button>
           ) : null}
         </Empty>
       ) : runs?.length === 0 ? (
         <Empty>
-          {query ? 'No run is like that. ' : 'No run is there yet. '}
+          {query ? 'No matching runs. ' : 'No runs yet. '}
           {query ? (
             <a href={pathOf({ page: 'runs', domain })}>All runs</a>
           ) : (
-            <a href={pathOf({ page: 'start' })}>How to make a first one</a>
+            <a href={pathOf({ page: 'start' })}>How to start one</a>
           )}
         </Empty>
       ) : (
@@ -394,8 +394,8 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
           {looking.isOver ? null : (
             <p class="looking" role="status">
               {looking.at === 0 && !runs
-                ? 'Looking for runs…'
-                : `Looking for ${runs ? 'more' : 'runs'}: ${examined(looking)}.`}
+                ? 'Loading runs…'
+                : `Searching${runs ? ' for more' : ''}: ${searched(looking)} so far.`}
             </p>
           )}
         </div>

@@ -41,7 +41,7 @@ export function SaveView({ domain, query }: { domain: string; query: string }): 
     <button
       type="button"
       class="quiet"
-      title="Keep this list in this browser, under a name"
+      title="Save this list under a name, in this browser"
       onClick={() => {
         naming.value = listOf(domain, query);
       }}

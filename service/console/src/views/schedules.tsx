@@ -32,7 +32,7 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
       <Trouble problem={problem} />
       {list?.length === 0 ? (
         <Empty>
-          No schedule is there. <code>baton schedule create</code> makes one.
+          No schedules. Create one with <code>baton schedule create</code>.
         </Empty>
       ) : null}
       <div class="schedules">
@@ -55,7 +55,7 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
                 </span>
                 {one.paused ? <span class="warn">paused</span> : null}
                 <span>
-                  made <Time at={one.createdAt} />
+                  created <Time at={one.createdAt} />
                 </span>
               </span>
             </header>
@@ -63,7 +63,7 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
             <Actions
               actions={actionsOfSchedule(domain, one.scheduleId, one.paused)}
               domain={domain}
-              label={`What can be done with ${one.scheduleId}`}
+              label={`Actions for ${one.scheduleId}`}
               done={refresh}
             />
           </section>
@@ -107,7 +107,7 @@ function Details({ domain, id, times }: { domain: string; id: string; times: num
       </p>
       <div class="columns two">
         <div>
-          <h3>{one.pausedAt ? 'next, were it not paused' : 'next'}</h3>
+          <h3>{one.pausedAt ? 'next times, if it were not paused' : 'next times'}</h3>
           <ol class="plain next-times">
             {next.length === 0 ? (
               <li class="quieter">none</li>
@@ -122,10 +122,10 @@ function Details({ domain, id, times }: { domain: string; id: string; times: num
           </ol>
         </div>
         <div>
-          <h3>last</h3>
+          <h3>recent actions</h3>
           <ol class="plain">
             {one.recentActions.length === 0 ? (
-              <li class="quieter">nothing yet</li>
+              <li class="quieter">none yet</li>
             ) : (
               one.recentActions.slice(0, LAST).map((action) => (
                 <li key={action.action}>
@@ -157,7 +157,7 @@ function Details({ domain, id, times }: { domain: string; id: string; times: num
         </div>
       </div>
       <details>
-        <summary>as it is written</summary>
+        <summary>definition</summary>
         <Payload json={rawOf(one, 'schedule')} />
       </details>
     </>

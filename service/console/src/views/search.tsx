@@ -34,7 +34,7 @@ export function Search({ filter, apply }: { filter: Filter; apply: (filter: Filt
       }}
     >
       <label class="unseen" for="search">
-        Filter of runs
+        Filter runs
       </label>
       <input
         id="search"
@@ -44,7 +44,7 @@ export function Search({ filter, apply }: { filter: Filter; apply: (filter: Filt
         spellcheck={false}
         autocomplete="off"
         autocapitalize="off"
-        placeholder="beginning of an id, or status:open type:order tag:…"
+        placeholder="id prefix, or status:open type:order tag:…"
         aria-describedby="search-problems"
         aria-invalid={problems.length > 0}
       />

@@ -24,13 +24,13 @@ export function Service(): JSX.Element {
       </div>
       <Trouble problem={problem} />
       <h2>Nodes</h2>
-      {nodes?.length === 0 ? <Empty>This one alone: its store is shared with no other.</Empty> : null}
+      {nodes?.length === 0 ? <Empty>Single node (store not shared).</Empty> : null}
       {nodes?.length ? (
         <table class="grid nodes">
           <thead>
             <tr>
               <th>node</th>
-              <th>looks after, of what falls due</th>
+              <th>share of timers</th>
             </tr>
           </thead>
           <tbody>
@@ -38,7 +38,7 @@ export function Service(): JSX.Element {
               <tr key={node.address} data-row tabIndex={-1}>
                 <td>
                   <Name class="strong">{node.address}</Name>
-                  {node.responding ? <span class="quieter"> · the one that answers here</span> : null}
+                  {node.responding ? <span class="quieter"> · this node</span> : null}
                 </td>
                 <td>
                   {node.dueShards} of {dueShards} shards
@@ -49,13 +49,15 @@ export function Service(): JSX.Element {
         </table>
       ) : null}
       <h2>Credentials</h2>
-      {credentials?.length === 0 ? <Empty>There are none: whoever reaches the service may do everything.</Empty> : null}
+      {credentials?.length === 0 ? (
+        <Empty>No credentials: anyone who can reach the service has full access.</Empty>
+      ) : null}
       {credentials?.length ? (
         <table class="grid">
           <thead>
             <tr>
               <th>name</th>
-              <th>may</th>
+              <th>permissions</th>
             </tr>
           </thead>
           <tbody>
@@ -77,19 +79,19 @@ export function Service(): JSX.Element {
 }
 
 const KINDS = [
-  ['operators', 'operate'],
-  ['applications', 'use runs of'],
-  ['readers', 'read'],
-  ['readersWithoutPayloads', 'read, without payloads,'],
-  ['deciders', 'decide on'],
-  ['runners', 'run activities of'],
+  ['operators', 'operator of'],
+  ['applications', 'application of'],
+  ['readers', 'reader of'],
+  ['readersWithoutPayloads', 'reader, without payloads, of'],
+  ['deciders', 'decider of'],
+  ['runners', 'runner of'],
 ] as const;
 
 function May({ levels }: { levels: Levels }): JSX.Element {
-  if (levels.operator) return <span>do everything</span>;
+  if (levels.operator) return <span>full access</span>;
   return (
     <ul class="plain">
-      {levels.metrics ? <li>read the metrics</li> : null}
+      {levels.metrics ? <li>metrics</li> : null}
       {KINDS.filter(([kind]) => (levels[kind] ?? []).length > 0).map(([kind, words]) => (
         <li key={kind}>
           {words}{' '}

@@ -56,16 +56,16 @@ function Dialog({ why }: { why: Problem }): JSX.Element {
           <h2 id="sign-in-title">{again ? 'Sign in again' : 'Sign in'}</h2>
           <p>
             {again
-              ? `${why.code === 'session-expired' ? 'Your session is over.' : 'You are no longer let in.'} What is on the page stays there.`
-              : 'This service asks for a credential: its secret, or a token of an issuer.'}
+              ? `${why.code === 'session-expired' ? 'Your session has expired.' : 'Your credential is no longer accepted.'} This page keeps its contents.`
+              : 'Enter the secret of a credential, or a token of your identity provider.'}
           </p>
           <div class="field">
-            <label for="secret">secret</label>
+            <label for="secret">secret or token</label>
             <input id="secret" ref={field} type="password" autocomplete="current-password" spellcheck={false} />
           </div>
           {problem ? (
             <div class="trouble" role="alert">
-              <b>{UNKNOWN.includes(problem.code) ? 'Nobody is known by it.' : visible(problem.detail)}</b>{' '}
+              <b>{UNKNOWN.includes(problem.code) ? 'Unknown secret or token.' : visible(problem.detail)}</b>{' '}
               <code>{problem.code}</code>
             </div>
           ) : null}

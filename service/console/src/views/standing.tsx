@@ -14,12 +14,12 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
   const narrow = useNarrow(1000);
   const { closed } = state;
   const turn = described ? described.turn : state.turn;
-  const left = (at: number): string => (isPast ? `${duration(Math.max(0, at - state.at))} to go` : '');
+  const left = (at: number): string => (isPast ? `${duration(Math.max(0, at - state.at))} left` : '');
   const activities = described
     ? described.openActivities.map((one): Open => [
         one.activityId,
         one.scheduledEventId,
-        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextAttemptAt ? 'waits for its next try' : 'waiting'} · ${one.taskList}`,
+        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextAttemptAt ? 'waiting for its next attempt' : 'waiting'} · ${one.taskList}`,
       ])
     : [...state.activities.values()].map((one): Open => [
         one.scheduled.activityId,
@@ -33,16 +33,16 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
     ? described.openChildren.map((one): Open => [
         one.workflowId,
         one.scheduledEventId,
-        one.startedEventId ? 'open' : 'is being started',
+        one.startedEventId ? 'open' : 'starting',
       ])
     : [...state.children.values()].map((one): Open => [
         one.scheduled.workflowId,
         one.scheduled.id,
-        one.runId ? 'open' : 'is being started',
+        one.runId ? 'open' : 'starting',
       ]);
   const updates = [...state.updates.values()].map((one): Open => [one.name, one.id, 'accepted']);
   const awaiting = described?.awaiting ?? state.awaiting;
-  const title = isPast ? `As of event ${state.asOf}` : 'As it stands';
+  const title = isPast ? `As of event ${state.asOf}` : 'Current state';
   const parts = (
     <>
       <p class="when">
@@ -54,21 +54,21 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
             </button>
           </>
         ) : turn === 'none' ? (
-          'no turn is open'
+          'no open turn'
         ) : turn === 'waiting' ? (
-          'a turn waits for a decider'
+          'a turn is waiting for a decider'
         ) : (
-          'a decider has its turn'
+          'a decider is working on a turn'
         )}
         {state.paused ? ' · paused' : ''}
-        {state.cancelRequested && !closed ? ' · asked to cancel' : ''}
+        {state.cancelRequested && !closed ? ' · cancel requested' : ''}
         {state.failingTurns > 0 ? ` · ${state.failingTurns} turns failed` : ''}
       </p>
       {closed ? null : (
         <>
           {awaiting.length > 0 ? (
             <>
-              <h3>awaits</h3>
+              <h3>awaited signals</h3>
               <p>
                 {awaiting.map((name) => (
                   <span key={name} class="tag">
@@ -111,7 +111,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
   );
   return narrow ? (
     <details class="panel">
-      <summary>{title}: what is open, context, input</summary>
+      <summary>{title}: open items, context, input</summary>
       {parts}
     </details>
   ) : (

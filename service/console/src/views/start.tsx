@@ -117,7 +117,7 @@ export function Start(): JSX.Element {
   return (
     <main class="page start-page" id="main">
       <div class="bar">
-        <h1>What Baton is doing</h1>
+        <h1>Overview</h1>
         {seen?.commitsASecond === undefined ? null : (
           <span class="pace">
             <b>
@@ -125,7 +125,7 @@ export function Start(): JSX.Element {
                 ? seen.commitsASecond.toFixed(1)
                 : Math.round(seen.commitsASecond).toLocaleString('en')}
             </b>{' '}
-            commits a second
+            commits per second
           </span>
         )}
         <Refresh refresh={all} />
@@ -134,7 +134,7 @@ export function Start(): JSX.Element {
       {lonely.length > 0 ? (
         <div class="banner" role="status">
           <b>
-            {lonely.length === 1 ? 'A task list has' : `${lonely.length} task lists have`} tasks and nobody who polls.
+            {lonely.length === 1 ? '1 task list has' : `${lonely.length} task lists have`} waiting tasks but no pollers.
           </b>
           <ul>
             {lonely.slice(0, 8).map(([name, list]) => (
@@ -187,8 +187,8 @@ export function Start(): JSX.Element {
               })}
               {(
                 [
-                  ['running turns', page ? inFlight('decider') : undefined, page?.nextPage != null],
-                  ['at runners', page ? inFlight('activity') : undefined, page?.nextPage != null],
+                  ['turns running', page ? inFlight('decider') : undefined, page?.nextPage != null],
+                  ['activities running', page ? inFlight('activity') : undefined, page?.nextPage != null],
                   ['tasks waiting', page ? waiting : undefined, isMore],
                 ] as const
               ).map(([label, count, more]) => (
@@ -208,9 +208,7 @@ export function Start(): JSX.Element {
         );
       })}
       {(domains?.length ?? 0) > DOMAINS_LOOKED_AT ? (
-        <p class="quieter">
-          Task lists of the first {DOMAINS_LOOKED_AT} domains are looked at; of the others, their own pages tell.
-        </p>
+        <p class="quieter">Task lists are shown for the first {DOMAINS_LOOKED_AT} domains only.</p>
       ) : null}
       {nothing ? <First domain={shownDomain.value} /> : null}
       {values.has('runs_counted_timestamp_seconds') ? (
@@ -220,11 +218,11 @@ export function Start(): JSX.Element {
         </p>
       ) : null}
       <p class="quieter">
-        A{' '}
+        To view a{' '}
         <a class="link" href={pathOf({ page: 'recorded', view: 'turns' })}>
           recorded history
-        </a>{' '}
-        can be dropped on any page, and read like a run.
+        </a>
+        , drop its file on any page.
       </p>
     </main>
   );
@@ -239,7 +237,7 @@ function Waiting({ domain, lists }: { domain: string; lists: TaskList[] }): JSX.
   if (waiting.length === 0) return null;
   return (
     <p class="waiting">
-      <span class="quieter">waiting on</span>{' '}
+      <span class="quieter">waiting in</span>{' '}
       {waiting.slice(0, LISTS_NAMED).map((list) => (
         <a
           key={`${list.kind} ${list.name}`}
@@ -267,12 +265,11 @@ function Sample({ domain }: { domain: string }): JSX.Element {
   return (
     <>
       <p>
-        Or start a sample. It waits a minute for a signal; this window is its decider while it is open, and the run is
-        like any other.
+        Or start a sample run. It waits one minute for a signal. This window is its decider while the window is open.
       </p>
       <p>
         <button type="button" class="act" onClick={begin}>
-          Start a sample
+          Start sample
         </button>
       </p>
       <Trouble problem={problem} />
@@ -285,8 +282,8 @@ function First({ domain }: { domain: string }): JSX.Element {
   const [copied, setCopied] = useState(-1);
   return (
     <section class="first">
-      <h2>No run is open yet</h2>
-      <p>Three commands make a first one and show it:</p>
+      <h2>No open runs</h2>
+      <p>Start a run and show it:</p>
       <ol>
         {lines.map((line, index) => (
           <li key={line}>

@@ -106,7 +106,7 @@ export function Timeline(shown: Shown): JSX.Element {
     <div class="timeline">
       <div class="tools">
         <button type="button" class="quiet" aria-pressed={folding} onClick={() => setFolding(!folding)}>
-          {folding ? 'idle time is folded' : 'fold idle time'}
+          {folding ? 'show idle time' : 'fold idle time'}
         </button>
         <button
           type="button"
@@ -121,9 +121,9 @@ export function Timeline(shown: Shown): JSX.Element {
           +
         </button>
         <span class="legend">
-          <i class="l-waiting" /> waiting <i class="l-running" /> running <i class="l-pending" /> up to its deadline
+          <i class="l-waiting" /> waiting <i class="l-running" /> running <i class="l-pending" /> until its deadline
         </span>
-        {left > 0 ? <span class="quieter">{left} earlier bars are left out</span> : null}
+        {left > 0 ? <span class="quieter">{left} earlier bars are not shown</span> : null}
       </div>
       <div class="chart" ref={box} tabIndex={0} role="group" aria-label="Timeline">
         <svg
@@ -134,7 +134,7 @@ export function Timeline(shown: Shown): JSX.Element {
         >
           {scale.folds.map((fold) => (
             <g key={fold.from} class="fold-mark">
-              <title>{duration(fold.to - fold.from)} in which nothing happens</title>
+              <title>{duration(fold.to - fold.from)} idle</title>
               <rect
                 x={labels + fold.at * inner}
                 y={AXIS - 8}

@@ -1,10 +1,11 @@
 // Turns: one card a turn, the newest first: the news it saw, what it decided, how long it waited and took, who decided.
 import { Component, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Turn, nameOfTurn, timeOf } from '../fold';
+import { type Turn, nameOfTurn, stateAsOf, timeOf } from '../fold';
 import { duration } from '../time';
 import { rawOf } from '../raw';
 import { Empty, Name, Payload, Time } from '../ui';
+import { visible } from '../words';
 import { EventLine } from './event';
 import { GoTo } from './goto';
 import type { Shown } from './shown';
@@ -38,7 +39,8 @@ export function Turns(shown: Shown): JSX.Element {
     const events = [turn.scheduled, turn.started, turn.ended, ...turn.news, ...turn.decisions];
     const shows = isChosen || events.some((event) => event?.id === shown.selected);
     const isLater = shown.asOf < (turn.decisions.at(-1) ?? turn.ended ?? turn.scheduled).id;
-    const look = `${isChosen} ${shows ? shown.selected : ''} ${isLater ? shown.asOf : ''}`;
+    const isStuck = shown.run.described.value?.stuck === true;
+    const look = `${isChosen} ${shows ? shown.selected : ''} ${isLater ? shown.asOf : ''} ${shown.isPast || isStuck}`;
     return <Kept key={turn.scheduled.id} turn={turn} shown={shown} isChosen={isChosen} look={look} />;
   };
   return (
@@ -48,9 +50,7 @@ export function Turns(shown: Shown): JSX.Element {
           <GoTo {...shown} />
         </div>
       ) : null}
-      {turns.length === 0 ? (
-        <Empty>No turn begins among the events that are here. Those of a long turn are under Events.</Empty>
-      ) : null}
+      {turns.length === 0 ? <Empty>No turn begins within the loaded events. Use the events view.</Empty> : null}
       {turns
         .slice(turns.length - count)
         .reverse()
@@ -65,13 +65,31 @@ export function Turns(shown: Shown): JSX.Element {
 }
 
 const OUTCOMES: Record<Turn['outcome'], string> = {
-  waiting: 'waits for a decider',
-  running: 'is being decided',
+  waiting: 'waiting for a decider',
+  running: 'in progress',
   completed: '',
-  failed: 'was given back',
-  'timed-out': 'was lost: no answer came in time',
-  overtaken: 'was overtaken by the end of the run',
+  failed: 'failed',
+  'timed-out': 'timed out',
+  overtaken: 'not completed: the run has closed',
 };
+
+/** Ours: items that a turn without decisions names. */
+const WAITING_NAMED = 3;
+
+/** Returns what the run waited for after a turn without decisions. */
+function waitingAfter({ ended }: Turn, { run }: Shown): string {
+  if (!ended) return '';
+  const state = stateAsOf(run.row.value, ended.id);
+  const names = [
+    ...[...state.activities.values()].map(({ scheduled }) => `activity ${scheduled.activityId}`),
+    ...[...state.children.values()].map(({ scheduled }) => `child ${scheduled.workflowId}`),
+    ...[...state.timers.values()].map(({ scheduled }) => `timer ${scheduled.timerId}`),
+    ...state.awaiting.map((name) => (name === 'baton.cancel' ? 'a cancel request' : `signal ${name}`)),
+  ];
+  if (names.length === 0) return 'no decisions';
+  const more = names.length - WAITING_NAMED;
+  return `waiting for ${visible(names.slice(0, WAITING_NAMED).join(', '))}${more > 0 ? ` and ${more} more` : ''}`;
+}
 
 interface Drawn {
   turn: Turn;
@@ -100,6 +118,8 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
   const { started, ended, scheduled } = turn;
   const decided = turn.decisions.length;
   const nothing = turn.outcome === 'completed' && decided === 0;
+  const isStuck =
+    nothing && !shown.isPast && shown.run.described.value?.stuck === true && turn === shown.run.turns.value.at(-1);
   const reason =
     ended?.type === 'DeciderFailed'
       ? (ended.reason ?? ended.cause)
@@ -111,7 +131,7 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
   return (
     <article
       ref={card}
-      class={`card o-${turn.outcome}${nothing ? ' nothing' : ''}${isChosen ? ' chosen' : ''}`}
+      class={`card o-${turn.outcome}${isStuck ? ' stuck' : nothing ? ' nothing' : ''}${isChosen ? ' chosen' : ''}`}
       aria-label={name}
     >
       <header>
@@ -126,16 +146,16 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
             ) : null}
           </span>
         ) : null}
-        {nothing ? <span class="outcome">decided nothing</span> : null}
+        {nothing ? <span class="outcome">{isStuck ? 'no decisions: stuck' : waitingAfter(turn, shown)}</span> : null}
         <span class="meta">
           {scheduled.attempt > 1 ? <span>attempt {scheduled.attempt}</span> : null}
           {started?.identity ? (
-            <span title="who decided">
+            <span title="decider">
               <Name>{started.identity}</Name>
             </span>
           ) : null}
           {started?.by ? (
-            <span title="the credential">
+            <span title="credential">
               by <Name>{started.by}</Name>
             </span>
           ) : null}
@@ -149,7 +169,7 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
           <h3>saw</h3>
           <div class="lines">
             {turn.news.length === 0 ? (
-              <span class="quieter">no news</span>
+              <span class="quieter">no new events</span>
             ) : (
               turn.news.slice(0, 40).map((event) => <EventLine key={event.id} event={event} shown={shown} />)
             )}
@@ -158,17 +178,17 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
         </div>
         <div class="arrow" aria-hidden="true" />
         <div>
-          <h3>{turn.outcome === 'failed' || turn.outcome === 'timed-out' ? 'instead of decisions' : 'decided'}</h3>
+          <h3>{turn.outcome === 'failed' || turn.outcome === 'timed-out' ? 'outcome' : 'decided'}</h3>
           <div class="lines">
             {turn.decisions.slice(0, 40).map((event) => (
               <EventLine key={event.id} event={event} shown={shown} />
             ))}
             {decided > 40 ? <span class="quieter">and {decided - 40} more</span> : null}
-            {turn.outcome === 'completed' && decided === 0 ? <span class="quieter">nothing</span> : null}
+            {turn.outcome === 'completed' && decided === 0 ? <span class="quieter">no decisions</span> : null}
             {turn.outcome === 'completed' ? null : ended ? (
               <EventLine event={ended} shown={shown} />
             ) : (
-              <span class="quieter">nothing yet</span>
+              <span class="quieter">not yet</span>
             )}
           </div>
         </div>
@@ -200,13 +220,13 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
       </footer>
       {ended?.type === 'DeciderCompleted' && ended.context !== undefined ? (
         <details>
-          <summary>context it left</summary>
+          <summary>context</summary>
           <Payload json={rawOf(ended, 'context')} />
         </details>
       ) : null}
       {ended?.type === 'DeciderFailed' && ended.details !== undefined ? (
         <details open={isChosen}>
-          <summary>details of the failure</summary>
+          <summary>failure details</summary>
           <Payload json={rawOf(ended, 'details')} />
         </details>
       ) : null}

@@ -36,7 +36,7 @@ export function Types({ domain, kind }: { domain: string; kind: KindOfType }): J
       <div class="bar">
         <h1>Types</h1>
         <span class="grow" />
-        <Actions actions={[registerType(domain, kind)]} domain={domain} label="Register a type" done={refresh} />
+        <Actions actions={[registerType(domain, kind)]} domain={domain} label="Register type" done={refresh} />
         <Refresh refresh={refresh} />
       </div>
       <nav class="tabs kinds" aria-label="Kinds of types">
@@ -52,9 +52,7 @@ export function Types({ domain, kind }: { domain: string; kind: KindOfType }): J
       </nav>
       <Trouble problem={problem} />
       {types?.length === 0 ? (
-        <Empty>
-          None is registered. Nothing needs to be: a type that is not registered has no defaults of its own.
-        </Empty>
+        <Empty>No types registered. Registration is optional: it sets defaults for a type.</Empty>
       ) : null}
       <div class="cards">
         {(types ?? []).map((one) => (
@@ -108,7 +106,7 @@ function Type({
               class="link"
               href={`${pathOf({ page: 'runs', domain })}?${new URLSearchParams({ type: one.type }).toString()}`}
             >
-              its runs
+              runs
             </a>
           ) : null}
         </span>
@@ -116,7 +114,7 @@ function Type({
         <Actions
           actions={actionsOfType(domain, kind, one.type, one.deprecated)}
           domain={domain}
-          label={`What can be done with ${one.type}`}
+          label={`Actions for ${one.type}`}
           done={done}
         />
       </header>
@@ -125,7 +123,7 @@ function Type({
           if (event.currentTarget.open && !described) read();
         }}
       >
-        <summary class="quieter">what it says</summary>
+        <summary class="quieter">details</summary>
         <Trouble problem={problem} />
         {described ? (
           <>
