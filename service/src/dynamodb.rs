@@ -31,7 +31,7 @@ pub(crate) struct Table {
     #[arg(help_heading = "DynamoDB options", long = "table", env = "BATON_TABLE", value_name = "NAME")]
     #[serde(rename = "table")]
     name: Option<String>,
-    /// Region of the table [default: that of AWS_REGION, of the profile, or of this machine]
+    /// Region of the table [default: that of `AWS_REGION`, of the profile, or of this machine]
     #[arg(help_heading = "DynamoDB options", long, value_name = "REGION")]
     region: Option<String>,
     /// URL of DynamoDB Local or Alternator instead of AWS. On this machine, made-up credentials are used if none are

@@ -15,7 +15,7 @@ const SERVICE_NAME: &str = "baton";
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Spans {
     /// URL of a collector for spans of runs, which receives OTLP over HTTP with protobuf, e.g. `http://127.0.0.1:4318`
-    /// [default: OTEL_EXPORTER_OTLP_ENDPOINT]
+    /// [default: `OTEL_EXPORTER_OTLP_ENDPOINT`]
     #[arg(help_heading = "Tracing options", long, env = "BATON_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
     /// Fraction of runs to trace if the caller sent no trace context (0.0–1.0) [default: 1]

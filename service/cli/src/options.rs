@@ -22,7 +22,7 @@ pub struct Target {
     /// Domain
     #[arg(help_heading = CONNECTION, long, env = "BATON_DOMAIN", default_value = "default", value_name = "NAME")]
     domain: String,
-    /// File that contains the secret of a credential. Without it, the secret is read from BATON_SECRET
+    /// File that contains the secret of a credential. Without it, the secret is read from `BATON_SECRET`
     #[arg(help_heading = CONNECTION, long, env = "BATON_SECRET_FILE", value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// PEM file with certificate authorities to trust in addition to those of this machine

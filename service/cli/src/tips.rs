@@ -50,6 +50,7 @@ mod tests {
     }
 
     #[derive(Debug, Subcommand)]
+    #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
     enum Commands {
         #[command(flatten)]
         Command(CliCommand),

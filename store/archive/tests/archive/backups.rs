@@ -55,7 +55,7 @@ async fn a_backup_restores_the_store_as_it_was(kind: Kind) {
     back_up(&data, &archive).await.unwrap();
     let there = scratch.path().join("last");
     restore_to(&archive, &there, None).unwrap();
-    assert_eq!(versions(&opened(small(&there)).await).await, last);
+    assert_eq!(versions(&*opened(small(&there)).await).await, last);
     let held = verify(&archive, &mut |_| ()).unwrap();
     assert_eq!(held.first().map(|epoch| epoch.runs), Some(10));
 }
@@ -80,7 +80,7 @@ async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
         let there = scratch.path().join(format!("at-{at}"));
         let restored = restore_to(&archive, &there, Some(*at)).unwrap();
         assert!(restored.instant <= *at, "{restored:?}");
-        assert_eq!(&versions(&opened(small(&there)).await).await, expected, "at {at}");
+        assert_eq!(&versions(&*opened(small(&there)).await).await, expected, "at {at}");
     }
     // Damage after the instant does not matter.
     let newest = archive.files().into_keys().rfind(|name| name.starts_with("0000000001/log/")).unwrap();
@@ -88,7 +88,7 @@ async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
     let (at, expected) = &model[9];
     let there = scratch.path().join("before-the-damage");
     restore_to(&archive, &there, Some(*at)).unwrap();
-    assert_eq!(&versions(&opened(small(&there)).await).await, expected);
+    assert_eq!(&versions(&*opened(small(&there)).await).await, expected);
     assert!(restore_to(&archive, &scratch.path().join("damaged"), None).is_err());
     let said = restore_to(&archive, &scratch.path().join("before"), Some(before)).unwrap_err().to_string();
     assert!(said.contains("does not reach back that far"), "{said}");
@@ -129,7 +129,7 @@ async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
                 // A restore reads only what it needs.
                 let there = scratch.path().join("restored");
                 if restore_to(&copy, &there, None).is_ok() {
-                    assert_eq!(versions(&opened(small(&there)).await).await, last, "{name:?} at {at}");
+                    assert_eq!(versions(&*opened(small(&there)).await).await, last, "{name:?} at {at}");
                 } else if there.join("FORMAT").exists() {
                     let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
                     assert!(said.contains("unfinished"), "{said}");
@@ -177,7 +177,7 @@ async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
         verify(&archive, &mut |_| ()).unwrap();
         let there = scratch.path().join(format!("r{space}"));
         restore_to(&archive, &there, None).unwrap();
-        let found = versions(&opened(small(&there)).await).await;
+        let found = versions(&*opened(small(&there)).await).await;
         if let Err(error) = done {
             assert!(matches!(error, ArchiveError::Away { .. }), "{error:?}");
             assert!(
@@ -206,7 +206,7 @@ async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
         quiet(&data, &new).unwrap();
         let there = scratch.path().join(format!("after-{point}"));
         restore_to(&new, &there, None).unwrap();
-        assert_eq!(versions(&opened(small(&there)).await).await, last);
+        assert_eq!(versions(&*opened(small(&there)).await).await, last);
     }
 }
 
@@ -229,7 +229,7 @@ async fn an_unfinished_base_is_taken_by_the_next_backup(kind: Kind) {
     assert!(quiet(&data, &archive).unwrap().base.is_some());
     let there = scratch.path().join("there");
     restore_to(&archive, &there, None).unwrap();
-    assert_eq!(versions(&opened(small(&there)).await).await, last);
+    assert_eq!(versions(&*opened(small(&there)).await).await, last);
 }
 
 async fn an_interrupted_restore_leaves_no_usable_store(kind: Kind) {

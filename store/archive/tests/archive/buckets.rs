@@ -34,7 +34,7 @@ async fn lost_responses_are_not_failures() {
         store.close().await.unwrap();
         let there = scratch.path().join(format!("r{nth}"));
         restore_to(&archive, &there, None).unwrap();
-        assert_eq!(versions(&opened(small(&there)).await).await, last);
+        assert_eq!(versions(&*opened(small(&there)).await).await, last);
         assert_eq!(
             verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.bases),
             Some(1),
@@ -87,7 +87,7 @@ async fn one_of_two_copies_of_a_store_writes_the_archive() {
     .await;
     drop(store);
     restore_to(&archive, &at("there"), None).unwrap();
-    assert_eq!(versions(&opened(small(&at("there"))).await).await, last);
+    assert_eq!(versions(&*opened(small(&at("there"))).await).await, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +117,7 @@ async fn a_late_put_of_a_replaced_writer_changes_nothing() {
     copy.close().await.unwrap();
     drop(store);
     restore_to(&archive, &at("there"), None).unwrap();
-    assert_eq!(versions(&opened(small(&at("there"))).await).await, last);
+    assert_eq!(versions(&*opened(small(&at("there"))).await).await, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +144,7 @@ async fn a_writer_cut_off_continues_if_no_other_has_started() {
     // As if the machine had been lost.
     drop(store);
     restore_to(&archive, &scratch.path().join("there"), None).unwrap();
-    assert_eq!(versions(&opened(small(&scratch.path().join("there"))).await).await, last);
+    assert_eq!(versions(&*opened(small(&scratch.path().join("there"))).await).await, last);
     let held = verify(&archive, &mut |_| ()).unwrap();
     assert_eq!(held.first().map(|epoch| (epoch.bases, epoch.spans.len())), Some((1, 1)));
 }
@@ -173,7 +173,7 @@ async fn a_writer_ignores_pieces_of_another_writer() {
     verify(&archive, &mut |_| ()).unwrap();
     let there = scratch.path().join("there");
     restore_to(&archive, &there, None).unwrap();
-    assert_eq!(versions(&opened(small(&there)).await).await, last);
+    assert_eq!(versions(&*opened(small(&there)).await).await, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +225,7 @@ async fn an_archive_copied_to_another_kind_can_only_be_restored() {
         verify(archive, &mut |_| ()).unwrap();
         let there = at(&format!("from-{name}"));
         restore_to(archive, &there, None).unwrap();
-        let found = versions(&opened(small(&there)).await).await;
+        let found = versions(&*opened(small(&there)).await).await;
         assert!(name == "copied" || found == last, "{found:?}");
         let said = back_up(&at("data"), archive).await.unwrap_err().to_string();
         assert!(said.contains("it can be restored but not continued"), "{said}");

@@ -78,7 +78,7 @@ async fn an_unreachable_archive_delays_nothing_and_catches_up(kind: Kind) {
         verify(&archive, &mut |_| ()).unwrap();
         let there = scratch.path().join(format!("r{held_bytes}"));
         restore_to(&archive, &there, None).unwrap();
-        assert_eq!(versions(&opened(small(&there)).await).await, last);
+        assert_eq!(versions(&*opened(small(&there)).await).await, last);
     }
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2), "a gap");
 }

@@ -91,7 +91,7 @@ async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     // The machine is lost, so the store does not record that it has stopped.
     let promotion = promote(&at("second"), Duration::ZERO).unwrap().unwrap();
     assert!(!promotion.is_all && promotion.epoch == 3, "{promotion:?}");
-    assert_eq!(versions(&opened(small(&at("second"))).await).await, last);
+    assert_eq!(versions(&*opened(small(&at("second"))).await).await, last);
     assert!(promote(&at("second"), Duration::ZERO).unwrap_err().to_string().contains("is not a standby"));
 }
 
@@ -164,6 +164,6 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let expected = [("first", Some(instant), &first), ("between", Some(between), &first), ("second", None, &second)];
     for (name, to, expected) in expected {
         restore_to(&archive, &at(name), to).unwrap();
-        assert_eq!(&versions(&opened(small(&at(name))).await).await, expected, "{name}");
+        assert_eq!(&versions(&*opened(small(&at(name))).await).await, expected, "{name}");
     }
 }
