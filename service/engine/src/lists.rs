@@ -114,10 +114,16 @@ impl From<WaitingTask> for OnList {
     }
 }
 
+impl WaitingTask {
+    fn known(&self) -> TaskKey {
+        TaskKey::Task(self.run_id, self.scheduled_event_id, self.lost)
+    }
+}
+
 impl OnList {
     fn known(&self) -> TaskKey {
         match self {
-            Self::Task(task) => TaskKey::Task(task.run_id, task.scheduled_event_id, task.lost),
+            Self::Task(task) => task.known(),
             Self::Riders(riders) => TaskKey::Riders(riders.run_id, riders.kind),
         }
     }

@@ -67,10 +67,7 @@ impl TaskLists {
     /// Puts a task on its list or gives it to a poller. Returns false if memory has no space for it.
     pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
         match self.matching.offer(list, task) {
-            Offered::Poller(poller, task) => {
-                let (lists, list) = (Arc::clone(self), list.clone());
-                self.background.spawn(async move { lists.hand_over(list, *poller, task).await });
-            }
+            Offered::Poller(poller, task) => self.start_hand_over(list, *poller, task),
             Offered::Waits => self.offer_elsewhere(list),
             Offered::Known => {}
             Offered::Full => return false,
@@ -78,8 +75,13 @@ impl TaskLists {
         true
     }
 
-    /// Gives a waiting task to a waiting poller.
-    pub(crate) async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: OnList) {
+    /// Gives a task to a waiting poller, in the background.
+    pub(crate) fn start_hand_over(self: &Arc<Self>, list: &ListKey, poller: Poller, task: OnList) {
+        let (lists, list) = (Arc::clone(self), list.clone());
+        self.background.spawn(async move { lists.hand_over(list, poller, task).await });
+    }
+
+    async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: OnList) {
         match self.take(&list, task, poller.taker.clone()).await {
             Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),
@@ -140,10 +142,9 @@ impl TaskLists {
 
     /// Puts a poller back on its list after its task was already taken.
     pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
-        // A task may have arrived while the poller was reserved. Offer it again, so that the two do not wait for each
-        // other.
-        match self.matching.poll_for(list, poller) {
-            Some(task) => self.offer(list, task),
+        match self.matching.put_back(list, poller) {
+            // The task has arrived while the poller was reserved.
+            Some((poller, task)) => self.start_hand_over(list, poller, task),
             None => self.seek(list),
         }
     }

@@ -7,6 +7,7 @@ use store::HeadKey;
 
 use crate::Refusal;
 use crate::lists::hand_out::TaskLists;
+use crate::lists::matching::ToWaiting;
 use crate::lists::{ListKey, Poller, Side, Taker, WaitingTask};
 
 /// A poller that is about to get a task.
@@ -62,9 +63,10 @@ impl TaskLists {
         }
         for (side, name, scheduled_event_id, priority, since) in new_tasks {
             let list = ListKey { domain: Arc::clone(&key.domain), side, name };
-            let Some(poller) = self.matching.reserve(&list) else {
-                let (key, since) = (key.clone(), Some(since));
-                unmatched.push((list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }));
+            let (key, since) = (key.clone(), Some(since));
+            let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since };
+            let Ok(poller) = self.matching.dispatch(&list, ToWaiting::Task(&task)) else {
+                unmatched.push((list, task));
                 continue;
             };
             match start_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {

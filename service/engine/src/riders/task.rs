@@ -21,6 +21,7 @@ use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
 use crate::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
 use crate::lists::hand_out::TaskLists;
+use crate::lists::matching::ToWaiting;
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingRiders};
 use crate::nodes::Nodes;
 use crate::registry::known::Marks;
@@ -74,12 +75,12 @@ impl RequestReply {
 
     fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, kind: RiderKind) {
         let list = decider_list(key, loaded);
-        match self.lists.matching.reserve_for_riders(&list, kind) {
-            Some(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
+        match self.lists.matching.dispatch(&list, ToWaiting::Riders(kind)) {
+            Ok(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
                 Some(grant) => poller.grant(grant),
                 None => self.lists.return_poller(&list, poller),
             },
-            None => self.offer_riders(key, loaded, kind),
+            Err(_) => self.offer_riders(key, loaded, kind),
         }
     }
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::commit::tests::{LIMITS, turn};
 use crate::commit::{self, Draft};
 use crate::lists::Taker;
-use crate::lists::matching::{Matching, PollResult, WaitingBounds};
+use crate::lists::matching::{Matching, PollResult, ToWaiting, WaitingBounds};
 
 const POLL: PollId = PollId(9);
 
@@ -56,7 +56,10 @@ fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
 fn reserved(list: &ListKey, scheduled_event_id: EventId) -> Reserved {
     let lists = Matching::new(WaitingBounds::default());
     let PollResult::Wait(_waiting) = lists.poll(list, &Taker::default()) else { panic!("nothing is offered") };
-    Reserved { list: list.clone(), poller: lists.reserve(list).unwrap(), scheduled_event_id, start: 0 }
+    let task =
+        WaitingTask { key: key(), run_id: Uuid::nil(), scheduled_event_id, lost: None, priority: 0, since: None };
+    let Ok(poller) = lists.dispatch(list, ToWaiting::Task(&task)) else { panic!("a poller waits") };
+    Reserved { list: list.clone(), poller, scheduled_event_id, start: 0 }
 }
 
 /// Returns what follows from one more commit if a poller waits for `matched`.
