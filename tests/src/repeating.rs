@@ -171,7 +171,7 @@ async fn ask(world: &World, at: &RunRef, asked: Asked) -> Answered {
                 started.map(|started| (started.run_id, None, started.repeated))
             }
             Asked::Tell(command) => {
-                let told = answer(world, node.commands().tell(at, command.clone())).await;
+                let told = answer(world, node.commands().submit(at, command.clone())).await;
                 told.map(|told| (told.run_id, Some(told.event_id), told.repeated))
             }
             Asked::Update(update_id) => {

@@ -69,7 +69,7 @@ async fn exactly_one_of_all_nodes_starts_follows_a_run_that_has_closed() {
         let at = RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id: None };
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        nodes.first().unwrap().commands().tell(&at, terminate).await.unwrap();
+        nodes.first().unwrap().commands().submit(&at, terminate).await.unwrap();
     }
 }
 

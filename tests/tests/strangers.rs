@@ -76,13 +76,13 @@ async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
     let writer = tokio::spawn({
         let at = at.clone();
-        async move { slow.commands().tell(&at, signal).await }
+        async move { slow.commands().submit(&at, signal).await }
     });
     reached.acquire().await.unwrap().forget();
 
     let quick = open(Arc::clone(&store), 2).await;
     let end = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    quick.commands().tell(&at, end).await.unwrap();
+    quick.commands().submit(&at, end).await.unwrap();
     assert_eq!(store.expire(quick.clock().now().as_millis(), 10).await.unwrap(), 1);
     let second = quick.commands().start(DOMAIN, forgettable()).await.unwrap().run_id;
     released.add_permits(10);

@@ -138,7 +138,7 @@ pub struct Engine {
     shares: Arc<Shares>,
     background: Arc<Background>,
     /// Executor of the runs, kept alive by the engine because the runs hold only a weak reference to it.
-    _workshop: Arc<run::workshop::Workshop>,
+    _run_context: Arc<run::context::RunContext>,
 }
 
 impl Engine {
@@ -246,12 +246,12 @@ impl Engine {
             notices, background
         ]);
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
-        let workshop = room!(run::workshop::Workshop [
+        let run_context = room!(run::context::RunContext [
             runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,
             agenda, ids, clock, newest, metrics, traces, notices
         ]);
-        runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
-        background.keeps(Arc::downgrade(&workshop) as _);
+        runs.set_executor(Arc::downgrade(&run_context) as _);
+        background.keeps(Arc::downgrade(&run_context) as _);
         let tasks = room!(tasks::Tasks [
             runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, mint, background
         ]);
@@ -289,7 +289,7 @@ impl Engine {
             metrics,
             shares,
             background,
-            _workshop: workshop,
+            _run_context: run_context,
         }
     }
 

@@ -124,7 +124,7 @@ async fn tell(call: &SwfCall, it: &Tell, command: Command) -> Answer {
     let at = RunRef { domain: it.domain.as_str().into(), workflow_id: it.workflow_id.as_str().into(), run_id };
     let author = call.caller.author().traced(call.trace.as_ref().map(|trace| trace.traceparent));
     let is_signal = matches!(command, Command::Signal { .. });
-    match call.engine.commands().tell_of(&at, command, author).await {
+    match call.engine.commands().submit_as(&at, command, author).await {
         Ok(_) => Ok(None),
         Err(
             Refusal::Fault(Fault::RunClosed { .. })

@@ -20,7 +20,7 @@ use crate::lists::polls::PollMemory;
 use crate::lists::unpolled::{ToldOfUnpolled, WaitingList};
 use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
 use crate::nodes::Nodes;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, Batched};
 use crate::run::runs::Runs;
 use crate::{Clock, Refusal, Registry};
 
@@ -113,11 +113,11 @@ impl TaskLists {
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
-        let taken = self.runs.ask(&key, |reply| RunRequest::Take { task, list, taker, reply }).await;
+        let taken = self.runs.submit(&key, |reply| Batched::Take { task, list, taker, reply, start: None }).await;
         if let Err(refusal) = &taken {
             // The task is off its list. Either it still waits, or it was started and has no worker.
             self.lose_if_unknown(refusal, poll);
-            self.agenda.look_again(&key, self.clock.now());
+            self.agenda.wake_again(&key, self.clock.now());
         }
         taken
     }
@@ -130,7 +130,7 @@ impl TaskLists {
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         let by = taker.clone();
-        match self.runs.ask(&key, |reply| RunRequest::TakeRiders { run_id, kind, taker: by, reply }).await? {
+        match self.runs.submit(&key, |reply| Alone::TakeRiders { run_id, kind, taker: by, reply }).await? {
             TakenRiders::Granted(grant) => Ok(Some(*grant)),
             TakenRiders::Nothing => Ok(None),
             TakenRiders::Turn(scheduled_event_id) => {

@@ -63,7 +63,7 @@ impl TaskLists {
     /// Queues a row for a run whose task has no space in memory.
     pub(crate) fn write_down_full(&self, list: &ListKey, run: &HeadKey) {
         if !self.backlog.push(list, run) {
-            self.agenda.look_again(run, self.clock.now());
+            self.agenda.wake_again(run, self.clock.now());
         }
     }
 
@@ -80,7 +80,7 @@ impl TaskLists {
         let (key, now) = (key_of(list, run), self.clock.now());
         if let Err(error) = self.store.commit(&key, Expect::Absent, &row(None, now), &[]).await {
             tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
-            return self.agenda.look_again(run, self.clock.now());
+            return self.agenda.wake_again(run, self.clock.now());
         }
         // The list may not be in memory at all. Its next poller, or one that has come meanwhile, must read the store.
         self.backlog.forget(list);
@@ -213,7 +213,7 @@ impl TaskLists {
             let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
             self.restore_tasks(list, &key).await.unwrap_or_else(|refusal| {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
-                self.agenda.look_again(&key, self.clock.now());
+                self.agenda.wake_again(&key, self.clock.now());
                 true
             })
         });

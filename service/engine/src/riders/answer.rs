@@ -13,9 +13,10 @@ use uuid::Uuid;
 
 use crate::lists::grant::RiderKind;
 use crate::riders::carrier::WithTask;
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateOutcome;
 use crate::riders::place::By;
 use crate::riders::task::RequestReply;
+use crate::run::request::RunRequest;
 use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken};
 
 /// Delay before another attempt of a speculative turn that its decider failed. Source: the first backoff of any
@@ -60,26 +61,28 @@ impl Answering {
     }
 
     /// Sends outcomes to the callers of updates after the answer was recorded or needed no record.
-    fn hear(&self, answers: &[UpdateAnswer], told: &Admitted) {
+    fn hear(&self, answers: &[UpdateAnswer], admitted: &Admitted) {
         let room = &self.room;
         let now = room.clock.now();
-        for (answer, standing) in answers.iter().zip(&told.judged) {
+        for (answer, standing) in answers.iter().zip(&admitted.judged) {
             let heard = match (answer.verdict.clone(), standing) {
                 (Verdict::Done { result }, UpdateStatus::Ended { event_id, .. }) => {
-                    UpdateHeard::Done { event_id: *event_id, version: told.version, result }
+                    UpdateOutcome::Done { event_id: *event_id, version: admitted.version, result }
                 }
-                (Verdict::Rejected { reason, details }, UpdateStatus::New) => UpdateHeard::Rejected { reason, details },
+                (Verdict::Rejected { reason, details }, UpdateStatus::New) => {
+                    UpdateOutcome::Rejected { reason, details }
+                }
                 // Its callers read the outcome from the run. A run that has closed with this turn no longer knows
                 // the updates it accepted; its callers then get the error that it has closed.
                 (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {
-                    UpdateHeard::Accepted
+                    UpdateOutcome::Accepted
                 }
             };
             room.riders.hear(&self.key, self.run_id, &answer.update_id, &heard, now);
         }
         for asked in &self.with.updates {
             if !answers.iter().any(|answer| answer.update_id == asked.update_id) {
-                room.riders.hear(&self.key, self.run_id, &asked.update_id, &UpdateHeard::Unanswered, now);
+                room.riders.hear(&self.key, self.run_id, &asked.update_id, &UpdateOutcome::Unanswered, now);
             }
         }
         if room.riders.updates() > 0 {
@@ -131,17 +134,20 @@ impl RequestReply {
             // The turn ends without an answer to its updates: the next one takes them.
             command => (command, false),
         };
-        match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
-            Ok(told) => {
+        let author = token.author.clone();
+        let submitted =
+            self.runs.submit(&key, |reply| RunRequest::command(Some(token.run_id), command, author, reply)).await;
+        match submitted {
+            Ok(admitted) => {
                 answering.is_lost = true;
                 if judges {
-                    answering.hear(&answers, &told);
+                    answering.hear(&answers, &admitted);
                 }
-                if let Some(version) = told.reflects {
+                if let Some(version) = admitted.reflects {
                     let asked = std::mem::take(&mut answering.with.queries);
                     self.give_answers(token, version, &asked, outcomes).await;
                 }
-                Ok(told.warnings)
+                Ok(admitted.warnings)
             }
             Err(refusal) => {
                 let may_be_mended = matches!(

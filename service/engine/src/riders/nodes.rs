@@ -21,12 +21,12 @@ use uuid::Uuid;
 
 use crate::lists::ListKey;
 use crate::lists::grant::{Query, RiderKind};
-use crate::riders::heard::{DeciderAnswer, UpdateHeard};
+use crate::riders::outcome::{DeciderAnswer, UpdateOutcome};
 use crate::riders::place::By;
-use crate::riders::put::{PutUpdate, Putting};
-use crate::riders::query::{From as AskedFrom, QueryHeard, QueryReply, QueryRequest};
+use crate::riders::query::{From as AskedFrom, QueryReply, QueryRequest, QueryResult};
+use crate::riders::submitted::{SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::RequestReply;
-use crate::run::request::RunRequest;
+use crate::run::request::Alone;
 use crate::{
     Forwarded, FromJudge, FromNode, LentUpdate, QueryOutcome, Refusal, RejectedUpdate, RunRef, SeenVersion,
     StrayAnswer, TurnToken,
@@ -59,17 +59,17 @@ const ALIVE_EVERY: Duration = Duration::from_secs(2);
 /// Time by which the wait at another node ends earlier than here, so that its reply arrives in time.
 const MARGIN: Duration = Duration::from_millis(100);
 
-impl From<UpdateHeard> for FromJudge {
-    fn from(heard: UpdateHeard) -> Self {
+impl From<UpdateOutcome> for FromJudge {
+    fn from(heard: UpdateOutcome) -> Self {
         match heard {
-            UpdateHeard::Done { event_id, version, result } => Self::Done { event_id, version, result },
-            UpdateHeard::Accepted | UpdateHeard::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
-            UpdateHeard::Rejected { reason, details } => Self::Rejected { reason, details },
-            UpdateHeard::Unanswered => Self::Unanswered,
+            UpdateOutcome::Done { event_id, version, result } => Self::Done { event_id, version, result },
+            UpdateOutcome::Accepted | UpdateOutcome::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
+            UpdateOutcome::Rejected { reason, details } => Self::Rejected { reason, details },
+            UpdateOutcome::Unanswered => Self::Unanswered,
             // Another caller with this id has stopped waiting; a decider may still have the update.
-            UpdateHeard::Refused(Refusal::UpdateNotAnswered { .. }) => Self::Held,
+            UpdateOutcome::Refused(Refusal::UpdateNotAnswered { .. }) => Self::Held,
             // The node that lent it finds the outcome in the run.
-            UpdateHeard::Refused(_) | UpdateHeard::GoneOn => Self::Withdrawn,
+            UpdateOutcome::Refused(_) | UpdateOutcome::Continued => Self::Withdrawn,
         }
     }
 }
@@ -116,7 +116,7 @@ impl RequestReply {
         loop {
             tokio::time::sleep(wait).await;
             wait = CHECK_DELAY_MAX.min(wait * 2);
-            if let Err(refusal) = self.runs.ask(key, |reply| RunRequest::SeeToRiders { reply }).await {
+            if let Err(refusal) = self.runs.submit(key, |reply| Alone::DispatchRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
             }
         }
@@ -147,7 +147,7 @@ impl RequestReply {
         list: &ListKey,
         deadline: Instant,
         from: AskedFrom,
-    ) -> QueryHeard {
+    ) -> QueryResult {
         let peers = self.lists.elsewhere.peers().filter(|_| from == AskedFrom::Caller);
         let ask = |node: String| {
             let mut forwarded = forwarded.clone();
@@ -156,9 +156,9 @@ impl RequestReply {
                 forwarded.wait = if forwarded.seen.is_some() { left } else { left.min(FORWARD_WAIT) };
                 match self.await_reply_while_alive(&node, peers?.query(&node, &forwarded)).await {
                     Ok(FromNode::Answer { version, outcome }) => {
-                        Some(QueryHeard::Answer(DeciderAnswer { version, outcome }))
+                        Some(QueryResult::Answer(DeciderAnswer { version, outcome }))
                     }
-                    Ok(FromNode::Unchanged { version }) => Some(QueryHeard::Unchanged(version)),
+                    Ok(FromNode::Unchanged { version }) => Some(QueryResult::Unchanged(version)),
                     Ok(FromNode::None) => None,
                     Err(error) => {
                         tracing::debug!(error, node, "a query could not be asked at another node");
@@ -213,10 +213,12 @@ impl RequestReply {
             in_doubt.store(true, Ordering::Relaxed);
         }
         let heard = match judged {
-            Ok(FromJudge::Done { event_id, version, result }) => Some(UpdateHeard::Done { event_id, version, result }),
-            Ok(FromJudge::Recorded) => Some(UpdateHeard::Accepted),
-            Ok(FromJudge::Rejected { reason, details }) => Some(UpdateHeard::Rejected { reason, details }),
-            Ok(FromJudge::Unanswered) => Some(UpdateHeard::Unanswered),
+            Ok(FromJudge::Done { event_id, version, result }) => {
+                Some(UpdateOutcome::Done { event_id, version, result })
+            }
+            Ok(FromJudge::Recorded) => Some(UpdateOutcome::Accepted),
+            Ok(FromJudge::Rejected { reason, details }) => Some(UpdateOutcome::Rejected { reason, details }),
+            Ok(FromJudge::Unanswered) => Some(UpdateOutcome::Unanswered),
             Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
@@ -270,11 +272,11 @@ impl RequestReply {
         let caller = self.ids.op();
         let (reply, mut heard) = oneshot::channel();
         // Rejections are remembered by the node that lent the update.
-        let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
-        match self.runs.ask(&key, |reply| RunRequest::Update { run_id: Some(run_id), put, reply }).await {
-            Ok(Putting::Known(_, heard)) => return heard.into(),
-            Ok(Putting::Waits(..) | Putting::Began(..)) => {}
-            Ok(Putting::GoesOn) => return FromJudge::Withdrawn,
+        let update = Box::new(SubmittedUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
+        match self.runs.submit(&key, |reply| Alone::Update { run_id: Some(run_id), update, reply }).await {
+            Ok(UpdateSubmission::Known(_, heard)) => return heard.into(),
+            Ok(UpdateSubmission::Waits(..) | UpdateSubmission::Started(..)) => {}
+            Ok(UpdateSubmission::Continued) => return FromJudge::Withdrawn,
             Err(refusal) => {
                 tracing::debug!(%refusal, "an update of another node is not judged here");
                 return FromJudge::Withdrawn;
@@ -311,8 +313,8 @@ impl RequestReply {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let heard = match reason {
-            Some(reason) => UpdateHeard::Rejected { reason, details },
-            None => UpdateHeard::Unanswered,
+            Some(reason) => UpdateOutcome::Rejected { reason, details },
+            None => UpdateOutcome::Unanswered,
         };
         self.riders.give_up(&key, run_id, &update_id, &heard, self.clock.now())
     }

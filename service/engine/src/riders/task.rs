@@ -6,7 +6,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, SpanId, admit::speculative_turn};
+use history::{Author, Command, SpanId, admit::speculative_turn};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ use crate::riders::place::By;
 use crate::riders::rider::{AbortOnDrop, OwnTask};
 use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, RunRequest};
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Registry, TurnWait};
 
@@ -60,7 +60,7 @@ pub struct RequestReply {
 
 impl RequestReply {
     /// Makes a task for the riders of the newest run, if no turn will take them.
-    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
+    pub(crate) fn dispatch_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         for kind in self.riders.settle(key, loaded.run()) {
             self.make_task(key, loaded, kind);
         }
@@ -182,7 +182,7 @@ impl RequestReply {
     pub(crate) fn check_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
         let (room, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
-            if let Err(refusal) = room.runs.ask(&key, |reply| RunRequest::SeeToRiders { reply }).await {
+            if let Err(refusal) = room.runs.submit(&key, |reply| Alone::DispatchRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
                 return;
             }
@@ -215,7 +215,11 @@ impl RequestReply {
         let room = Arc::clone(self);
         let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), &task_list);
         self.background.spawn(async move {
-            match room.runs.tell(&key, Some(run_id), command).await {
+            match room
+                .runs
+                .submit(&key, |reply| RunRequest::command(Some(run_id), command, Author::default(), reply))
+                .await
+            {
                 Ok(_) => room.notices.delivery_failed(&list.named()),
                 // Refused if the task has timed out or closed in the meantime, which is just as good.
                 Err(refusal) => {

@@ -18,12 +18,12 @@ use uuid::Uuid;
 use crate::commit::StoredRun;
 use crate::lists::ListKey;
 use crate::lists::grant::RiderKind;
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateOutcome;
 use crate::riders::place::RiderPlace;
-use crate::riders::put::{PutUpdate, Putting};
+use crate::riders::submitted::{SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::WaitingCaller;
-use crate::run::request::RunRequest;
+use crate::run::request::Alone;
 use crate::{EventRange, Refusal, RunRef};
 
 /// Delay before the next attempt to find the successor of a run.
@@ -139,14 +139,14 @@ impl RequestReply {
             let caller = self.ids.op();
             let (reply, heard) = oneshot::channel();
             let (reply, start) = (Some(reply), beginning.start.clone());
-            let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply, start });
-            let put = self.runs.ask(&key, |reply| RunRequest::Update { run_id: at.run_id, put, reply }).await;
-            if let Ok(Putting::Began(run_id, _)) = &put {
+            let update = Box::new(SubmittedUpdate { asked: asked.clone(), is_named, caller, reply, start });
+            let submitted = self.runs.submit(&key, |reply| Alone::Update { run_id: at.run_id, update, reply }).await;
+            if let Ok(UpdateSubmission::Started(run_id, _)) = &submitted {
                 *beginning = Beginning { start: None, began: Some(*run_id) };
             }
-            let (run_id, heard) = match put {
-                Ok(Putting::Known(run_id, heard)) => (run_id, heard),
-                Ok(Putting::Waits(run_id, list) | Putting::Began(run_id, list)) => {
+            let (run_id, heard) = match submitted {
+                Ok(UpdateSubmission::Known(run_id, heard)) => (run_id, heard),
+                Ok(UpdateSubmission::Waits(run_id, list) | UpdateSubmission::Started(run_id, list)) => {
                     let (update_id, part) = (&asked.update_id, self.riders.part(&key, caller));
                     let lending = (update_id.as_str(), &in_doubt);
                     let heard = tokio::select! {
@@ -159,7 +159,7 @@ impl RequestReply {
                     };
                     (run_id, heard)
                 }
-                Ok(Putting::GoesOn) => {
+                Ok(UpdateSubmission::Continued) => {
                     if Instant::now() >= deadline || self.background.is_stopping() {
                         let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
                         return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, waits_for: None });
@@ -188,10 +188,12 @@ impl RequestReply {
                 heard
             };
             return match heard {
-                UpdateHeard::GoneOn => continue,
+                UpdateOutcome::Continued => continue,
                 // The run is not open any more.
-                UpdateHeard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
-                UpdateHeard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
+                UpdateOutcome::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => {
+                    continue;
+                }
+                UpdateOutcome::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
                 heard => outcome_to_progress(asked.update_id, run_id, heard),
             };
         }
@@ -201,9 +203,9 @@ impl RequestReply {
     async fn hear(
         &self,
         part: WaitingCaller<'_>,
-        heard: oneshot::Receiver<UpdateHeard>,
+        heard: oneshot::Receiver<UpdateOutcome>,
         deadline: Instant,
-    ) -> Result<UpdateHeard, Option<RiderPlace>> {
+    ) -> Result<UpdateOutcome, Option<RiderPlace>> {
         let heard = tokio::select! {
             biased;
             heard = heard => heard.ok(),
@@ -279,7 +281,7 @@ impl RequestReply {
         key: &HeadKey,
         loaded: &StoredRun,
         event_id: EventId,
-    ) -> Result<UpdateHeard, Refusal> {
+    ) -> Result<UpdateOutcome, Refusal> {
         let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
         let (mut answer, mut version) = (None, event_id);
         // The version that the turn left, which is also what the first caller got.
@@ -297,14 +299,14 @@ impl RequestReply {
             }
         }
         match answer.map(|event| event.kind) {
-            Some(EventKind::UpdateCompleted(it)) => Ok(UpdateHeard::Done { event_id, version, result: it.result }),
+            Some(EventKind::UpdateCompleted(it)) => Ok(UpdateOutcome::Done { event_id, version, result: it.result }),
             Some(EventKind::UpdateFailed(it)) => {
                 let (update_id, reason, details) = (it.update_id, it.reason, it.details);
-                Ok(UpdateHeard::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
+                Ok(UpdateOutcome::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
             }
             // Its run closed before it was answered.
             Some(EventKind::UpdateAccepted(_)) => {
-                Ok(UpdateHeard::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
+                Ok(UpdateOutcome::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
             }
             _ => {
                 let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
@@ -321,7 +323,7 @@ impl RequestReply {
         loaded: &StoredRun,
         of: Uuid,
         event_id: u64,
-    ) -> Result<Option<UpdateHeard>, Refusal> {
+    ) -> Result<Option<UpdateOutcome>, Refusal> {
         if of == loaded.run().started.run_id {
             return self.ended(key, loaded, event_id).await.map(Some);
         }
@@ -333,19 +335,19 @@ impl RequestReply {
     }
 }
 
-fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<UpdateProgress, Refusal> {
+fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateOutcome) -> Result<UpdateProgress, Refusal> {
     match heard {
-        UpdateHeard::Done { event_id, version, result } => {
+        UpdateOutcome::Done { event_id, version, result } => {
             Ok(UpdateProgress { update_id, run_id, started: false, event_id, done: Some((version, result)) })
         }
-        UpdateHeard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
-        UpdateHeard::Unanswered => Err(Refusal::UpdateRejected {
+        UpdateOutcome::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
+        UpdateOutcome::Unanswered => Err(Refusal::UpdateRejected {
             update_id,
             reason: UNANSWERED.to_owned(),
             details: Payload::of("the decider took the update along and said nothing to it").ok(),
         }),
-        UpdateHeard::Refused(refusal) => Err(refusal),
-        UpdateHeard::Accepted | UpdateHeard::GoneOn => {
+        UpdateOutcome::Refused(refusal) => Err(refusal),
+        UpdateOutcome::Accepted | UpdateOutcome::Continued => {
             Err(Refusal::Unavailable { why: "the run has moved on".to_owned(), retry_after: None })
         }
     }

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::lists::Taker;
 use crate::lists::grant::{Query, RiderKind, TakenAlong};
 use crate::riders::carrier::{Carrier, WithTask, take};
-use crate::riders::heard::{DeciderAnswer, UpdateHeard};
+use crate::riders::outcome::{DeciderAnswer, UpdateOutcome};
 use crate::riders::place::{self, By, RiderEvent, RiderPlace};
 use crate::riders::rejections::Rejections;
 use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
@@ -55,7 +55,7 @@ pub(crate) struct NewUpdate {
     /// Whether its caller chose the id.
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
-    pub(crate) reply: oneshot::Sender<UpdateHeard>,
+    pub(crate) reply: oneshot::Sender<UpdateOutcome>,
 }
 
 /// All riders at this node.
@@ -150,7 +150,7 @@ impl Riders {
         run_id: Uuid,
         new: NewUpdate,
         now: Timestamp,
-    ) -> Result<Option<UpdateHeard>, Refusal> {
+    ) -> Result<Option<UpdateOutcome>, Refusal> {
         let NewUpdate { asked, is_named, caller: id, reply } = new;
         let mut runs = self.lock();
         if let Some(heard) = self.rejections.find(run_id, &asked.update_id, now) {
@@ -163,7 +163,7 @@ impl Riders {
     }
 
     /// Takes back an update that no decider has. Returns the channel for its outcome.
-    pub(crate) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<UpdateHeard>> {
+    pub(crate) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<UpdateOutcome>> {
         self.with(key, |riders| riders.iter_mut().find_map(|rider| rider.take_back(caller)))
     }
 
@@ -260,7 +260,7 @@ impl Riders {
     }
 
     /// Sends the outcome of an update to its callers, and remembers a rejection.
-    pub(crate) fn hear(&self, key: &HeadKey, run_id: Uuid, update_id: &str, heard: &UpdateHeard, now: Timestamp) {
+    pub(crate) fn hear(&self, key: &HeadKey, run_id: Uuid, update_id: &str, heard: &UpdateOutcome, now: Timestamp) {
         let Some(rider) = self.with(key, |riders| take_out(riders, run_id, update_id)) else { return };
         if rider.is_named() {
             self.rejections.remember(run_id, update_id, heard, now);
@@ -275,7 +275,7 @@ impl Riders {
         key: &HeadKey,
         run_id: Uuid,
         update_id: &str,
-        heard: &UpdateHeard,
+        heard: &UpdateOutcome,
         now: Timestamp,
     ) -> bool {
         let mut runs = self.lock();
@@ -298,7 +298,7 @@ impl Riders {
     }
 
     /// Returns the verdict on an update that was recently rejected.
-    pub(crate) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateHeard> {
+    pub(crate) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateOutcome> {
         self.rejections.find(run_id, update_id, now)
     }
 

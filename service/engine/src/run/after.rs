@@ -1,5 +1,5 @@
 //! Computes what follows from a commit: tasks to hand out, wakes, notifications and deliveries. Pure: reads no clock
-//! and changes nothing. `carry_out.rs` does what is computed here, in the same order.
+//! and changes nothing. `apply_after.rs` does what is computed here, in the same order.
 //!
 //! All of it is in memory and may be lost. The store's due index restores what matters.
 
@@ -33,7 +33,7 @@ pub(crate) enum After {
     /// A task waits for a poll of its list.
     Offer(ListKey, WaitingTask),
     /// Riders that no turn will carry need a separate task.
-    SeeToRiders,
+    DispatchRiders,
     /// Watchers of the run are to be notified of its progress.
     Notify(RunProgress),
     /// The schedule that started the run must be woken at this time.
@@ -83,7 +83,7 @@ pub(crate) fn of_commit(
     after.push(After::SettleRiders);
     after.extend(reserved.into_iter().map(|reserved| After::Grant(Box::new(reserved))));
     after.extend(unmatched.into_iter().map(|(list, task)| After::Offer(list, task)));
-    after.push(After::SeeToRiders);
+    after.push(After::DispatchRiders);
     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
     after.push(After::Notify(RunProgress { run_id, last_event_id, closed }));
     let schedule = run.started.schedule.as_ref().filter(|_| closed && !run.has_successor());

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectKind, EffectResult, EventId, Origin, OutboundEffect, Outbox, RunStart, Timestamp, Transition,
+    Author, Command, Effect, EffectKind, EffectResult, EventId, Origin, OutboundEffect, Outbox, RunStart, Timestamp,
+    Transition,
 };
 use store::{HeadKey, Store};
 use uuid::Uuid;
@@ -178,7 +179,7 @@ impl Effects {
         let target = HeadKey::new(&*key.domain, &*outbound.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
         // A moot effect is already settled, or another node delivers it.
-        let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, outbound, reply }).await;
+        let taken = self.runs.submit(&target, |reply| RunRequest::effect(source, outbound, reply)).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);
         }
@@ -205,6 +206,6 @@ impl Effects {
     ) -> Result<(), Refusal> {
         let Effect { event_id, kind, .. } = effect;
         let settle = Command::SettleEffect { owner, event_id, kind, round, result };
-        self.runs.tell(key, None, settle).await.map(drop)
+        self.runs.submit(key, |reply| RunRequest::command(None, settle, Author::default(), reply)).await.map(drop)
     }
 }

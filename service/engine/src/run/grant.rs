@@ -10,9 +10,9 @@ use crate::commit::StoredRun;
 use crate::lists::Taker;
 use crate::lists::grant::{Grant, Granted, TakenAlong};
 use crate::run::after;
-use crate::run::workshop::Workshop;
+use crate::run::context::RunContext;
 
-impl Workshop {
+impl RunContext {
     /// Returns a started task for its poller; `start` is the number that
     /// [`start_task`](crate::lists::sync_match::start_task) returned.
     pub(crate) fn grant(
@@ -49,7 +49,7 @@ impl Workshop {
             (activity.task_list.clone(), Granted::Activity { task, activity: Arc::clone(activity), details })
         };
         if let Some(poll) = taker.poll {
-            self.carry_out(key, loaded, vec![after::remember(key, run, scheduled_event_id, poll)]);
+            self.apply_after(key, loaded, vec![after::remember(key, run, scheduled_event_id, poll)]);
         }
         Some(Grant {
             poll: taker.poll,

@@ -152,7 +152,7 @@ impl Scheduler {
             }
         };
         let at = RunRef { domain: domain.into(), workflow_id: run.workflow_id.as_str().into(), run_id: None };
-        match self.commands.tell(&at, command).await {
+        match self.commands.submit(&at, command).await {
             Err(refusal) if refusal.is_retryable() => {
                 tracing::warn!(%refusal, workflow_id = %run.workflow_id, "a run of a schedule could not be ended yet");
                 None

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::base::clock::ClockStanding;
 use crate::nodes::Nodes;
 use crate::run::lookup::RunLookup;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, RunRequest};
 use crate::run::runs::Runs;
 use crate::time::guard::Guard;
 use crate::{Clock, EventRange, Refusal, RunRef, RunState};
@@ -110,7 +110,8 @@ impl DeadlineRepair {
         let (key, run_id) = (at.key(), late.run.started.run_id);
         self.repair_beats(at, &late.run, &beats).await?;
         let command = Command::RepairDeadlines { heartbeats: beats, timers, by_hand, key: None };
-        let admitted = self.runs.tell_of(&key, Some(run_id), command, author).await?;
+        let admitted =
+            self.runs.submit(&key, |reply| RunRequest::command(Some(run_id), command, author, reply)).await?;
         Ok(RepairedRun { late, event_id: (!admitted.repeated).then_some(admitted.event_id) })
     }
 
@@ -144,7 +145,7 @@ impl DeadlineRepair {
             let activity = run.activities.get(&beat.scheduled_event_id);
             let Some(task) = activity.and_then(|activity| activity.task(beat.scheduled_event_id)) else { continue };
             let (run_id, details) = (run.started.run_id, beat.details.clone());
-            let beaten = self.runs.ask(&at.key(), |reply| RunRequest::Beat { run_id, task, details, reply }).await;
+            let beaten = self.runs.submit(&at.key(), |reply| Alone::Heartbeat { run_id, task, details, reply }).await;
             match beaten {
                 // The activity was completed in the meantime.
                 Ok(_) | Err(Refusal::Fault(_)) => {}

@@ -245,7 +245,7 @@ impl Sweeper {
         self.metrics.looks.inc();
         let looked = match domain_of_schedule(key) {
             Some(_) => self.schedules.look(key).await,
-            None => self.runs.look(key).await,
+            None => self.runs.wake(key).await,
         };
         if let Err(refusal) = looked {
             // A full disk is logged once, not for each run.
@@ -253,7 +253,7 @@ impl Sweeper {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
             }
             // The row is still in the store, but this agenda has passed it.
-            self.agenda.look_again(key, self.clock.now());
+            self.agenda.wake_again(key, self.clock.now());
         }
     }
 

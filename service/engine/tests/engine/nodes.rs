@@ -96,11 +96,11 @@ async fn a_request_of_a_run_replaced_elsewhere_is_not_repeated() {
     let name = || "s".to_owned();
     let signal = Command::Signal { name: name(), input: None, identity: None, key: None, if_version: None };
     let run = at("w");
-    let (told, ()) = tokio::join!(one.engine.commands().tell(&run, signal), async {
+    let (told, ()) = tokio::join!(one.engine.commands().submit(&run, signal), async {
         assert_eq!(other.names("w").await.last(), Some(&"Signal"), "and it is not tried again yet");
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        other.engine.commands().tell(&at("w"), terminate).await.unwrap();
+        other.engine.commands().submit(&at("w"), terminate).await.unwrap();
         let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
         other.engine.commands().start(DOMAIN, again).await.unwrap();
         faults.set_on(false);

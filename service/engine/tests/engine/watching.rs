@@ -158,7 +158,7 @@ async fn watchers_learn_of_an_end_that_no_turn_has_brought() {
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    service.engine.commands().tell(&at("w"), terminate).await.unwrap();
+    service.engine.commands().submit(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
     assert!(task.task().only_asks);
     service.answer(task, Vec::new(), &said("ended")).await.unwrap();

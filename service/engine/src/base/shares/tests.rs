@@ -18,33 +18,33 @@ fn of(domain: &str) -> Asking<'_> {
 async fn an_entry_of_ones_own_stands_in_the_place_of_the_one_for_each() {
     let shares = limits(vec![
         Limit { requests_per_second: Some(1), ..limit("*") },
-        Limit { requests_per_second: Some(3), ..limit("shop") },
+        Limit { requests_per_second: Some(3), ..limit("context") },
         limit("free"),
     ]);
     let passed = |domain: &str| (0..5).filter(|_| shares.admit(of(domain)).is_ok()).count();
-    assert_eq!((passed("shop"), passed("a"), passed("b"), passed("free")), (3, 1, 1, 5));
+    assert_eq!((passed("context"), passed("a"), passed("b"), passed("free")), (3, 1, 1, 5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_count_for_credential_and_domain_except_task_answers() {
     let credential = Limit { credential: Some("one".to_owned()), requests_per_second: Some(1), ..Limit::default() };
-    let shares = limits(vec![credential, Limit { requests_per_second: Some(2), ..limit("shop") }]);
-    let asking = |credential| Asking { credential: Some(credential), ..of("shop") };
+    let shares = limits(vec![credential, Limit { requests_per_second: Some(2), ..limit("context") }]);
+    let asking = |credential| Asking { credential: Some(credential), ..of("context") };
     assert!(shares.admit(asking("one")).is_ok());
     let refused = shares.admit(asking("one")).unwrap_err();
     assert_eq!((refused.kind, refused.max, refused.retry_after()), (LimitKind::Requests, 1, 1));
     assert_eq!(refused.to_string(), "credential `one` may have 1 requests-per-second, and has them");
     assert!(shares.admit(asking("two")).is_ok(), "the second of the domain");
-    assert_eq!(shares.admit(asking("two")).unwrap_err().whose, Whose::domain("shop"));
+    assert_eq!(shares.admit(asking("two")).unwrap_err().whose, Whose::domain("context"));
     assert!(shares.admit(Asking { is_of_task: true, ..asking("one") }).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn so_many_wait_at_once_whatever_the_limits_become_meanwhile() {
-    let with = |watchers| ShareLimits::read(vec![Limit { watchers: Some(watchers), ..limit("shop") }]).unwrap();
+    let with = |watchers| ShareLimits::read(vec![Limit { watchers: Some(watchers), ..limit("context") }]).unwrap();
     let shares = Arc::new(Shares::default());
     shares.replace(with(2));
-    let waiting = |count: usize| (0..count).map(|_| shares.admit(of("shop")).unwrap().unwrap()).collect::<Vec<_>>();
+    let waiting = |count: usize| (0..count).map(|_| shares.admit(of("context")).unwrap().unwrap()).collect::<Vec<_>>();
     let begin = async |under_way: &UnderWay| under_way.during(async { (watch(), watch()) }).await;
     let first = waiting(3);
     assert_eq!(begin(&first[0]).await, (Ok(()), Ok(())), "it counts once");
@@ -61,20 +61,20 @@ async fn so_many_wait_at_once_whatever_the_limits_become_meanwhile() {
 
 #[tokio::test(start_paused = true)]
 async fn the_use_of_an_unchanged_limit_is_kept() {
-    let with = |shop, other| {
+    let with = |context, other| {
         ShareLimits::read(vec![
-            Limit { requests_per_second: Some(shop), ..limit("shop") },
+            Limit { requests_per_second: Some(context), ..limit("context") },
             Limit { requests_per_second: Some(other), ..limit("other") },
         ])
         .unwrap()
     };
     let shares = Arc::new(Shares::default());
     shares.replace(with(1, 1));
-    assert!(shares.admit(of("shop")).is_ok() && shares.admit(of("other")).is_ok());
+    assert!(shares.admit(of("context")).is_ok() && shares.admit(of("other")).is_ok());
     shares.replace(with(1, 2));
-    assert!(shares.admit(of("shop")).is_err() && shares.admit(of("other")).is_ok());
+    assert!(shares.admit(of("context")).is_err() && shares.admit(of("other")).is_ok());
     shares.replace(ShareLimits::default());
-    assert!(shares.admit(of("shop")).unwrap().is_none());
+    assert!(shares.admit(of("context")).unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,7 @@ impl Riders {
         answer
     }
 
-    fn send(&self, run: &Run, update_id: &str, if_version: Option<EventId>, caller: u64) -> Receiver<UpdateHeard> {
+    fn send(&self, run: &Run, update_id: &str, if_version: Option<EventId>, caller: u64) -> Receiver<UpdateOutcome> {
         self.send_with(run, update_id, if_version, None, caller)
     }
 
@@ -45,7 +45,7 @@ impl Riders {
         if_version: Option<EventId>,
         input: Option<Payload>,
         caller: u64,
-    ) -> Receiver<UpdateHeard> {
+    ) -> Receiver<UpdateOutcome> {
         let (reply, heard) = oneshot::channel();
         let (update_id, name) = (update_id.to_owned(), "n".to_owned());
         let asked = ProposedUpdate { update_id, name, input, identity: None, if_version, by: None };
@@ -146,7 +146,7 @@ fn a_look_at_a_closed_run_is_for_its_queries_alone() {
     assert!(riders.settle_closed(&key(), &closed));
     assert!(heard.try_recv().is_err());
     riders.settle(&key(), &closed);
-    assert!(matches!(heard.try_recv(), Ok(UpdateHeard::Refused(_))), "it is the newest, and has closed");
+    assert!(matches!(heard.try_recv(), Ok(UpdateOutcome::Refused(_))), "it is the newest, and has closed");
 }
 
 #[test]
@@ -182,13 +182,13 @@ fn a_lent_update_is_not_taken_until_it_returns() {
     let (riders, run) = (Riders::default(), idle());
     let mut heard = riders.send(&run, "u", None, 1);
     let run_id = run.started.run_id;
-    let rejected = UpdateHeard::Rejected { reason: "no".to_owned(), details: None };
+    let rejected = UpdateOutcome::Rejected { reason: "no".to_owned(), details: None };
     let give_up = || riders.give_up(&key(), run_id, "u", &rejected, Timestamp::default());
     assert!(riders.lend(&key(), run_id, "u").is_some() && riders.lend(&key(), run_id, "u").is_none());
     assert_eq!(riders.turn_takes(&run, TURN), (0, Vec::new()));
     assert!(!give_up() && heard.try_recv().is_err());
     riders.end_lending(&key(), run_id, "u");
-    assert!(give_up() && matches!(heard.try_recv(), Ok(UpdateHeard::Rejected { .. })));
+    assert!(give_up() && matches!(heard.try_recv(), Ok(UpdateOutcome::Rejected { .. })));
     assert_eq!(riders.updates(), 0);
     assert!(riders.rejection(run_id, "u", Timestamp::default()).is_some());
 }

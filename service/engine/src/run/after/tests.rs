@@ -107,7 +107,7 @@ fn word(after: &After) -> String {
         After::SettleRiders => "settle riders".to_owned(),
         After::Grant(reserved) => format!("grant {}", reserved.scheduled_event_id),
         After::Offer(list, task) => format!("offer {} on {}", task.scheduled_event_id, list.name),
-        After::SeeToRiders => "see to riders".to_owned(),
+        After::DispatchRiders => "see to riders".to_owned(),
         After::Notify(RunProgress { last_event_id, closed: false, .. }) => format!("notify of {last_event_id}"),
         After::Notify(RunProgress { last_event_id, closed: true, .. }) => {
             format!("notify of {last_event_id}, the last")

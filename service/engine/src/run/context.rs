@@ -22,7 +22,7 @@ use crate::run::runs::Runs;
 use crate::{Clock, Metrics};
 
 /// Dependencies of a run's worker.
-pub(crate) struct Workshop {
+pub(crate) struct RunContext {
     pub(crate) runs: Arc<Runs>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: store::Limits,

@@ -7,11 +7,11 @@ use store::HeadKey;
 use crate::commit::StoredRun;
 use crate::lists::sync_match::Reserved;
 use crate::run::after::{After, Hold};
-use crate::run::workshop::Workshop;
+use crate::run::context::RunContext;
 
-impl Workshop {
+impl RunContext {
     /// Carries out what follows, in order.
-    pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
+    pub(crate) fn apply_after(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
         for it in after {
             match it {
                 After::InFlight { list, run_id, scheduled_event_id, hold } => {
@@ -34,7 +34,7 @@ impl Workshop {
                 After::SettleRiders => drop(self.riders.settle(key, next.run())),
                 After::Grant(reserved) => self.grant_reserved(key, next, *reserved),
                 After::Offer(list, task) => self.lists.offer(&list, task),
-                After::SeeToRiders => self.request_reply.see_to_riders(key, next),
+                After::DispatchRiders => self.request_reply.dispatch_riders(key, next),
                 After::Notify(progress) => self.watchers.tell(key, progress),
                 After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
                 After::Remember(poll, list, task) => self.lists.remember(poll, &list, task),
