@@ -195,7 +195,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         head.body.slice(tail_at..)
     };
     parts.extend(packer.into_parts());
-    let beats = same_run.map(|base| base.beats.clone()).unwrap_or_default();
+    let beats = same_run.map(|base| base.beats.as_slice()).unwrap_or_default().iter();
+    let beats = beats.filter(|beat| body.run.activities.contains_key(&beat.scheduled_event_id)).cloned().collect();
     let next = StoredRun { head, body, tail, beats };
     Prepared { next, parts }
 }

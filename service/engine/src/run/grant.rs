@@ -9,14 +9,13 @@ use crate::base::metrics::Undelivered;
 use crate::commit::StoredRun;
 use crate::lists::Taker;
 use crate::lists::grant::{Grant, Granted, TakenAlong};
-use crate::run::after;
 use crate::run::context::RunContext;
 
 impl RunContext {
     /// Returns a started task for its poller; `start` is the number that
     /// [`start_task`](crate::lists::sync_match::start_task) returned.
     pub(crate) fn grant(
-        self: &Arc<Self>,
+        &self,
         key: &HeadKey,
         loaded: &StoredRun,
         (scheduled_event_id, start): (EventId, u32),
@@ -48,9 +47,6 @@ impl RunContext {
             let details = beat.and_then(|beat| beat.details.clone());
             (activity.task_list.clone(), Granted::Activity { task, activity: Arc::clone(activity), details })
         };
-        if let Some(poll) = taker.poll {
-            self.apply_after(key, loaded, vec![after::remember(key, run, scheduled_event_id, poll)]);
-        }
         Some(Grant {
             poll: taker.poll,
             back: Some(self.request_reply.back()),

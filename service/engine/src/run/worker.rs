@@ -244,7 +244,10 @@ impl RunWorker<'_> {
                 }
                 Batched::Take { task, taker, reply, start, .. } => {
                     let granted = self.state.known().zip(start).and_then(|(loaded, start)| {
-                        context.grant(self.key, loaded, (task.scheduled_event_id, start), &taker)
+                        let id = task.scheduled_event_id;
+                        let grant = context.grant(self.key, loaded, (id, start), &taker)?;
+                        context.apply_after(self.key, loaded, after::of_grant(self.key, loaded.run(), id, taker.poll));
+                        Some(grant)
                     });
                     drop(reply.send(Ok(granted)));
                 }

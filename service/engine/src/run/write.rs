@@ -9,7 +9,7 @@ use store::{Cas, Expect, Head, HeadKey, PartKey};
 use tokio::time::Instant;
 
 use crate::commit::{self, Draft, LATE_OFFERS, Prepared, StoredRun};
-use crate::run::after::{self, MadeWith, facts, notice};
+use crate::run::after::{self, CommitCounts, MadeWith, facts, notice};
 use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{Refusal, lists::backlog};
@@ -58,13 +58,14 @@ impl RunWorker<'_> {
             context.lists.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
         let recorded = transition.events().len();
         let before = self.state.known().map(StoredRun::run);
-        let (facts, spans) = (facts::of_transition(before, &transition), context.traces.ended(before, &transition));
+        let facts = facts::of_transition(before, &transition);
+        let spans = context.traces.ended(before, &transition);
         let notice = notice::of_transition(before, &transition);
         let began = Instant::now();
         let base = self.state.known();
         let (op, Prepared { mut next, parts }) =
             context.lay_out(key, base, transition, unmatched.is_empty(), now).await;
-        let mut made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
+        let round = next.body.links.outbox.round();
         let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
         let expect = match (base, &replaced) {
             (_, Some(replaced)) => Expect::Replacing(replaced),
@@ -73,43 +74,31 @@ impl RunWorker<'_> {
         };
         match context.commit_until_known(key, expect, &next.head, &parts, op, attempt).await {
             Ok(CommitOutcome::Conflict) => {
-                context.lists.unreserve(made.reserved, None);
+                context.apply_after_failure(key, after::of_failure(reserved, None));
                 self.state.forget();
                 context.lost_race(key, recorded, attempt).await.map(|()| None)
             }
             Ok(CommitOutcome::NotApplied) => {
-                context.lists.unreserve(made.reserved, None);
+                context.apply_after_failure(key, after::of_failure(reserved, None));
                 self.state.forget();
                 Ok(None)
             }
             Ok(outcome) => {
+                let run_id = next.run().started.run_id;
                 if let CommitOutcome::AppliedThenSuperseded(found) = outcome {
-                    if found.head.run != next.head.run {
-                        // The run is over, and with it the tasks of this commit.
-                        context.lists.unreserve(std::mem::take(&mut made.reserved), None);
-                        made.unmatched.clear();
-                    }
                     next = *found;
                 }
-                context.metrics.committed(recorded);
-                context.metrics.measured.committed(began.elapsed());
-                context.metrics.measured.note(&key.domain, &facts);
-                context.traces.tell(&key.domain, spans);
-                if let Some(notice) = notice {
-                    context.notices.of_run(&key.domain, &notice);
-                }
-                context.metrics.marks_written.inc_by(spilled.marks.len() as u64);
-                context.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
-                next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                let follows = after::of_commit(key, base, &next, made, context.clock.now());
-                context.apply_after(key, &next, follows);
+                let (marks_written, forgotten_early) = (spilled.marks.len(), spilled.forgotten_early);
+                let counts =
+                    CommitCounts { events: recorded, took: began.elapsed(), facts, marks_written, forgotten_early };
+                let made = MadeWith { run_id, counts: Box::new(counts), spans, notice, reserved, unmatched, round };
+                let after = after::of_commit(key, base, &next, made, context.clock.now());
+                context.apply_after(key, &next, after);
                 self.state.replace(next);
                 Ok(Some(()))
             }
             Err(refusal) => {
-                context.lists.unreserve(made.reserved, Some(&refusal));
-                // The tasks may have been started or may still wait.
-                context.agenda.wake_again(key, context.clock.now());
+                context.apply_after_failure(key, after::of_failure(reserved, Some(&refusal)));
                 self.state.forget();
                 Err(refusal)
             }

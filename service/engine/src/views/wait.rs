@@ -99,7 +99,7 @@ impl Views {
             match Box::pin(self.describe(&newest)).await {
                 Ok(RunState { run, .. }) => {
                     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
-                    self.watchers.tell(&key, RunProgress { run_id, last_event_id, closed });
+                    self.watchers.notify(&key, RunProgress { run_id, last_event_id, closed });
                 }
                 Err(refusal) => tracing::debug!(%refusal, "a run that is watched could not be looked at"),
             }
