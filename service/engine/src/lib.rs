@@ -232,8 +232,11 @@ impl Engine {
         let elsewhere = Arc::<lists::elsewhere::Elsewhere>::default();
         let pollers =
             Arc::new(lists::pollers::Pollers::new(clock.clone(), shares.clone(), matching.clone(), elsewhere.clone()));
+        let undelivered = room!(lists::undelivered::UndeliveredTasks [runs, notices, metrics, background]
+            riders: OnceLock::new());
         let lists = room!(lists::hand_out::TaskLists [
-            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers, notices
+            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers, notices,
+            undelivered
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
@@ -243,8 +246,9 @@ impl Engine {
         let views = room!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);
         let request_reply = room!(riders::task::RequestReply [
             runs, lists, riders, lookup, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics, traces,
-            notices, background
+            background
         ]);
+        undelivered.set_riders(Arc::downgrade(&request_reply) as _);
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
         let run_context = room!(run::context::RunContext [
             runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,

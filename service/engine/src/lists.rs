@@ -15,6 +15,7 @@ pub(super) mod refill;
 pub(super) mod report;
 pub(super) mod shown;
 pub(super) mod sync_match;
+pub(super) mod undelivered;
 pub(super) mod unpolled;
 
 use std::sync::Arc;

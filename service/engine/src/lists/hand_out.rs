@@ -17,6 +17,7 @@ use crate::lists::in_flight::InFlight;
 use crate::lists::matching::{Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
+use crate::lists::undelivered::UndeliveredTasks;
 use crate::lists::unpolled::{ToldOfUnpolled, WaitingList};
 use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
 use crate::nodes::Nodes;
@@ -39,6 +40,7 @@ pub struct TaskLists {
     pub(crate) polls: PollMemory,
     pub(crate) pollers: Arc<Pollers>,
     pub(crate) in_flight: InFlight,
+    pub(crate) undelivered: Arc<UndeliveredTasks>,
     pub(crate) notices: Arc<Notices>,
     /// Lists that were reported to operators as having no poller.
     pub(crate) unpolled: ToldOfUnpolled,

@@ -2,26 +2,25 @@
 //! turn, of which nothing is recorded unless an update is accepted or decisions are made (ADR 10). Handing one out
 //! causes no write and no event.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Author, Command, SpanId, admit::speculative_turn};
+use history::{SpanId, admit::speculative_turn};
 use store::HeadKey;
 use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::clock::Ids;
 use crate::base::metrics::Undelivered;
-use crate::base::notices::Notices;
 use crate::base::token::Mint;
 use crate::base::traces::Traces;
 use crate::base::watch::Watchers;
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
-use crate::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
+use crate::lists::grant::{Grant, Granted, RiderKind};
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::ToWaiting;
+use crate::lists::undelivered::RiderOwner;
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingRiders};
 use crate::nodes::Nodes;
 use crate::registry::known::Marks;
@@ -30,7 +29,7 @@ use crate::riders::place::By;
 use crate::riders::rider::{AbortOnDrop, OwnTask};
 use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
-use crate::run::request::{Alone, RunRequest};
+use crate::run::request::Alone;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Registry, TurnWait};
 
@@ -54,7 +53,6 @@ pub struct RequestReply {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) traces: Arc<Traces>,
-    pub(crate) notices: Arc<Notices>,
     pub(crate) background: Arc<Background>,
 }
 
@@ -134,7 +132,7 @@ impl RequestReply {
         Some(Grant {
             // No task of the run's history; if it is lost, another one is made.
             poll: None,
-            back: Some(self.back()),
+            returner: Some(self.lists.undelivered.returner()),
             undelivered: Undelivered::ConnectionClosed,
             key: key.clone(),
             run_id,
@@ -194,51 +192,11 @@ impl RequestReply {
             }
         });
     }
-
-    /// Returns the handler of undelivered tasks.
-    pub(crate) fn back(self: &Arc<Self>) -> Arc<dyn TakesBack> {
-        Arc::new(BackTo { room: Arc::clone(self), _kept: self.background.kept() })
-    }
-
-    fn take_back(self: &Arc<Self>, returned: Returned) {
-        let Returned { key, run_id, task_list, undelivered, what } = returned;
-        self.metrics.delivery_failed(undelivered);
-        tracing::debug!(
-            domain = %key.domain, %task_list, workflow_id = %key.workflow_id, reason = undelivered.word(),
-            "a task could not be delivered and is given back"
-        );
-        let command = match what {
-            Back::Record(command) => command,
-            Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
-        };
-        // Outside a runtime, the process is ending; the task's timeout handles it.
-        let room = Arc::clone(self);
-        let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), &task_list);
-        self.background.spawn(async move {
-            match room
-                .runs
-                .submit(&key, |reply| RunRequest::command(Some(run_id), command, Author::default(), reply))
-                .await
-            {
-                Ok(_) => room.notices.delivery_failed(&list.named()),
-                // Refused if the task has timed out or closed in the meantime, which is just as good.
-                Err(refusal) => {
-                    tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
-                }
-            }
-        });
-    }
 }
 
-/// Handler of undelivered tasks. Keeps the executor of the runs alive until the task is returned to its list.
-struct BackTo {
-    room: Arc<RequestReply>,
-    _kept: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-impl TakesBack for BackTo {
-    fn take_back(self: Arc<Self>, returned: Returned) {
-        self.room.take_back(returned);
+impl RiderOwner for RequestReply {
+    fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64) {
+        RequestReply::lose_riders(&self, key, run_id, kind, task);
     }
 }
 

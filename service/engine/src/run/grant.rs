@@ -49,7 +49,7 @@ impl RunContext {
         };
         Some(Grant {
             poll: taker.poll,
-            back: Some(self.request_reply.back()),
+            returner: Some(self.lists.undelivered.returner()),
             undelivered: Undelivered::ConnectionClosed,
             key: key.clone(),
             run_id,
