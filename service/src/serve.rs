@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use axum::Router;
 use clap::{Args, ValueEnum};
-use engine::shares::{Limit, ShareLimits};
-use engine::{Engine, Node, Quotas, Settings, SystemClock};
+use engine::admission::{Limit, QuotaLimits};
+use engine::{Engine, Node, Settings, SwfQuotas, SystemClock};
 use serde::Deserialize;
 use service::access::{Credential, Credentials, Issuer, Stanzas};
 use service::access_log::AccessLog;
@@ -230,8 +230,8 @@ impl Serve {
     }
 
     /// Returns the quotas.
-    pub(crate) fn limits(&self) -> Result<ShareLimits, String> {
-        ShareLimits::read(self.limits.clone())
+    pub(crate) fn limits(&self) -> Result<QuotaLimits, String> {
+        QuotaLimits::read(self.limits.clone())
     }
 
     pub(crate) async fn run(self) -> ExitCode {
@@ -407,15 +407,16 @@ impl Serve {
         self.shipping.begin(embedded.as_ref()).await?;
         let cache_bytes = memory.cache;
         let node = self.node(address, tls.is_some())?;
-        let quotas = self.swf_limits.then(Quotas::default);
+        let swf_quotas = self.swf_limits.then(SwfQuotas::default);
         let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
         let exporter = self.spans.open()?;
         let spans = self.spans.export(exporter.as_ref())?;
-        let settings = Settings { cache_bytes, node: node.clone(), quotas, disk_reserve, spans, ..Settings::default() };
+        let settings =
+            Settings { cache_bytes, node: node.clone(), swf_quotas, disk_reserve, spans, ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
-        engine.shares().replace(limits.clone());
+        engine.quotas().replace(limits.clone());
         if let Some(embedded) = &embedded {
             begin_new_life(embedded, &engine).await?;
         }

@@ -54,7 +54,7 @@ use crate::http::{
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
 use engine::Engine;
-use engine::shares::{Asking, UnderWay};
+use engine::admission::{ChargedRequest, RequestOrigin};
 use fault::{FaultKind, SwfFault};
 use operations::Operation;
 
@@ -260,7 +260,7 @@ fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> N
 }
 
 /// The request's slot in its domain's turns, if it has a domain, and the quotas that it uses.
-type LetIn = (Option<InTurn>, Option<UnderWay>);
+type LetIn = (Option<InTurn>, Option<ChargedRequest>);
 
 /// Admits a request under its quotas.
 fn let_in(
@@ -274,7 +274,7 @@ fn let_in(
     // A further page of a decision task belongs to a task that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
     let (domain, is_of_task) = (need.and_then(Need::domain), operation.is_of_task() || is_page);
-    let under_way = front.engine().shares().admit(Asking { credential, domain, is_of_task });
+    let under_way = front.engine().quotas().admit(RequestOrigin { credential, domain, is_of_task });
     let under_way = under_way.map_err(|throttled| SwfFault::from(&throttled))?;
     Ok((domain.map(|domain| front.places().claim(domain, is_of_task)), under_way))
 }
@@ -285,7 +285,7 @@ async fn in_turns(in_turn: InTurn, work: BoxFuture<'static, Answer>) -> Answer {
 }
 
 /// Runs the work under its quotas. `size` is that of the request.
-async fn on_shares(under_way: UnderWay, size: u64, work: BoxFuture<'static, Answer>) -> Answer {
+async fn on_shares(under_way: ChargedRequest, size: u64, work: BoxFuture<'static, Answer>) -> Answer {
     under_way.add_bytes(size);
     let answer = under_way.during(work).await;
     Ok(answer?.map(|response| answer_within(under_way, response)))

@@ -125,7 +125,7 @@ impl Peers for From {
 
     async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         self.line.pass().await?;
-        let is_heard = self.line.node(node)?.request_reply().hear_answers(said.clone());
+        let is_heard = self.line.node(node)?.request_reply().deliver_answers(said.clone());
         self.line.still(node).await.map(|()| is_heard)
     }
 }

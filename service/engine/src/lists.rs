@@ -224,7 +224,7 @@ impl Poller {
     }
 
     /// Returns the number of tasks that it waits for.
-    fn room(&self) -> usize {
+    fn free_slots(&self) -> usize {
         match &self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => 1,
             PollAnswer::Slots(_, slots, _) => slots.len(),

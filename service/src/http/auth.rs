@@ -28,7 +28,7 @@ use crate::fair::InTurn;
 use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
 use crate::tls::Peer;
-use engine::shares::{Asking, Throttled, UnderWay};
+use engine::admission::{ChargedRequest, RequestOrigin, Throttled};
 use engine::{Engine, Refusal};
 
 /// Authorization scheme of nodes.
@@ -153,7 +153,7 @@ where
 struct AdmittedRequest {
     request: Request,
     ticket: Option<Ticket>,
-    under_way: Option<UnderWay>,
+    under_way: Option<ChargedRequest>,
     in_turn: Option<InTurn>,
     /// Pass of an authenticated caller, with the log's description of the request.
     pass: Option<(Pass, String)>,
@@ -341,13 +341,13 @@ impl Gate {
         level: Level,
         subject: &InPath<'_>,
         path: &str,
-    ) -> Result<(Option<InTurn>, Option<UnderWay>), Throttled> {
+    ) -> Result<(Option<InTurn>, Option<ChargedRequest>), Throttled> {
         // The call itself reports an invalid token.
         let asked = if pass.is_none() { level.need(subject).ok() } else { None };
         let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());
         let is_of_task = shares::is_of_task(path);
-        let under_way = self.front.engine().shares().admit(Asking { credential, domain, is_of_task })?;
+        let under_way = self.front.engine().quotas().admit(RequestOrigin { credential, domain, is_of_task })?;
         Ok((domain.map(|domain| self.front.places().claim(domain, is_of_task)), under_way))
     }
 

@@ -12,7 +12,7 @@ use hyper::body::Body as _;
 use super::problem::Refused;
 use super::through::{Piece, Through, length, piece_of, through};
 use crate::fair::InTurn;
-use engine::shares::UnderWay;
+use engine::admission::ChargedRequest;
 
 /// Path segments of calls about tasks that were, or may be, handed out.
 const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
@@ -24,7 +24,7 @@ pub(super) fn is_of_task(path: &str) -> bool {
 }
 
 /// Counts the bytes of the request, if a quota needs them.
-pub(super) fn counted(under_way: Option<&UnderWay>, request: Request) -> Request {
+pub(super) fn counted(under_way: Option<&ChargedRequest>, request: Request) -> Request {
     match under_way.filter(|under_way| under_way.counts_bytes()) {
         Some(under_way) => request.map(|body| through(body, CountedBody(under_way.clone()))),
         None => request,
@@ -32,13 +32,13 @@ pub(super) fn counted(under_way: Option<&UnderWay>, request: Request) -> Request
 }
 
 /// Answers an admitted request.
-pub(super) async fn answer(under_way: UnderWay, work: BoxFuture<'static, Response>) -> Response {
+pub(super) async fn answer(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -> Response {
     let response = under_way.during(work).await;
     answer_within(under_way, response)
 }
 
 /// Attaches the body to its request, so that its waiting time and its bytes count.
-pub(crate) fn answer_within(under_way: UnderWay, response: Response) -> Response {
+pub(crate) fn answer_within(under_way: ChargedRequest, response: Response) -> Response {
     if response.body().size_hint().exact().is_some() && !under_way.counts_bytes() {
         return response;
     }
@@ -46,7 +46,7 @@ pub(crate) fn answer_within(under_way: UnderWay, response: Response) -> Response
 }
 
 /// Body that belongs to a request.
-struct CountedBody(UnderWay);
+struct CountedBody(ChargedRequest);
 
 impl Through for CountedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {

@@ -13,7 +13,7 @@ use crate::access::Denied;
 use crate::budget::Exhausted;
 use crate::fair::Crowded;
 use crate::http::{Code, Refused};
-use engine::shares::{LimitKind, Throttled};
+use engine::admission::{LimitKind, Throttled};
 use engine::{Refusal, TokenKind};
 
 /// Content type of all responses with a body.

@@ -78,7 +78,7 @@ pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
             child_policy,
             task_priority: words::priority(it.task_priority.as_deref()).or(defaults.task_priority),
             lambda_role: it.lambda_role.or(defaults.lambda_role),
-            limits: call.engine.quotas().map(|quotas| quotas.run),
+            limits: call.engine.swf_quotas().map(|quotas| quotas.run),
         }),
         by: call.caller.by(),
         trace: call.trace,

@@ -130,7 +130,7 @@ async fn a_clock_that_is_set_either_way_is_told_until_it_is_confirmed() {
     assert_eq!(api.get("/readyz").await.text, READY);
 }
 
-/// Another node, as its beats are in the store: its clock is so many seconds ahead of this one.
+/// Another node, as its heartbeats are in the store: its clock is so many seconds ahead of this one.
 async fn beat(store: &Arc<dyn Store>, clock: &Settable, count: u64, ahead: i64, zones: &str) {
     let key = HeadKey { domain: "".into(), workflow_id: "nodes".into() };
     let said = clock.now().as_millis().saturating_add_signed(ahead * 1_000);

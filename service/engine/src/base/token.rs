@@ -338,7 +338,7 @@ mod tests {
 
     fn turn() -> TurnToken {
         TurnToken {
-            domain: "context".into(),
+            domain: "shop".into(),
             workflow_id: "order/1".into(),
             run_id: Uuid::from_u128(7),
             task_list: "orders".to_owned(),
@@ -412,12 +412,11 @@ mod tests {
     #[test]
     fn the_seal_of_a_page_is_good_for_its_list_and_its_place_alone() {
         let mint = mint_of(b"secret");
-        let parts: [&[u8]; 3] = [b"runs", b"context", b"7"];
+        let parts: [&[u8]; 3] = [b"runs", b"shop", b"7"];
         let seal = mint.page_seal(&parts);
         assert!(mint.is_page_seal(&parts, &seal));
         assert!(!mint_of(b"other").is_page_seal(&parts, &seal));
-        let others: [&[&[u8]]; 4] =
-            [&[b"runs", b"context", b"8"], &[b"runs", b"sho", b"p7"], &[b"runs", b"shop7"], &[]];
+        let others: [&[&[u8]]; 4] = [&[b"runs", b"shop", b"8"], &[b"runs", b"sho", b"p7"], &[b"runs", b"shop7"], &[]];
         for other in others {
             assert!(!mint.is_page_seal(other, &seal), "{other:?}");
         }

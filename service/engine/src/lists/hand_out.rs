@@ -18,7 +18,7 @@ use crate::lists::matching::{Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
 use crate::lists::undelivered::UndeliveredTasks;
-use crate::lists::unpolled::{ToldOfUnpolled, WaitingList};
+use crate::lists::unpolled::{ReportedUnpolled, WaitingList};
 use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
 use crate::nodes::Nodes;
 use crate::run::request::{Alone, Batched};
@@ -43,7 +43,7 @@ pub struct TaskLists {
     pub(crate) undelivered: Arc<UndeliveredTasks>,
     pub(crate) notices: Arc<Notices>,
     /// Lists that were reported to operators as having no poller.
-    pub(crate) unpolled: ToldOfUnpolled,
+    pub(crate) unpolled: ReportedUnpolled,
     /// Channel to the caller of Lambda functions, for the domains in which Lambda tasks wait.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
 }
@@ -163,11 +163,11 @@ impl TaskLists {
 
 impl TaskLists {
     /// Reports lists without pollers and the number of suppressed notices to operators, until the service stops.
-    pub(crate) async fn keep_telling(&self) {
+    pub(crate) async fn keep_reporting(&self) {
         loop {
             tokio::time::sleep(NOTICES_EVERY).await;
             self.report_unpolled();
-            self.notices.tell_left_out();
+            self.notices.report_left_out();
         }
     }
 

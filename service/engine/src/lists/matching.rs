@@ -92,7 +92,7 @@ pub(crate) struct WaitingSlots {
     list: ListKey,
     id: u64,
     /// Number of slots that wait.
-    pub(crate) room: usize,
+    pub(crate) free_slots: usize,
     pub(crate) granted: UnboundedReceiver<IntoSlot>,
     /// True if no other poller waited on the list when these slots began to wait.
     pub(crate) are_first: bool,
@@ -143,9 +143,14 @@ impl Drop for WaitingPoll<'_> {
 impl Matching {
     pub(crate) fn new(bounds: WaitingBounds) -> Self {
         let bounds = WaitingBounds { list_tasks_max: bounds.list_tasks_max.max(1), ..bounds };
-        let (lists, leaving) = (Mutex::default(), Mutex::default());
-        let (all, next_poller) = (Arc::default(), AtomicU64::default());
-        Self { bounds, lists, leaving, all, next_poller, starving: tokio::sync::Notify::new() }
+        Self {
+            bounds,
+            lists: Mutex::default(),
+            leaving: Mutex::default(),
+            all: Arc::default(),
+            next_poller: AtomicU64::default(),
+            starving: tokio::sync::Notify::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, TaskList>> {
@@ -211,21 +216,21 @@ impl Matching {
     }
 
     /// Returns the maximum number of tasks of a list at present.
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         let is_full = self.all.load(Relaxed) >= self.bounds.tasks_max;
         if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
     }
 
     /// Returns true if at least half of the space of a list that has overflowed is free again.
     fn is_to_refill(&self, list: &TaskList) -> bool {
-        list.overflowed && list.tasks.len() < self.room().div_ceil(2)
+        list.overflowed && list.tasks.len() < self.capacity().div_ceil(2)
     }
 
     /// Returns true if a list accepts no more tasks. Its other tasks are then read from the store once there is space.
     pub(crate) fn is_full(&self, key: &ListKey) -> bool {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
-        let is_full = list.tasks.len() >= self.room();
+        let is_full = list.tasks.len() >= self.capacity();
         list.overflowed |= is_full;
         is_full
     }
@@ -249,7 +254,7 @@ impl Matching {
             return Offered::Known;
         }
         let place_of_riders = list.remove_riders_of(&task);
-        if place_of_riders.is_none() && list.tasks.len() >= self.room() {
+        if place_of_riders.is_none() && list.tasks.len() >= self.capacity() {
             list.overflowed = true;
             return Offered::Full;
         }
@@ -335,21 +340,26 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, granted) = unbounded_channel();
-        let (room, are_first) = (slots.len(), !list.pollers.iter().any(Poller::is_waiting));
+        let free_slots = slots.len();
+        let are_first = !list.pollers.iter().any(Poller::is_waiting);
         let is_standby = Arc::new(AtomicBool::new(is_standby));
         let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&is_standby));
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
         let (matching, list) = (Arc::clone(self), key.clone());
-        SlotsPolled::Wait(WaitingSlots { matching, list, id, room, granted, are_first, is_standby })
+        SlotsPolled::Wait(WaitingSlots { matching, list, id, free_slots, granted, are_first, is_standby })
     }
 
     /// Puts back a poller that was reserved or was given a task without success. It waits in front of the others. If a
     /// task waits for it by now, returns both instead, and the caller must give it the task. A poller whose poll is
-    /// ending does not return to the list.
+    /// ending or has ended does not return to the list.
     pub(crate) fn put_back(&self, key: &ListKey, poller: Poller) -> Option<(Poller, OnList)> {
         let mut lists = self.lock();
         if self.lock_leaving().contains(&poller.id) {
             poller.end();
+            return None;
+        }
+        if !poller.is_waiting() {
+            // A task that is given to it would be recorded as undelivered.
             return None;
         }
         let list = lists.entry(key.clone()).or_default();
@@ -427,15 +437,16 @@ impl Matching {
 
     /// Returns the number of tasks that the pollers of a list wait for.
     pub(crate) fn pollers(&self, key: &ListKey) -> usize {
-        let room = |list: &TaskList| list.pollers.iter().filter(|poller| poller.is_waiting()).map(Poller::room).sum();
-        self.lock().get(key).map_or(0, room)
+        let waiting =
+            |list: &TaskList| list.pollers.iter().filter(|poller| poller.is_waiting()).map(Poller::free_slots).sum();
+        self.lock().get(key).map_or(0, waiting)
     }
 
     /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and when its oldest task
     /// began to wait.
     pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
         let depth = |(key, list): (&ListKey, &TaskList)| {
-            (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::room).sum(), list.oldest())
+            (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::free_slots).sum(), list.oldest())
         };
         self.lock().iter().map(depth).collect()
     }

@@ -78,7 +78,7 @@ impl TaskLists {
     }
 
     /// Tells all nodes about the pollers that wait here, after nodes have joined or left.
-    pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
+    pub(crate) fn announce_pollers(self: &Arc<Self>) {
         let now = self.clock.now();
         for list in self.elsewhere.adjust_to_nodes(&self.nodes.others()) {
             self.pollers.saw(&list, now);

@@ -101,7 +101,7 @@ impl TaskLists {
 
     /// Handles nodes that joined or left, because tasks in their memory may be lost: reads the rows of every list with
     /// a waiting poller now, and those of the other lists at their next poll.
-    pub(crate) fn seek_anew(self: &Arc<Self>) {
+    pub(crate) fn seek_all_again(self: &Arc<Self>) {
         self.backlog.forget_all();
         for (list, _, pollers, _) in self.matching.depths() {
             if pollers > 0 {
@@ -143,7 +143,7 @@ impl TaskLists {
     pub(crate) async fn keep_refilling(self: &Arc<Self>) {
         loop {
             self.matching.starving.notified().await;
-            self.backlog.room.notify_waiters();
+            self.backlog.has_space.notify_waiters();
             for list in self.matching.take_overflowed() {
                 self.backlog.forget(&list);
                 self.seek(&list);
@@ -194,16 +194,16 @@ impl TaskLists {
     /// Waits until there is space for more tasks on a list. Returns false if there is no space for the list itself.
     async fn has_room(&self, list: &ListKey) -> bool {
         loop {
-            let mut room = pin!(self.backlog.room.notified());
+            let mut has_space = pin!(self.backlog.has_space.notified());
             // Registers before the check, so that no notification is missed.
-            room.as_mut().enable();
+            has_space.as_mut().enable();
             if !self.matching.has_room_for_list(list) {
                 return false;
             }
             if !self.matching.is_full(list) {
                 return true;
             }
-            room.await;
+            has_space.await;
         }
     }
 

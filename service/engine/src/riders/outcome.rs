@@ -14,7 +14,7 @@ pub(crate) struct DeciderAnswer {
 
 /// Outcome of an update, as far as its turn determines it.
 #[derive(Debug, Clone)]
-pub(crate) enum UpdateOutcome {
+pub(crate) enum UpdateTurnOutcome {
     /// Completed.
     Done { event_id: EventId, version: EventId, result: Option<Payload> },
     /// Accepted but not completed.

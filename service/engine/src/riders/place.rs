@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::Refusal;
 use crate::lists::grant::RiderKind;
-use crate::riders::outcome::UpdateOutcome;
+use crate::riders::outcome::UpdateTurnOutcome;
 
 /// Task that has taken riders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ pub(crate) fn ends_unjudged(
     run_id: Uuid,
     asked: &ProposedUpdate,
     run: &Run,
-) -> Option<UpdateOutcome> {
+) -> Option<UpdateTurnOutcome> {
     let is_out = match place {
         RiderPlace::Waits | RiderPlace::Held { .. } => false,
         RiderPlace::Out(_) => true,
@@ -144,10 +144,10 @@ pub(crate) fn ends_unjudged(
     };
     // A decider at another node has accepted it; its callers read the outcome from the run.
     if !is_out && !is_new(run_id, asked, run) {
-        return Some(UpdateOutcome::Accepted);
+        return Some(UpdateTurnOutcome::Accepted);
     }
     if run_id != run.started.run_id || run.status == Status::ContinuedAsNew {
-        return Some(UpdateOutcome::Continued);
+        return Some(UpdateTurnOutcome::Continued);
     }
     let fault = match asked.if_version {
         _ if !run.is_open() => Fault::RunClosed { status: run.status },
@@ -157,7 +157,7 @@ pub(crate) fn ends_unjudged(
         Some(expected) if expected != run.version => Fault::VersionMoved { expected, found: run.version },
         Some(_) | None => return None,
     };
-    Some(UpdateOutcome::Refused(Refusal::from(fault)))
+    Some(UpdateTurnOutcome::Refused(Refusal::from(fault)))
 }
 
 /// Whether its run has no record of an update.

@@ -80,7 +80,7 @@ pub(super) enum From {
 }
 
 /// Outcome of a waiting query.
-pub(super) enum QueryResult {
+pub(super) enum WatchedAnswer {
     Answer(DeciderAnswer),
     Unchanged(EventId),
 }
@@ -103,7 +103,7 @@ impl RequestReply {
         check_payload("input", ask.input.as_ref())?;
         self.registry.must_know(&at.domain).await?;
         // Counted before the query is sent.
-        crate::base::shares::watch()?;
+        crate::base::admission::count_waiting()?;
         // Callers get masked hashes of results, other nodes unmasked ones.
         let (name, input) = (ask.name.clone(), ask.input.clone());
         let sealed = |hash: u64, run_id, version| {
@@ -152,15 +152,15 @@ impl RequestReply {
         let forwarded = Forwarded::of(&key, run_id, &query, seen);
         let heard = tokio::select! {
             biased;
-            answer = answer => answer.ok().map(QueryResult::Answer),
+            answer = answer => answer.ok().map(WatchedAnswer::Answer),
             heard = self.query_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
             () = self.background.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
         let name = || query.name.clone();
         match heard {
-            Some(QueryResult::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version, hash: None }),
-            Some(QueryResult::Answer(DeciderAnswer { version, outcome })) => match outcome {
+            Some(WatchedAnswer::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version, hash: None }),
+            Some(WatchedAnswer::Answer(DeciderAnswer { version, outcome })) => match outcome {
                 QueryOutcome::Result(result) => {
                     Ok(QueryReply::Result { run_id, version, hash: hash(result.as_ref()), result })
                 }

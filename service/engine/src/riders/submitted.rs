@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::Refusal;
 use crate::lists::ListKey;
-use crate::riders::outcome::UpdateOutcome;
+use crate::riders::outcome::UpdateTurnOutcome;
 use crate::riders::waiting::{NewQuery, NewUpdate, Riders};
 
 /// Result of submitting a query.
@@ -26,7 +26,7 @@ pub(crate) struct SubmittedUpdate {
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
     /// Channel for its outcome, until it is put.
-    pub(crate) reply: Option<oneshot::Sender<UpdateOutcome>>,
+    pub(crate) reply: Option<oneshot::Sender<UpdateTurnOutcome>>,
     /// Start of a run, for the case that none is open.
     pub(crate) start: Option<Box<Start>>,
 }
@@ -61,5 +61,5 @@ pub(crate) enum UpdateSubmission {
     /// Its run continues as another one, which is about to start.
     Continued,
     /// The update was judged before.
-    Known(Uuid, UpdateOutcome),
+    Known(Uuid, UpdateTurnOutcome),
 }

@@ -165,9 +165,9 @@ impl RequestReply {
         task: u64,
         wait: Duration,
     ) -> tokio::task::AbortHandle {
-        let (room, key) = (Arc::clone(self), key.clone());
+        let (this, key) = (Arc::clone(self), key.clone());
         // Spawned separately from the timer task, which ends when its riders are removed from it.
-        let lose = move || room.clone().background.spawn(async move { room.lose_riders(&key, run_id, kind, task) });
+        let lose = move || this.clone().background.spawn(async move { this.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
     }
 
@@ -178,17 +178,17 @@ impl RequestReply {
 
     /// Makes the run's worker check its riders, because something about them has changed.
     pub(crate) fn check_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
-        let (room, key) = (Arc::clone(self), key.clone());
+        let (this, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
-            if let Err(refusal) = room.runs.submit(&key, |reply| Alone::DispatchRiders { reply }).await {
+            if let Err(refusal) = this.runs.submit(&key, |reply| Alone::DispatchRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
                 return;
             }
             // The riders may be those of an earlier run.
-            if let Ok(loaded) = room.reader.load_run(&key, run_id).await
+            if let Ok(loaded) = this.reader.load_run(&key, run_id).await
                 && !loaded.run().is_open()
             {
-                room.make_task_for_closed(&key, &loaded);
+                this.make_task_for_closed(&key, &loaded);
             }
         });
     }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::commit::StoredRun;
 use crate::lists::ListKey;
 use crate::lists::grant::RiderKind;
-use crate::riders::outcome::UpdateOutcome;
+use crate::riders::outcome::UpdateTurnOutcome;
 use crate::riders::place::RiderPlace;
 use crate::riders::submitted::{SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::RequestReply;
@@ -101,7 +101,7 @@ impl RequestReply {
             None => self.registry.must_know(&at.domain).await?,
         }
         // Counted before anything is recorded.
-        crate::base::shares::watch()?;
+        crate::base::admission::count_waiting()?;
         let is_named = update.update_id.is_some();
         let UpdateRequest { update_id, name, input, identity, by, if_version, start } = update;
         let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());
@@ -150,8 +150,8 @@ impl RequestReply {
                     let (update_id, part) = (&asked.update_id, self.riders.part(&key, caller));
                     let lending = (update_id.as_str(), &in_doubt);
                     let heard = tokio::select! {
-                        heard = self.hear(part, heard, deadline) => heard,
-                        never = self.judge_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
+                        heard = self.await_outcome(part, heard, deadline) => heard,
+                        never = self.validate_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
                     };
                     let heard = match heard {
                         Ok(heard) => heard,
@@ -188,24 +188,24 @@ impl RequestReply {
                 heard
             };
             return match heard {
-                UpdateOutcome::Continued => continue,
+                UpdateTurnOutcome::Continued => continue,
                 // The run is not open any more.
-                UpdateOutcome::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => {
+                UpdateTurnOutcome::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => {
                     continue;
                 }
-                UpdateOutcome::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
+                UpdateTurnOutcome::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
                 heard => outcome_to_progress(asked.update_id, run_id, heard),
             };
         }
     }
 
     /// Waits for a verdict. If the wait ends first, returns the state of the update as the error; `None` if it is gone.
-    async fn hear(
+    async fn await_outcome(
         &self,
         part: WaitingCaller<'_>,
-        heard: oneshot::Receiver<UpdateOutcome>,
+        heard: oneshot::Receiver<UpdateTurnOutcome>,
         deadline: Instant,
-    ) -> Result<UpdateOutcome, Option<RiderPlace>> {
+    ) -> Result<UpdateTurnOutcome, Option<RiderPlace>> {
         let heard = tokio::select! {
             biased;
             heard = heard => heard.ok(),
@@ -281,7 +281,7 @@ impl RequestReply {
         key: &HeadKey,
         loaded: &StoredRun,
         event_id: EventId,
-    ) -> Result<UpdateOutcome, Refusal> {
+    ) -> Result<UpdateTurnOutcome, Refusal> {
         let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
         let (mut answer, mut version) = (None, event_id);
         // The version that the turn left, which is also what the first caller got.
@@ -299,14 +299,16 @@ impl RequestReply {
             }
         }
         match answer.map(|event| event.kind) {
-            Some(EventKind::UpdateCompleted(it)) => Ok(UpdateOutcome::Done { event_id, version, result: it.result }),
+            Some(EventKind::UpdateCompleted(it)) => {
+                Ok(UpdateTurnOutcome::Done { event_id, version, result: it.result })
+            }
             Some(EventKind::UpdateFailed(it)) => {
                 let (update_id, reason, details) = (it.update_id, it.reason, it.details);
-                Ok(UpdateOutcome::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
+                Ok(UpdateTurnOutcome::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
             }
             // Its run closed before it was answered.
             Some(EventKind::UpdateAccepted(_)) => {
-                Ok(UpdateOutcome::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
+                Ok(UpdateTurnOutcome::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
             }
             _ => {
                 let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
@@ -323,7 +325,7 @@ impl RequestReply {
         loaded: &StoredRun,
         of: Uuid,
         event_id: u64,
-    ) -> Result<Option<UpdateOutcome>, Refusal> {
+    ) -> Result<Option<UpdateTurnOutcome>, Refusal> {
         if of == loaded.run().started.run_id {
             return self.ended(key, loaded, event_id).await.map(Some);
         }
@@ -335,19 +337,19 @@ impl RequestReply {
     }
 }
 
-fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateOutcome) -> Result<UpdateProgress, Refusal> {
+fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateTurnOutcome) -> Result<UpdateProgress, Refusal> {
     match heard {
-        UpdateOutcome::Done { event_id, version, result } => {
+        UpdateTurnOutcome::Done { event_id, version, result } => {
             Ok(UpdateProgress { update_id, run_id, started: false, event_id, done: Some((version, result)) })
         }
-        UpdateOutcome::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
-        UpdateOutcome::Unanswered => Err(Refusal::UpdateRejected {
+        UpdateTurnOutcome::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
+        UpdateTurnOutcome::Unanswered => Err(Refusal::UpdateRejected {
             update_id,
             reason: UNANSWERED.to_owned(),
             details: Payload::of("the decider took the update along and said nothing to it").ok(),
         }),
-        UpdateOutcome::Refused(refusal) => Err(refusal),
-        UpdateOutcome::Accepted | UpdateOutcome::Continued => {
+        UpdateTurnOutcome::Refused(refusal) => Err(refusal),
+        UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Continued => {
             Err(Refusal::Unavailable { why: "the run has moved on".to_owned(), retry_after: None })
         }
     }

@@ -66,7 +66,7 @@ impl RunContext {
     fn grant_reserved(&self, key: &HeadKey, next: &StoredRun, reserved: Reserved) {
         let Reserved { poller, scheduled_event_id, start, .. } = reserved;
         self.metrics.matched_at_once.inc();
-        match self.grant(key, next, (scheduled_event_id, start), &poller.taker) {
+        match self.grant(key, next, scheduled_event_id, start, &poller.taker) {
             Some(grant) => poller.grant(grant),
             // Only happens after a commit of unknown outcome that other nodes have built on. The task's timeout handles
             // it.

@@ -18,7 +18,8 @@ impl RunContext {
         &self,
         key: &HeadKey,
         loaded: &StoredRun,
-        (scheduled_event_id, start): (EventId, u32),
+        scheduled_event_id: EventId,
+        start: u32,
         taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
@@ -42,8 +43,8 @@ impl RunContext {
             // After a commit of unknown outcome, the attempt may be over and a later one under way.
             let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
             // Details that an earlier attempt left for this one.
-            let mut beats = loaded.beats.iter().filter(|_| activity.attempts.is_some());
-            let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
+            let mut heartbeats = loaded.heartbeats.iter().filter(|_| activity.attempts.is_some());
+            let beat = heartbeats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
             let details = beat.and_then(|beat| beat.details.clone());
             (activity.task_list.clone(), Granted::Activity { task, activity: Arc::clone(activity), details })
         };

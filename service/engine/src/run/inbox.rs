@@ -20,7 +20,7 @@ const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 const FOLD_REQUESTS_MAX: usize = 256;
 
 /// The next work of a worker.
-pub(crate) enum Work {
+pub(crate) enum InboxItem {
     /// Requests that are admitted and committed together, in their order. There is at least one.
     Batch(Vec<Batched>),
     /// One request that is handled without others.
@@ -29,7 +29,7 @@ pub(crate) enum Work {
 
 #[derive(Default)]
 struct InboxState {
-    queue: VecDeque<Work>,
+    queue: VecDeque<InboxItem>,
     /// Size of the last batch in bytes, while it may get more requests.
     last_batch_bytes: usize,
     /// True while a worker handles the queue.
@@ -39,10 +39,10 @@ struct InboxState {
 impl InboxState {
     fn push(&mut self, request: RunRequest) {
         match request {
-            RunRequest::Alone(request) => self.queue.push_back(Work::Alone(request)),
+            RunRequest::Alone(request) => self.queue.push_back(InboxItem::Alone(request)),
             RunRequest::Batched(request) => {
                 let bytes = request.bytes();
-                if let Some(Work::Batch(batch)) = self.queue.back_mut()
+                if let Some(InboxItem::Batch(batch)) = self.queue.back_mut()
                     && batch.len() < FOLD_REQUESTS_MAX
                     && self.last_batch_bytes.saturating_add(bytes) <= FOLD_BYTES_MAX
                 {
@@ -50,7 +50,7 @@ impl InboxState {
                     batch.push(request);
                 } else {
                     self.last_batch_bytes = bytes;
-                    self.queue.push_back(Work::Batch(vec![request]));
+                    self.queue.push_back(InboxItem::Batch(vec![request]));
                 }
             }
         }
@@ -85,7 +85,7 @@ pub(crate) struct Shift<'a>(&'a Inbox);
 
 impl Shift<'_> {
     /// Takes the next work; `None` if there is no more. Then the work is over, and the next caller runs another worker.
-    pub(crate) fn next(&mut self) -> Option<Work> {
+    pub(crate) fn next(&mut self) -> Option<InboxItem> {
         let mut state = self.0.lock();
         let next = state.queue.pop_front();
         // Cleared while the lock is held, so that the next caller starts another worker.
@@ -162,10 +162,10 @@ mod tests {
     }
 
     /// Returns the number of requests of a batch; 0 for a request that is handled without others.
-    fn size(work: Work) -> usize {
+    fn size(work: InboxItem) -> usize {
         match work {
-            Work::Batch(batch) => batch.len(),
-            Work::Alone(_) => 0,
+            InboxItem::Batch(batch) => batch.len(),
+            InboxItem::Alone(_) => 0,
         }
     }
 

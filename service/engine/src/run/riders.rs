@@ -10,7 +10,7 @@ use crate::commit::StoredRun;
 use crate::lists::grant::{Grant, RiderKind, TakenRiders};
 use crate::lists::sync_match::waiting_turn;
 use crate::lists::{ListKey, Side, Taker};
-use crate::riders::outcome::UpdateOutcome;
+use crate::riders::outcome::UpdateTurnOutcome;
 use crate::riders::submitted::{QuerySubmission, SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::decider_list;
 use crate::riders::waiting::{NewQuery, NewUpdate};
@@ -140,7 +140,7 @@ impl RunWorker<'_> {
                 Ok(standing) => standing,
             };
             return match standing {
-                UpdateStatus::Accepted { .. } => Ok(UpdateSubmission::Known(current, UpdateOutcome::Accepted)),
+                UpdateStatus::Accepted { .. } => Ok(UpdateSubmission::Known(current, UpdateTurnOutcome::Accepted)),
                 UpdateStatus::Ended { event_id, .. } => {
                     Ok(UpdateSubmission::Known(current, context.request_reply.ended(key, loaded, event_id).await?))
                 }

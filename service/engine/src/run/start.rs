@@ -8,9 +8,9 @@ use history::{
 use store::HeadKey;
 
 use crate::TypeKind;
+use crate::base::admission::open_runs::RunPermit;
 use crate::commit::StoredRun;
 use crate::lists::sync_match::waiting_turn;
-use crate::registry::quotas::RunPermit;
 use crate::riders::submitted::SubmittedUpdate;
 use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use history::{
-    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Heartbeat, KnownRequest, Run, TaskId, Timestamp,
+    AnsweredTurn, Command, CommandOutcome, EffectResult, EventId, Heartbeat, KnownRequest, Run, TaskId, Timestamp,
     Transition, admit::held,
 };
 use store::HeadKey;
@@ -14,12 +14,12 @@ use uuid::Uuid;
 use crate::commit::state::CachedRun;
 use crate::commit::{self, StoredRun};
 use crate::lists::sync_match::{start_task, waiting_turn};
-use crate::riders::answer::standings;
+use crate::riders::answer::update_statuses;
 use crate::run::after;
 use crate::run::cell::RunCell;
 use crate::run::context::RunContext;
 use crate::run::effects::{apply_owed_effect, is_settled};
-use crate::run::inbox::Work;
+use crate::run::inbox::InboxItem;
 use crate::run::request::{Alone, Batched, EffectOutcome, EffectSource};
 use crate::run::runs::RunExecutor;
 use crate::{Admitted, Refusal};
@@ -39,7 +39,7 @@ impl RunExecutor for RunContext {
             let mut worker = RunWorker { context: &self, key: &cell.key, state: &mut state };
             while let Some(work) = shift.next() {
                 match work {
-                    Work::Batch(mut batch) => {
+                    InboxItem::Batch(mut batch) => {
                         let mut attempt = 0;
                         let done = loop {
                             match worker.try_batch(&mut batch, &mut attempt).await {
@@ -52,7 +52,7 @@ impl RunExecutor for RunContext {
                             batch.drain(..).for_each(|request| refuse(request, &refusal));
                         }
                     }
-                    Work::Alone(request) => worker.run_alone(request).await,
+                    InboxItem::Alone(request) => worker.run_alone(request).await,
                 }
                 worker.start_successor_if_due().await;
             }
@@ -148,10 +148,10 @@ impl RunWorker<'_> {
         let cancel_requested = held(loaded.run(), task)?.cancel_event_id.is_some();
         let beat = Heartbeat { scheduled_event_id: task.scheduled_event_id, at: now, details };
         let part = store::PartKey::Heartbeat { scheduled: task.scheduled_event_id };
-        context.store.put_part(key, *run_id.as_bytes(), part, crate::commit::head::encode_beat(&beat)).await?;
+        context.store.put_part(key, *run_id.as_bytes(), part, crate::commit::head::encode_heartbeat(&beat)).await?;
         if let Some(loaded) = self.state.known_mut() {
-            loaded.beats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);
-            loaded.beats.push(beat);
+            loaded.heartbeats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);
+            loaded.heartbeats.push(beat);
         }
         Ok(cancel_requested)
     }
@@ -174,7 +174,7 @@ impl RunWorker<'_> {
         }
         let run = loaded.run();
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(run));
-        let heartbeats = loaded.beats.clone();
+        let heartbeats = loaded.heartbeats.clone();
         let outbox = loaded.body.links.outbox.clone();
         let mut transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
         // Runs after this run was loaded and before the commit.
@@ -219,7 +219,7 @@ impl RunWorker<'_> {
         };
         let stored = loaded.head.due.map(Timestamp::from_millis);
         // The stored time is too late if it was computed with a clock that was ahead.
-        let due = || commit::due(loaded.run(), &loaded.body.links, &loaded.beats, loaded.body.offers, now);
+        let due = || commit::due(loaded.run(), &loaded.body.links, &loaded.heartbeats, loaded.body.offers, now);
         let is_late =
             |stored: Timestamp| due().is_some_and(|due| stored.since(due) > history::limits::DEADLINE_LATE_MIN);
         if stored.is_none_or(|stored| stored > now && !is_late(stored)) {
@@ -245,7 +245,7 @@ impl RunWorker<'_> {
                 Batched::Take { task, taker, reply, start, .. } => {
                     let granted = self.state.known().zip(start).and_then(|(loaded, start)| {
                         let id = task.scheduled_event_id;
-                        let grant = context.grant(self.key, loaded, (id, start), &taker)?;
+                        let grant = context.grant(self.key, loaded, id, start, &taker)?;
                         context.apply_after(self.key, loaded, after::of_grant(self.key, loaded.run(), id, taker.poll));
                         Some(grant)
                     });
@@ -282,13 +282,19 @@ fn admit(
         match request {
             Batched::Command { run_id, command, author, reply } => {
                 summary.refuses |= is_settled(command, transition);
-                reply.set(admit_command(key, transition, *run_id, (command, author), now));
+                let before = transition.run().version;
+                reply.set(match transition.repeated(command, *run_id) {
+                    Some(request) => Ok(repeated(transition, request)),
+                    None => must_be_current(key, transition.run(), *run_id)
+                        .and_then(|()| Ok(transition.admit_as(command, author, now)?))
+                        .map(|outcome| admitted(transition, command, before, outcome)),
+                });
                 summary.refuses |= reply.refusal().is_some_and(depends_on_state);
             }
             Batched::Take { task, list, taker, start, .. } => {
                 let is_same = transition.run().started.run_id == task.run_id;
-                let which = (task.scheduled_event_id, task.lost);
-                *start = is_same.then(|| start_task(transition, which, list, taker, now)).flatten();
+                let (id, lost) = (task.scheduled_event_id, task.lost);
+                *start = is_same.then(|| start_task(transition, id, lost, list, taker, now)).flatten();
                 summary.refuses |= start.is_none();
             }
             Batched::Effect { outbound, reply, .. } => {
@@ -346,21 +352,15 @@ fn must_be_current(key: &HeadKey, run: &Run, run_id: Option<Uuid>) -> Result<(),
     }
 }
 
-fn admit_command(
-    key: &HeadKey,
-    transition: &mut Transition,
-    run_id: Option<Uuid>,
-    (command, author): (&Command, &Author),
-    now: Timestamp,
-) -> Result<Admitted, Refusal> {
-    if let Some(KnownRequest { run_id, event_id }) = transition.repeated(command, run_id) {
-        let (reflects, judged, version) = (None, Vec::new(), transition.run().version);
-        return Ok(Admitted { run_id, event_id, repeated: true, reflects, judged, version, warnings: Vec::new() });
-    }
-    must_be_current(key, transition.run(), run_id)?;
-    let current = transition.run().started.run_id;
-    let seen = transition.run().version;
-    let (event_id, repeated) = match transition.admit_as(command, author, now)? {
+/// Returns the answer to a command that was admitted before.
+fn repeated(transition: &Transition, KnownRequest { run_id, event_id }: KnownRequest) -> Admitted {
+    let version = transition.run().version;
+    Admitted { run_id, event_id, repeated: true, reflects: None, judged: Vec::new(), version, warnings: Vec::new() }
+}
+
+/// Returns the answer to a command that was admitted. `before` is the version of the run before it.
+fn admitted(transition: &mut Transition, command: &Command, before: EventId, outcome: CommandOutcome) -> Admitted {
+    let (event_id, repeated) = match outcome {
         CommandOutcome::Recorded(event_id) => (event_id, false),
         CommandOutcome::Repeated(request) => (request.event_id, true),
     };
@@ -368,7 +368,7 @@ fn admit_command(
     let reflects = match command {
         // The decider knows of the events that its own decisions cause.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
-            if seen <= turn.started_event_id =>
+            if before <= turn.started_event_id =>
         {
             Some(transition.run().version)
         }
@@ -380,10 +380,11 @@ fn admit_command(
     };
     let run = transition.run();
     let judged = match command {
-        Command::AnswerUpdates { answers, .. } => standings(transition, answers),
+        Command::AnswerUpdates { answers, .. } => update_statuses(transition, answers),
         _ => Vec::new(),
     };
-    Ok(Admitted { run_id: current, event_id, repeated, reflects, judged, version: run.version, warnings })
+    let (run_id, version) = (run.started.run_id, run.version);
+    Admitted { run_id, event_id, repeated, reflects, judged, version, warnings }
 }
 
 #[cfg(test)]

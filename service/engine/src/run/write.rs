@@ -131,8 +131,8 @@ impl RunContext {
             Some(base) if are_all_matched && !backlog::has_new_waiting_task(base.run(), &run) => base.body.offers,
             _ => 0,
         };
-        let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
-        let due = self.due_to_store(base, commit::due(&run, &links, beats, offers, now), now);
+        let heartbeats = base.map(|base| base.heartbeats.as_slice()).unwrap_or_default();
+        let due = self.due_to_store(base, commit::due(&run, &links, heartbeats, offers, now), now);
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
         let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));
@@ -236,7 +236,7 @@ impl RunContext {
         if !loaded.body.ops.contains(&op) {
             return Ok(None);
         }
-        loaded.beats = self.reader.read_beats(key, loaded.run()).await?;
+        loaded.heartbeats = self.reader.read_heartbeats(key, loaded.run()).await?;
         Ok(Some(loaded))
     }
 }

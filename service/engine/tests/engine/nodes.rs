@@ -51,7 +51,7 @@ async fn a_node_accepts_a_heartbeat_of_an_activity_it_has_not_seen() {
     assert_eq!(last_event_in_memory(&other).await, 5, "it still has the run as it was");
     assert!(!other.engine.tasks().heartbeat(&token, None).await.unwrap());
     let again = Service::over(Arc::clone(&one.store)).await;
-    assert_eq!(again.engine.views().describe(&at("w")).await.unwrap().beats.len(), 1, "it is in the store");
+    assert_eq!(again.engine.views().describe(&at("w")).await.unwrap().heartbeats.len(), 1, "it is in the store");
 }
 
 #[tokio::test]

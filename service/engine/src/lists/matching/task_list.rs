@@ -93,7 +93,7 @@ impl TaskList {
         let at = able.find(|(_, poller)| !poller.is_standby()).map_or(first, |(at, _)| at);
         let poller = self.pollers.get_mut(at)?;
         let slot = poller.next_slot();
-        if slot.is_none() || poller.room() == 0 {
+        if slot.is_none() || poller.free_slots() == 0 {
             let whole = self.pollers.remove(at);
             return slot.or(whole);
         }

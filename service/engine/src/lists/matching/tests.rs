@@ -167,7 +167,11 @@ async fn a_poller_put_back_gets_the_task_that_came_meanwhile() {
     assert_eq!((poller.taker.poll, found), (Some(PollId(7).of_slot(0)), OnList::Task(task(1, 2))));
     assert!(matching.put_back(&list(), poller).is_none());
     assert_eq!(matching.pollers(&list()), 1);
+    let poller = reserve(&matching).unwrap();
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
     drop(waiting);
+    assert!(matching.put_back(&list(), poller).is_none(), "its connection is gone");
+    assert_eq!((matching.pollers(&list()), matching.waiting(&list()).0), (0, 1));
 }
 
 /// Polls with these slots and expects to wait.

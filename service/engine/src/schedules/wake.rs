@@ -35,7 +35,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// The store's; remaining work is in the due index.
-    pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
+    pub(crate) async fn wake(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.runs.leave_to_home(key).await;
         let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
         let mut done: Vec<ActionDone> = Vec::new();
