@@ -63,7 +63,7 @@ fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
 #[cfg(test)]
 mod tests {
     use crate::Metrics;
-    use crate::base::shares::ThrottledCounts;
+    use crate::base::admission::ThrottledCounts;
     use crate::views::metrics_page::Gauges;
 
     use super::*;
