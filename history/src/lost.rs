@@ -150,7 +150,10 @@ mod tests {
                 vec![started(2), undelivered],
                 Some("delivery-failed: it was not delivered after 30s: the connection of its poll was closed"),
             ),
-            (vec![started(2), completed(3)], Some("completed: it was completed after 30s, and a later turn has followed")),
+            (
+                vec![started(2), completed(3)],
+                Some("completed: it was completed after 30s, and a later turn has followed"),
+            ),
             // The outcomes of other turns are ignored.
             (vec![started(2), timed_out(Some(7)), timed_out(None), completed(8)], None),
             (vec![started(2)], None),

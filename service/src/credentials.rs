@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::shares::ShareLimits;
+use engine::admission::QuotaLimits;
 use service::access::Credentials;
 use service::front::Front;
 use service::reload::{FileWatch, Why};
@@ -36,7 +36,7 @@ pub(crate) struct Keeper {
     /// True if the service requests certificates from clients.
     pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,
-    pub(crate) limits: ShareLimits,
+    pub(crate) limits: QuotaLimits,
     pub(crate) front: Front,
 }
 
@@ -78,7 +78,7 @@ impl Keeper {
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
-            self.front.engine().shares().replace(limits.clone());
+            self.front.engine().quotas().replace(limits.clone());
             self.limits = limits;
             Ok((count, rest))
         });

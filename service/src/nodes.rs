@@ -118,7 +118,7 @@ async fn given_up(State(engine): AppState, PeerMessage(rejected): PeerMessage<Re
 }
 
 async fn said(State(engine): AppState, PeerMessage(said): PeerMessage<StrayAnswer, TURN_BYTES_MAX>) -> Answer {
-    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().hear_answers(said) }))
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().deliver_answers(said) }))
 }
 
 /// Returns the routes of calls between nodes.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use engine::{Engine, Node, Quotas, Settings, SystemClock};
+use engine::{Engine, Node, Settings, SwfQuotas, SystemClock};
 use service::access::{Credentials, Stanzas};
 use service::access_log::AccessLog;
 use service::api::router_at;
@@ -200,15 +200,16 @@ impl Serve {
         let shipment = self.shipping.begin(embedded.as_ref()).await?;
         let cache_bytes = memory.cache;
         let node = self.node(store.limits().is_shared, address, tls.is_some())?;
-        let quotas = self.swf_limits.then(Quotas::default);
+        let swf_quotas = self.swf_limits.then(SwfQuotas::default);
         let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
         let exporter = self.spans.open()?;
         let spans = self.spans.export(exporter.as_ref())?;
-        let settings = Settings { cache_bytes, node: node.clone(), quotas, disk_reserve, spans, ..Settings::default() };
+        let settings =
+            Settings { cache_bytes, node: node.clone(), swf_quotas, disk_reserve, spans, ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
-        engine.shares().replace(limits.clone());
+        engine.quotas().replace(limits.clone());
         if let Some(embedded) = &embedded {
             begin_new_life(embedded, &engine).await?;
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use engine::shares::{Limit, ShareLimits};
+use engine::admission::{Limit, QuotaLimits};
 use serde::Deserialize;
 use service::access::{Credential, Issuer, Stanzas};
 use service::http::Console;
@@ -196,8 +196,8 @@ impl Serve {
     }
 
     /// Returns the quotas.
-    pub(crate) fn limits(&self) -> Result<ShareLimits, String> {
-        ShareLimits::read(self.limits.clone())
+    pub(crate) fn limits(&self) -> Result<QuotaLimits, String> {
+        QuotaLimits::read(self.limits.clone())
     }
 
     /// Returns the data directory.

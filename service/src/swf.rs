@@ -53,7 +53,7 @@ use crate::http::{
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
 use engine::Engine;
-use engine::shares::Asking;
+use engine::admission::RequestOrigin;
 use fault::{FaultKind, SwfFault};
 use operations::Operation;
 
@@ -270,8 +270,11 @@ fn admit_under_quotas(
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     // A further page of a decision task belongs to a task that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
-    let asking =
-        Asking { credential, domain: need.and_then(Need::domain), is_of_task: operation.is_of_task() || is_page };
+    let asking = RequestOrigin {
+        credential,
+        domain: need.and_then(Need::domain),
+        is_of_task: operation.is_of_task() || is_page,
+    };
     Admission::new(front, asking).map_err(|throttled| SwfFault::from(&throttled))
 }
 

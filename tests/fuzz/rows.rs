@@ -147,7 +147,7 @@ async fn fill(engine: &Arc<Engine>) {
     let command = Command::complete(token.turn, TurnAnswer { decisions, context, ..TurnAnswer::default() });
     engine.tasks().answer_turn(&token, command).await.expect("an answer");
     for number in 0..80 {
-        engine.commands().tell(&run(), signal("s", 100 + number)).await.expect("a signal");
+        engine.commands().submit(&run(), signal("s", 100 + number)).await.expect("a signal");
     }
 }
 
@@ -169,8 +169,8 @@ pub(super) fn row(input: &[u8]) {
         for page in [EventRange::default(), EventRange { reverse: true, ..EventRange::default() }] {
             drop(engine.views().history(&run(), &page).await);
         }
-        drop(engine.commands().tell(&run(), signal("s", 100)).await);
-        drop(engine.commands().tell(&run(), signal("s", 7)).await);
+        drop(engine.commands().submit(&run(), signal("s", 100)).await);
+        drop(engine.commands().submit(&run(), signal("s", 7)).await);
         for list in ["deciders", "runners"] {
             let poll = Poll { wait: Duration::from_secs(1), ..Poll::default() };
             if list == "deciders" {
@@ -183,7 +183,7 @@ pub(super) fn row(input: &[u8]) {
         tokio::time::sleep(Duration::from_secs(5)).await;
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        drop(engine.commands().tell(&run(), terminate).await);
+        drop(engine.commands().submit(&run(), terminate).await);
         engine.begin_shutdown();
     });
 }

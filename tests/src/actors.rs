@@ -142,7 +142,7 @@ async fn talk(world: &World, at: &RunRef) {
     let is_signal = matches!(command, Command::Signal { .. });
     for _ in 0..REPEATS {
         let node = world.node();
-        match answer(world, node.commands().tell(at, command.clone())).await {
+        match answer(world, node.commands().submit(at, command.clone())).await {
             Ok(admitted) if is_signal => {
                 world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;
@@ -174,7 +174,7 @@ pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
         Command::Signal { name: name.clone(), input: None, identity: None, key: Some(RequestKey(1)), if_version: None };
     for _ in 0..PATIENT_REPEATS {
         let node = world.node();
-        match answer(&world, node.commands().tell(&at, signal.clone())).await {
+        match answer(&world, node.commands().submit(&at, signal.clone())).await {
             Ok(admitted) => {
                 world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;

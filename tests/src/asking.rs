@@ -88,7 +88,7 @@ pub(crate) async fn asker(world: Arc<World>, workflow_id: String) {
 async fn signal(world: &World, at: &RunRef) {
     let name = format!("s{}", world.dice(u64::MAX));
     let command = Command::Signal { name: name.clone(), input: None, identity: None, key: None, if_version: None };
-    if let Ok(admitted) = answer(world, world.node().commands().tell(at, command)).await {
+    if let Ok(admitted) = answer(world, world.node().commands().submit(at, command)).await {
         let mut facts = world.facts();
         facts.promises.push(Promise::Signal { run_id: admitted.run_id, name });
         facts.acknowledge(admitted.run_id, admitted.event_id);

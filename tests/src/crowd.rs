@@ -127,7 +127,7 @@ impl Crowd {
     }
 
     async fn tell(&self, command: Command) {
-        self.engine.commands().tell(&at(ID), command).await.expect("it has room");
+        self.engine.commands().submit(&at(ID), command).await.expect("it has room");
     }
 
     async fn signal(&self) {
@@ -342,7 +342,7 @@ impl Crowd {
             async move {
                 let (reason, details, identity, child_policy) = (None, None, None, None);
                 let terminate = Command::Terminate { reason, details, identity, key: None, child_policy };
-                engine.commands().tell(&at(&id), terminate).await.expect("a child ends");
+                engine.commands().submit(&at(&id), terminate).await.expect("a child ends");
             }
         })
         .await;

@@ -337,7 +337,7 @@ async fn drive(drill: Arc<Drill>) {
         drill
             .insist(|node| {
                 let (at, signal) = (at(&id), signal.clone());
-                async move { node.commands().tell(&at, signal).await }
+                async move { node.commands().submit(&at, signal).await }
             })
             .await;
         loop {

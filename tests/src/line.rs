@@ -128,7 +128,7 @@ impl Peers for From {
 
     async fn say(&self, node: &str, answers: &StrayAnswer) -> Result<bool, String> {
         self.line.pass().await?;
-        let is_known = self.line.node(node)?.request_reply().hear_answers(answers.clone());
+        let is_known = self.line.node(node)?.request_reply().deliver_answers(answers.clone());
         self.line.still(node).await.map(|()| is_known)
     }
 }

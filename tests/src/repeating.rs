@@ -171,7 +171,7 @@ async fn send(world: &World, at: &RunRef, request: Request) -> Answered {
                 started.map(|started| (started.run_id, None, started.repeated))
             }
             Request::Tell(command) => {
-                let outcome = answer(world, node.commands().tell(at, command.clone())).await;
+                let outcome = answer(world, node.commands().submit(at, command.clone())).await;
                 outcome.map(|outcome| (outcome.run_id, Some(outcome.event_id), outcome.repeated))
             }
             Request::Update(update_id) => {

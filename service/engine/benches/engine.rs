@@ -83,7 +83,7 @@ fn engines(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let signal =
                     Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
-                runtime.block_on(engine.commands().tell(&at, signal)).expect("a signal that is recorded");
+                runtime.block_on(engine.commands().submit(&at, signal)).expect("a signal that is recorded");
             });
         });
         runtime.block_on(engine.shutdown()).expect("a clean end");

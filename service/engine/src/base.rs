@@ -1,5 +1,6 @@
 //! Parts that all others build on. They depend on no other part of the engine.
 
+pub mod admission;
 pub(super) mod agenda;
 pub(super) mod background;
 pub(super) mod clock;
@@ -10,7 +11,6 @@ pub(super) mod notices;
 pub mod numbers;
 pub(super) mod records;
 pub(super) mod refusal;
-pub mod shares;
 pub(super) mod token;
 pub(super) mod traces;
 pub(super) mod watch;

@@ -61,14 +61,14 @@ pub(crate) struct StoredRun {
     /// Encoded events from `body.tail_first` on.
     pub(crate) tail: Bytes,
     /// Newest heartbeats of its activities.
-    pub(crate) beats: Vec<Heartbeat>,
+    pub(crate) heartbeats: Vec<Heartbeat>,
 }
 
 impl StoredRun {
     /// Decodes a head. The result has no heartbeats, and no tail if the tail is not in the head.
     pub(crate) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
-        Ok(Self { head, body, tail, beats: Vec::new() })
+        Ok(Self { head, body, tail, heartbeats: Vec::new() })
     }
 
     pub(crate) fn run(&self) -> &Run {
@@ -195,8 +195,10 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         head.body.slice(tail_at..)
     };
     parts.extend(packer.into_parts());
-    let beats = same_run.map(|base| base.beats.clone()).unwrap_or_default();
-    let next = StoredRun { head, body, tail, beats };
+    let heartbeats = same_run.map(|base| base.heartbeats.as_slice()).unwrap_or_default().iter();
+    let heartbeats =
+        heartbeats.filter(|beat| body.run.activities.contains_key(&beat.scheduled_event_id)).cloned().collect();
+    let next = StoredRun { head, body, tail, heartbeats };
     Prepared { next, parts }
 }
 
@@ -357,7 +359,13 @@ pub(crate) const LATE_OFFERS: u32 = 3;
 const SUCCESSOR_AFTER: history::Duration = history::Duration::from_secs(30);
 
 /// Returns when a run must be woken.
-pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn due(
+    run: &Run,
+    links: &Links,
+    heartbeats: &[Heartbeat],
+    offers: u32,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let wait = OFFER_AFTER.get(offers as usize).or(OFFER_AFTER.last()).copied().unwrap_or(OFFER_SOON_MAX);
     let is_held_back = |task: history::TaskRef<'_>| match task {
         history::TaskRef::Turn(task) => task.not_before.is_some_and(|at| at > now),
@@ -372,7 +380,7 @@ pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, no
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());
         since.map(|since| since.plus(OFFER_SOON_MAX)).filter(|at| *at > now)
     });
-    let changes = run.next_change(beats, &links.outbox, now).into_iter();
+    let changes = run.next_change(heartbeats, &links.outbox, now).into_iter();
     changes.chain(offer).chain(successor).chain(sent).min()
 }
 

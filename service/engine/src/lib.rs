@@ -25,9 +25,11 @@ use base::background::Background;
 use store::Store;
 use views::metrics_page;
 
+use crate::base::admission::Quotas;
 use crate::base::disk::DiskReserve;
-use crate::base::shares::Shares;
 
+pub use base::admission;
+pub use base::admission::open_runs::SwfQuotas;
 pub use base::clock::{CLOCK_AHEAD_MAX, CLOCK_MOVED_MIN, Clock, ClockMove, ClockStanding, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
@@ -37,7 +39,6 @@ pub use base::forms::{
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;
 pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow, TokenKind};
-pub use base::shares;
 pub use base::token::TOKEN_CHARS_MAX;
 pub use base::token::{ActivityToken, TurnToken};
 pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
@@ -53,7 +54,6 @@ pub use nodes::messages::{
 };
 pub use nodes::{Node, Nodes};
 pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX, SecretKeeper};
-pub use registry::quotas::Quotas;
 pub use registry::{DEFAULT_DOMAIN, Domain, Registry, TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 pub use riders::query::{QueryReply, QueryRequest};
 pub use riders::task::RequestReply;
@@ -78,7 +78,7 @@ pub struct Settings {
     /// This node, if several share the store; `None` for a single node.
     pub node: Option<Node>,
     /// SWF's quotas. If `None`, only the limits that apply to all runs are enforced.
-    pub quotas: Option<Quotas>,
+    pub swf_quotas: Option<SwfQuotas>,
     /// Bytes of the store's disk that are reserved for open runs: with less free space, no run is started. 0 for no
     /// reserve.
     pub disk_reserve: u64,
@@ -94,7 +94,7 @@ impl Default for Settings {
             cache_bytes: 64 * 1024 * 1024,
             seed: None,
             node: None,
-            quotas: None,
+            swf_quotas: None,
             disk_reserve: 0,
             waiting: WaitingBounds::default(),
             spans: None,
@@ -104,7 +104,7 @@ impl Default for Settings {
 
 /// Makes a part of the engine in an [`Arc`]: the fields in brackets are clones of other parts, the rest are its
 /// own.
-macro_rules! room {
+macro_rules! part {
     ($($room:ident)::+ [$($shared:ident),*] $($own:ident: $of:expr),*) => {
         Arc::new($($room)::+ { $($shared: $shared.clone(),)* $($own: $of,)* })
     };
@@ -132,13 +132,13 @@ pub struct Engine {
     guard: Arc<time::guard::Guard>,
     repair: Arc<time::repair::DeadlineRepair>,
     disk: Arc<DiskReserve>,
-    open_runs: Arc<registry::quotas::OpenRuns>,
+    open_runs: Arc<base::admission::open_runs::OpenRuns>,
     run_counts: Arc<registry::run_counts::RunCounts>,
     metrics: Arc<Metrics>,
-    shares: Arc<Shares>,
+    quotas: Arc<Quotas>,
     background: Arc<Background>,
     /// Executor of the runs, kept alive by the engine because the runs hold only a weak reference to it.
-    _workshop: Arc<run::workshop::Workshop>,
+    _run_context: Arc<run::context::RunContext>,
 }
 
 impl Engine {
@@ -186,8 +186,8 @@ impl Engine {
     ) -> Self {
         let limits = store.limits();
         let background = Background::new();
-        let shares = Arc::<Shares>::default();
-        let metrics = Arc::new(Metrics::new(shares.counts()));
+        let quotas = Arc::<Quotas>::default();
+        let metrics = Arc::new(Metrics::new(quotas.counts()));
         let notices = Arc::<base::notices::Notices>::default();
         let traces = Arc::new(base::traces::Traces::new(settings.spans));
         let ids = Arc::new(base::clock::Ids::new(settings.seed));
@@ -204,7 +204,8 @@ impl Engine {
         let newest = Arc::<base::clock::NewestTime>::default();
         let marks =
             Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), newest.clone(), metrics.clone()));
-        let open_runs = Arc::new(registry::quotas::OpenRuns::new(store.clone(), shares.clone(), settings.quotas));
+        let open_runs =
+            Arc::new(base::admission::open_runs::OpenRuns::new(store.clone(), quotas.clone(), settings.swf_quotas));
         let disk = Arc::new(DiskReserve::new(store.clone(), settings.disk_reserve));
         let run_counts = Arc::new(registry::run_counts::RunCounts::new(
             store.clone(),
@@ -227,39 +228,43 @@ impl Engine {
             settings.cache_bytes,
             background.clone(),
         ));
-        let commands = room!(run::commands::Commands [runs, reader, registry]);
+        let commands = part!(run::commands::Commands [runs, reader, registry]);
         let matching = Arc::new(lists::matching::Matching::new(settings.waiting));
         let elsewhere = Arc::<lists::elsewhere::Elsewhere>::default();
         let pollers =
-            Arc::new(lists::pollers::Pollers::new(clock.clone(), shares.clone(), matching.clone(), elsewhere.clone()));
-        let lists = room!(lists::hand_out::TaskLists [
-            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers, notices
+            Arc::new(lists::pollers::Pollers::new(clock.clone(), quotas.clone(), matching.clone(), elsewhere.clone()));
+        let undelivered = part!(lists::undelivered::UndeliveredTasks [runs, notices, metrics, background]
+            riders: OnceLock::new());
+        let lists = part!(lists::hand_out::TaskLists [
+            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers, notices,
+            undelivered
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
-            unpolled: lists::unpolled::ToldOfUnpolled::default(),
+            unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());
-        let lookup = room!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);
-        let views = room!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);
-        let request_reply = room!(riders::task::RequestReply [
+        let lookup = part!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);
+        let views = part!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);
+        let request_reply = part!(riders::task::RequestReply [
             runs, lists, riders, lookup, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics, traces,
-            notices, background
+            background
         ]);
-        let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
-        let workshop = room!(run::workshop::Workshop [
+        undelivered.set_riders(Arc::downgrade(&request_reply) as _);
+        let effects = part!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
+        let run_context = part!(run::context::RunContext [
             runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,
             agenda, ids, clock, newest, metrics, traces, notices
         ]);
-        runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
-        background.keeps(Arc::downgrade(&workshop) as _);
-        let tasks = room!(tasks::Tasks [
+        runs.set_executor(Arc::downgrade(&run_context) as _);
+        background.keeps(Arc::downgrade(&run_context) as _);
+        let tasks = part!(tasks::Tasks [
             runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, mint, background
         ]);
-        let schedules = room!(schedules::Scheduler [
+        let schedules = part!(schedules::Scheduler [
             runs, commands, store, registry, marks, agenda, ids, clock, metrics
         ]);
-        let repair = room!(time::repair::DeadlineRepair [runs, lookup, store, nodes, guard, clock]);
-        let sweep = room!(time::sweep::Sweeper [
+        let repair = part!(time::repair::DeadlineRepair [runs, lookup, store, nodes, guard, clock]);
+        let sweep = part!(time::sweep::Sweeper [
             runs, lists, schedules, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background
         ] rescans: AtomicU32::new(0));
@@ -287,9 +292,9 @@ impl Engine {
             open_runs,
             run_counts,
             metrics,
-            shares,
+            quotas,
             background,
-            _workshop: workshop,
+            _run_context: run_context,
         }
     }
 
@@ -374,8 +379,8 @@ impl Engine {
     }
 
     /// Quotas of domains and credentials.
-    pub fn shares(&self) -> &Arc<Shares> {
-        &self.shares
+    pub fn quotas(&self) -> &Arc<Quotas> {
+        &self.quotas
     }
 
     /// Renders all metrics as Prometheus text. Runs are as [last counted](Self::count_runs). With many task lists
@@ -392,9 +397,9 @@ impl Engine {
             cached_bytes,
             agenda: self.agenda.len(),
             watched_runs: self.watchers.len(),
-            askers: self.riders.askers(),
+            query_callers: self.riders.query_callers(),
             updates: self.riders.updates(),
-            lists: lists::shown::told(self.lists.matching.depths()),
+            lists: lists::shown::list_depths(self.lists.matching.depths()),
             node_versions: self.nodes.versions(),
             disk: self.disk_room(),
             store: self.store.stats(),
@@ -446,8 +451,8 @@ impl Engine {
     }
 
     /// SWF's quotas, if they are enforced.
-    pub fn quotas(&self) -> Option<&Quotas> {
-        self.open_runs.quotas()
+    pub fn swf_quotas(&self) -> Option<&SwfQuotas> {
+        self.open_runs.swf_quotas()
     }
 
     /// Counts the open runs by status, unless they were counted a moment ago. A slow count continues after this

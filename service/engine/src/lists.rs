@@ -15,6 +15,7 @@ pub(super) mod refill;
 pub(super) mod report;
 pub(super) mod shown;
 pub(super) mod sync_match;
+pub(super) mod undelivered;
 pub(super) mod unpolled;
 
 use std::sync::Arc;
@@ -114,10 +115,16 @@ impl From<WaitingTask> for OnList {
     }
 }
 
+impl WaitingTask {
+    fn known(&self) -> TaskKey {
+        TaskKey::Task(self.run_id, self.scheduled_event_id, self.lost)
+    }
+}
+
 impl OnList {
     fn known(&self) -> TaskKey {
         match self {
-            Self::Task(task) => TaskKey::Task(task.run_id, task.scheduled_event_id, task.lost),
+            Self::Task(task) => task.known(),
             Self::Riders(riders) => TaskKey::Riders(riders.run_id, riders.kind),
         }
     }
@@ -217,7 +224,7 @@ impl Poller {
     }
 
     /// Returns the number of tasks that it waits for.
-    fn room(&self) -> usize {
+    fn free_slots(&self) -> usize {
         match &self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => 1,
             PollAnswer::Slots(_, slots, _) => slots.len(),

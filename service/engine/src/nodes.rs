@@ -96,7 +96,7 @@ type NodesRecord = BTreeMap<String, NodeEntry>;
 
 /// A heartbeat, and when it was first seen.
 #[derive(Debug, Clone, Copy)]
-struct SeenBeat {
+struct SeenHeartbeat {
     beat: Pulse,
     since: Instant,
 }
@@ -119,7 +119,7 @@ pub struct Nodes {
     me: Option<(Node, u64)>,
     /// Live nodes including this one, each with its boot number.
     alive: RwLock<Vec<(String, u64)>>,
-    seen: Mutex<BTreeMap<String, SeenBeat>>,
+    seen: Mutex<BTreeMap<String, SeenHeartbeat>>,
     /// Versions of live nodes, as far as they are known.
     versions: RwLock<BTreeMap<String, String>>,
     groups: Mutex<Groups>,
@@ -192,7 +192,7 @@ impl Nodes {
 
     /// Returns the time of the next heartbeat: after the interval, or as soon as another node would be considered
     /// dead, unless the heartbeat then finds that it is alive.
-    pub(crate) fn next_beat(&self, began: Instant) -> Instant {
+    pub(crate) fn next_heartbeat(&self, began: Instant) -> Instant {
         let seen = self.seen.lock().expect("no code panics while it holds this lock");
         let others = seen.iter().filter(|(address, _)| Some(address.as_str()) != self.address());
         let missed = others.map(|(_, seen)| seen.since + DEAD_AFTER).filter(|at| *at > began);
@@ -201,7 +201,7 @@ impl Nodes {
 
     /// Records a successful heartbeat that began at this time. Returns whether other nodes may have considered this
     /// one dead before it.
-    fn note_beat(&self, began: Instant) -> bool {
+    fn record_heartbeat(&self, began: Instant) -> bool {
         let mut beaten = self.beaten.lock().expect("no code panics while it holds this lock");
         let was_missed = beaten.is_some_and(|before| before.elapsed() >= DEAD_AFTER);
         *beaten = Some(began);
@@ -248,7 +248,7 @@ impl Nodes {
         let mut apart = self.clocks_apart.write().expect("no code panics while it holds this lock");
         let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
         for (address, NodeEntry { pulse: beat, clock, .. }) in record.iter().chain(elsewhere) {
-            let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
+            let entry = seen.entry(address.clone()).or_insert(SeenHeartbeat { beat: *beat, since: now });
             if entry.beat != *beat {
                 // The heartbeat is at most one second old, or two if the store has errors.
                 apart.remove(address);
@@ -259,7 +259,7 @@ impl Nodes {
                 {
                     apart.insert(address.clone(), by);
                 }
-                *entry = SeenBeat { beat: *beat, since: now };
+                *entry = SeenHeartbeat { beat: *beat, since: now };
             }
         }
         let stood_still = |address: &String| seen.get(address).map_or(Duration::ZERO, |seen| now - seen.since);
@@ -356,7 +356,7 @@ impl Nodes {
             groups.is_full = last >= GROUP;
             groups.beats += 1;
             *self.groups.lock().expect("no code panics while it holds this lock") = groups;
-            let was_missed = is_said && self.note_beat(began);
+            let was_missed = is_said && self.record_heartbeat(began);
             return Ok(has_changed || was_missed);
         }
     }
@@ -541,28 +541,28 @@ mod tests {
         let start = Instant::now();
         let at = |millis: u64| start + Duration::from_millis(millis);
         nodes.take_in(record(&[("b", 1), ("c", 1)]), &NodesRecord::new(), at(0));
-        assert_eq!(nodes.next_beat(at(0)), at(1_000));
+        assert_eq!(nodes.next_heartbeat(at(0)), at(1_000));
         nodes.take_in(record(&[("b", 2), ("c", 1)]), &NodesRecord::new(), at(2_600));
-        assert_eq!(nodes.next_beat(at(2_600)), at(3_000), "c");
+        assert_eq!(nodes.next_heartbeat(at(2_600)), at(3_000), "c");
         nodes.take_in(record(&[("b", 3), ("c", 1)]), &NodesRecord::new(), at(3_000));
         assert_eq!(nodes.alive(), ["a", "b"]);
-        assert_eq!(nodes.next_beat(at(3_000)), at(4_000), "who is missed is missed once");
+        assert_eq!(nodes.next_heartbeat(at(3_000)), at(4_000), "who is missed is missed once");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_knows_that_others_may_have_missed_it() {
         let nodes = node("a");
         let mut began = Instant::now();
-        assert!(!nodes.note_beat(began), "it has only come");
+        assert!(!nodes.record_heartbeat(began), "it has only come");
         tokio::time::advance(DEAD_AFTER / 2).await;
         began = Instant::now();
-        assert!(!nodes.note_beat(began));
+        assert!(!nodes.record_heartbeat(began));
         tokio::time::advance(DEAD_AFTER / 2).await;
         began = Instant::now();
         // The heartbeat took this long to be written.
         tokio::time::advance(DEAD_AFTER / 2).await;
-        assert!(nodes.note_beat(began));
-        assert!(!nodes.note_beat(began));
+        assert!(nodes.record_heartbeat(began));
+        assert!(!nodes.record_heartbeat(began));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 pub(super) mod keeper;
 pub(super) mod known;
-pub(super) mod quotas;
 pub(super) mod run_counts;
 
 mod domain;

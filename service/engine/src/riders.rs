@@ -12,13 +12,13 @@
 
 pub(super) mod answer;
 pub(super) mod carrier;
-pub(super) mod heard;
 mod nodes;
+pub(super) mod outcome;
 pub(super) mod place;
-pub(super) mod put;
 pub(super) mod query;
 mod rejections;
 mod rider;
+pub(super) mod submitted;
 pub(super) mod task;
 pub(super) mod update;
 pub(super) mod waiting;

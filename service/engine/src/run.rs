@@ -2,11 +2,12 @@
 //! the effects of each commit.
 
 mod after;
+mod apply_after;
 pub(super) mod cache;
-mod carry_out;
 pub(super) mod cell;
 mod child;
 pub(super) mod commands;
+pub(super) mod context;
 mod delete;
 pub(super) mod effects;
 mod grant;
@@ -19,5 +20,4 @@ mod riders;
 pub(super) mod runs;
 pub(super) mod start;
 pub(super) mod worker;
-pub(super) mod workshop;
 mod write;

@@ -1,11 +1,11 @@
-//! Schedules: their records in the store, and the commands of callers to them (ADR 14). `schedules/look.rs` carries
+//! Schedules: their records in the store, and the commands of callers to them (ADR 14). `schedules/wake.rs` carries
 //! out what is due. The rules in `history` decide which times a schedule has and what it does at each.
 //!
 //! A schedule is a head under a domain name that no caller can use. Its next time is in the due index, so that any
 //! node finds it on any store, and it has a row, so that it can be listed.
 
-mod look;
 mod record;
+mod wake;
 
 use std::sync::Arc;
 
@@ -196,13 +196,13 @@ impl Scheduler {
     /// # Errors
     ///
     /// The store's; the schedules after a failed one were not woken.
-    pub(crate) async fn look_at_all(&self) -> Result<(), Refusal> {
+    pub(crate) async fn wake_all(&self) -> Result<(), Refusal> {
         for domain in self.registry.domains().await? {
             let mut page = None;
             loop {
                 let (rows, next) = self.list(&domain.name, LOOKED_AT_ONCE, page.as_ref()).await?;
                 for row in rows {
-                    self.look(&schedule_key(&domain.name, &row.id)).await?;
+                    self.wake(&schedule_key(&domain.name, &row.id)).await?;
                 }
                 page = next;
                 if page.is_none() {
@@ -294,7 +294,7 @@ impl Scheduler {
             Ok(())
         })
         .await?;
-        self.look(&schedule_key(domain, id)).await?;
+        self.wake(&schedule_key(domain, id)).await?;
         self.describe(domain, id).await
     }
 
@@ -336,7 +336,7 @@ impl Scheduler {
             Ok(())
         })
         .await?;
-        self.look(&schedule_key(domain, id)).await?;
+        self.wake(&schedule_key(domain, id)).await?;
         self.describe(domain, id).await
     }
 

@@ -14,8 +14,9 @@ use history::{
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::base::admission::count_waiting;
+use crate::base::admission::open_runs::OpenRuns;
 use crate::base::background::Background;
-use crate::base::shares::watch;
 use crate::base::token::Mint;
 use crate::commit::read::RunReader;
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
@@ -25,7 +26,6 @@ use crate::lists::pollers::Polling;
 use crate::lists::polls::{Poll, TaskEvents, taker};
 use crate::lists::{ListKey, Side, Taker};
 use crate::nodes::Nodes;
-use crate::registry::quotas::OpenRuns;
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
@@ -265,7 +265,7 @@ impl Tasks {
         let (taker, earlier) = taker(&list, &poll)?;
         let polling = self.lists.pollers.polling(&list, &taker)?;
         if !poll.wait.is_zero() {
-            watch()?;
+            count_waiting()?;
         }
         self.lists.seek(&list);
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };

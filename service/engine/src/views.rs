@@ -47,7 +47,7 @@ impl Views {
     /// [`Refusal::UnknownDomain`], or the store's.
     pub async fn watch_domain(&self, domain: &str) -> Result<DomainWatch, Refusal> {
         self.registry.must_know(domain).await?;
-        crate::base::shares::watch()?;
+        crate::base::admission::count_waiting()?;
         let watching = self.watchers.watch_domain(domain);
         // A watcher added after shutdown began would never be notified.
         if self.background.is_stopping() { Err(Refusal::Stopping) } else { Ok(watching) }
@@ -83,7 +83,7 @@ impl Views {
         let mut loaded = self.lookup.look_up(at).await?;
         let run_id = loaded.run().started.run_id;
         if loaded.run().is_open() && !wait.is_zero() {
-            crate::base::shares::watch()?;
+            crate::base::admission::count_waiting()?;
             tokio::select! {
                 biased;
                 () = watching.closed(run_id) => {}

@@ -21,7 +21,7 @@ use super::through::{Piece, Through, length, piece_of, through};
 use crate::access::{Holder, Pass};
 use crate::fair::{Crowded, InTurn};
 use crate::front::Front;
-use engine::shares::{Asking, Throttled, UnderWay};
+use engine::admission::{ChargedRequest, RequestOrigin, Throttled};
 
 /// Path segments of calls about tasks that were, or may be, handed out.
 const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
@@ -34,7 +34,7 @@ pub(super) fn is_of_task(path: &str) -> bool {
 
 /// Quotas, turns and pass of an admitted call.
 pub(crate) struct Admission {
-    under_way: Option<UnderWay>,
+    under_way: Option<ChargedRequest>,
     /// `None` for calls without a domain (liveness, metrics, calls between nodes), which never wait for a turn.
     in_turn: Option<InTurn>,
     /// `None` if the caller was not authenticated.
@@ -51,9 +51,9 @@ pub(crate) enum Interrupted {
 
 impl Admission {
     /// Admits a call under its quotas.
-    pub(crate) fn new(front: &Front, asking: Asking<'_>) -> Result<Self, Throttled> {
-        let Asking { domain, is_of_task, .. } = asking;
-        let under_way = front.engine().shares().admit(asking)?;
+    pub(crate) fn new(front: &Front, asking: RequestOrigin<'_>) -> Result<Self, Throttled> {
+        let RequestOrigin { domain, is_of_task, .. } = asking;
+        let under_way = front.engine().quotas().admit(asking)?;
         let in_turn = domain.map(|domain| front.places().claim(domain, is_of_task));
         Ok(Self { under_way, in_turn, pass: None })
     }
@@ -98,7 +98,7 @@ impl Admission {
 }
 
 /// Counts a request while its work runs and while its response is sent.
-fn count_during(under_way: UnderWay, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
+fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
     Box::pin(async move {
         let response = under_way.during(work).await;
         if is_complete(&response) && !under_way.counts_bytes() {
@@ -147,7 +147,7 @@ fn is_complete(response: &Response) -> bool {
 }
 
 /// Body whose bytes and waiting time count for its request.
-struct CountedBody(UnderWay);
+struct CountedBody(ChargedRequest);
 
 impl Through for CountedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {

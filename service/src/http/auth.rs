@@ -26,7 +26,7 @@ use crate::access::{Caller, Credentials, Denied, Level, Need, NoEntry, Pass, Pri
 use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
 use crate::tls::Peer;
-use engine::shares::{Asking, Throttled};
+use engine::admission::{RequestOrigin, Throttled};
 use engine::{Engine, Refusal};
 
 /// Authorization scheme of nodes.
@@ -332,7 +332,7 @@ impl Gate {
         let need = if pass.is_none() { level.need(subject).ok() } else { None };
         let domain = pass.map(Pass::need).or(need.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());
-        Admission::new(&self.front, Asking { credential, domain, is_of_task: is_of_task(path) })
+        Admission::new(&self.front, RequestOrigin { credential, domain, is_of_task: is_of_task(path) })
     }
 
     /// Counts and logs a denial, and returns its response.

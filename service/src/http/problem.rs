@@ -12,7 +12,7 @@ use super::record::Code;
 use crate::access::CredentialKind;
 use crate::budget::Exhausted;
 use crate::fair::Crowded;
-use engine::shares::Throttled;
+use engine::admission::Throttled;
 use engine::{MayBeRecorded, Refusal, RefusalRow, TurnWait};
 
 /// Reason for refusing a request, before it reached the engine or by the engine.

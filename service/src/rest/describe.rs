@@ -47,14 +47,14 @@ fn render(
     unpolled: Vec<Unpolled>,
     now: Timestamp,
 ) -> body::Described {
-    let RunState { run, beats, owed, reset_as } = described;
+    let RunState { run, heartbeats, owed, reset_as } = described;
     let started = &run.started;
     let turn = match (&run.turn, &run.turn_task) {
         (Some(_), _) => "started",
         (None, Some(_)) => "waiting",
         (None, None) => "none",
     };
-    let open_activities = run.activities.iter().map(|(id, activity)| open_activity(*id, activity, beats));
+    let open_activities = run.activities.iter().map(|(id, activity)| open_activity(*id, activity, heartbeats));
     let open_timers = run.timers.iter().map(|(timer_id, timer)| body::OpenTimer {
         timer_id: timer_id.clone(),
         scheduled_event_id: timer.scheduled_event_id,
@@ -108,7 +108,7 @@ fn render(
         open_children: open_children.collect(),
         open_updates: open_updates.collect(),
         parent: run.started.parent.clone(),
-        deadlines: run.future(beats, owed, now).into_iter().map(|coming| deadline(run, coming)).collect(),
+        deadlines: run.future(heartbeats, owed, now).into_iter().map(|coming| deadline(run, coming)).collect(),
         outbox: owed.iter().map(owed_effect).collect(),
         outbox_retries: owed.attempts(),
         no_pollers: unpolled.into_iter().map(unpolled_list).collect(),
@@ -120,7 +120,11 @@ fn branched_from(branched: &Branched) -> body::BranchedFrom {
     body::BranchedFrom { run_id, event_id, workflow_id }
 }
 
-fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats: &[Heartbeat]) -> body::OpenActivity {
+fn open_activity(
+    scheduled_event_id: EventId,
+    activity: &PendingActivity,
+    heartbeats: &[Heartbeat],
+) -> body::OpenActivity {
     body::OpenActivity {
         activity_id: activity.activity_id.clone(),
         activity_type: activity.activity_type.clone(),
@@ -134,7 +138,10 @@ fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats:
         last_failure: activity.last_failure().cloned(),
         cancel_requested: activity.cancel_event_id.is_some(),
         paused: activity.paused.as_deref().map(paused),
-        last_heartbeat_at: beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id).map(|beat| beat.at),
+        last_heartbeat_at: heartbeats
+            .iter()
+            .find(|beat| beat.scheduled_event_id == scheduled_event_id)
+            .map(|beat| beat.at),
     }
 }
 

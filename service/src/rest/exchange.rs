@@ -26,7 +26,7 @@ use crate::http::{
     names_accepted,
 };
 use crate::openapi::{Operation, OperationInput};
-use engine::shares::Asking;
+use engine::admission::RequestOrigin;
 use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
 
 /// Time for which a single receipt waits for the next task, to be sent with it. Ours: a client that does one task at a
@@ -91,12 +91,12 @@ impl Exchange {
         }
         if answers == 0 {
             let by = self.caller.by();
-            let asking = Asking {
+            let asking = RequestOrigin {
                 credential: by.as_ref().map(CallerName::as_str),
                 domain: Some(&self.domain),
                 is_of_task: false,
             };
-            drop(self.engine.shares().admit(asking).map_err(Refusal::from)?);
+            drop(self.engine.quotas().admit(asking).map_err(Refusal::from)?);
         }
         Ok(())
     }

@@ -188,7 +188,7 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
         after: u64,
         closed: bool,
     }
-    engine::shares::watch().map_err(engine::Refusal::from)?;
+    engine::admission::count_waiting().map_err(engine::Refusal::from)?;
     // The first read fails if the run does not exist.
     let run = front.engine().views().describe(&at).await?.run;
     if !run.is_open() && after >= run.last_event_id {

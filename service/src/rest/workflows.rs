@@ -326,7 +326,7 @@ pub(super) async fn tell(
     command: Command,
     status: StatusCode,
 ) -> Answer {
-    let recorded = engine.commands().tell_of(&at, command, author).await?;
+    let recorded = engine.commands().submit_as(&at, command, author).await?;
     Ok(json(status, &body::Recorded { event_id: recorded.event_id, run_id: recorded.run_id }))
 }
 
@@ -346,7 +346,8 @@ pub(super) async fn signal(
     let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|tag| tag.version));
     let command = Command::Signal { name, input, identity, key, if_version };
     let author = caller.author().traced(trace.map(|trace| trace.traceparent));
-    tell(&engine, author, at, command, StatusCode::ACCEPTED).await
+    let recorded = engine.commands().submit_as(&at, command, author).await?;
+    Ok(json(StatusCode::ACCEPTED, &body::Recorded { event_id: recorded.event_id, run_id: recorded.run_id }))
 }
 
 /// Inputs of a call that sends something to a run, besides the body.

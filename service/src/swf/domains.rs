@@ -71,7 +71,7 @@ pub(super) async fn register(call: SwfCall, input: Map<String, Value>) -> Answer
     let retention = retention(&workflow_execution_retention_period_in_days);
     let tags = tags_of(tags.unwrap_or_default())?;
     let domain = Domain { description, tags, ..Domain::new(&name, retention, call.engine.clock().now()) };
-    call.engine.registry().must_have_room_for_domain(call.engine.quotas()).await?;
+    call.engine.registry().must_have_room_for_domain(call.engine.swf_quotas()).await?;
     call.engine.registry().create_domain(domain).await.map_err(too_many_tags)?;
     Ok(None)
 }

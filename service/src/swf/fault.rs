@@ -12,7 +12,7 @@ use super::fields;
 use crate::access::Denied;
 use crate::budget::Exhausted;
 use crate::http::{Code, Refused};
-use engine::shares::{LimitKind, Throttled};
+use engine::admission::{LimitKind, Throttled};
 use engine::{Refusal, TokenKind};
 
 /// Content type of all responses with a body.

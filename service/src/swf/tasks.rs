@@ -147,7 +147,7 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
     if let Some(place) = it.paging.place(PageKind::Turn, &call.engine, &[])? {
         return Box::pin(next_page(&call, &it, place)).await;
     }
-    call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, true)?;
+    call.engine.pollers().must_have_room(call.engine.swf_quotas(), &it.domain, &it.task_list.name, true)?;
     let deadline = Instant::now() + POLL_WAIT;
     loop {
         let wait = deadline.saturating_duration_since(Instant::now());
@@ -200,7 +200,7 @@ async fn show_turn(call: &SwfCall, it: &PollTask, mut task: DeciderTask) -> Resu
 
 pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: Box<PollTask> = take(input)?;
-    call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, false)?;
+    call.engine.pollers().must_have_room(call.engine.swf_quotas(), &it.domain, &it.task_list.name, false)?;
     let poll = it.poll(&call.caller, None, POLL_WAIT);
     let polled = call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, poll);
     let Some(delivery) = call.peer.take(polled).await? else {

@@ -78,7 +78,7 @@ pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
             child_policy,
             task_priority: words::priority(it.task_priority.as_deref()).or(defaults.task_priority),
             lambda_role: it.lambda_role.or(defaults.lambda_role),
-            limits: call.engine.quotas().map(|quotas| quotas.run),
+            limits: call.engine.swf_quotas().map(|quotas| quotas.run),
         }),
         by: call.caller.by(),
         trace: call.trace,
@@ -124,7 +124,7 @@ async fn tell(call: &SwfCall, it: &Tell, command: Command) -> Answer {
     let at = RunRef { domain: it.domain.as_str().into(), workflow_id: it.workflow_id.as_str().into(), run_id };
     let author = call.caller.author().traced(call.trace.as_ref().map(|trace| trace.traceparent));
     let is_signal = matches!(command, Command::Signal { .. });
-    match call.engine.commands().tell_of(&at, command, author).await {
+    match call.engine.commands().submit_as(&at, command, author).await {
         Ok(_) => Ok(None),
         Err(
             Refusal::Fault(Fault::RunClosed { .. })

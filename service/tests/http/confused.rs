@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use engine::shares::{Limit, ShareLimits};
+use engine::admission::{Limit, QuotaLimits};
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 use service::access::{CallAccess, Credentials, Level, Wire};
@@ -169,7 +169,7 @@ impl World {
         let guarded = guarded(&open);
         // The clock does not advance: the limit refuses any further request that counts for the other domain.
         let limit = Limit { domain: Some("other".to_owned()), requests_per_second: Some(1), ..Limit::default() };
-        open.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+        open.engine.quotas().replace(QuotaLimits::read(vec![limit]).unwrap());
         open.get("/v1/domains/other").await.json(200);
         open.get("/v1/domains/other").await.problem(429, "quota-exceeded");
         Self { open, guarded, turn, activity }
@@ -190,7 +190,7 @@ impl World {
 
     /// Everything that is stored.
     async fn everything(&self) -> String {
-        self.open.engine.shares().replace(ShareLimits::read(Vec::new()).unwrap());
+        self.open.engine.quotas().replace(QuotaLimits::read(Vec::new()).unwrap());
         self.open.everything().await
     }
 }

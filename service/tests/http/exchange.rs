@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::response::Response;
 use bytes::Bytes;
-use engine::shares::{Limit, ShareLimits};
+use engine::admission::{Limit, QuotaLimits};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use service::access::{Credential, Credentials};
@@ -425,7 +425,7 @@ async fn an_exhausted_quota_refuses_polls_but_takes_answers() {
     let taken = exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
     let limit =
         Limit { domain: Some("default".to_owned()), requests_per_second: Some(1), burst: Some(1), ..Limit::default() };
-    api.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+    api.engine.quotas().replace(QuotaLimits::read(vec![limit]).unwrap());
     exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
     let poll = Ask::post(ACTIVITIES, &json!({ "maxTasks": 1 })).header("prefer", "wait=0");
     api.ask(poll).await.problem(429, "quota-exceeded");
@@ -439,7 +439,7 @@ async fn a_full_list_records_answers_and_dispatches_nothing() {
     with_activities(&api, &["a", "b"]).await;
     let taken = exchange(&api, ACTIVITIES, json!({ "maxTasks": 1 })).await;
     let limit = Limit { domain: Some("default".to_owned()), task_lists: Some(1), ..Limit::default() };
-    api.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+    api.engine.quotas().replace(QuotaLimits::read(vec![limit]).unwrap());
     let other = "/v1/domains/default/task-lists/other/activity/exchange";
     let lines = Lines::of(&api, other, &json!({ "maxTasks": 1 })).await;
     let answers = json!([{ "token": task(&taken, 0)["token"], "success": {} }]);

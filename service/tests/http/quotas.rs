@@ -7,7 +7,7 @@ use axum::response::Response;
 use client::body::StartWorkflow;
 use client::{Client, Patience};
 use decider_kit::{Decider, Decisions, Event, Host, Window};
-use engine::shares::{Limit, ShareLimits};
+use engine::admission::{Limit, QuotaLimits};
 use engine::{Engine, Settings, SystemClock};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn limit() -> Limit {
 }
 
 fn put(api: &Api, limits: Vec<Limit>) {
-    api.engine.shares().replace(ShareLimits::read(limits).unwrap());
+    api.engine.quotas().replace(QuotaLimits::read(limits).unwrap());
 }
 
 async fn limited(limit: Limit) -> Api {
@@ -256,7 +256,7 @@ impl Decider for Done {
 async fn clients_and_kits_wait_and_retry_after_429() {
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let limit = Limit { requests_per_second: Some(2), ..limit() };
-    engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+    engine.quotas().replace(QuotaLimits::read(vec![limit]).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let server = Server { listener, router: router(Arc::clone(&engine)), limits: ServerLimits::default(), tls: None };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use engine::shares::{Limit, ShareLimits};
+use engine::admission::{Limit, QuotaLimits};
 use serde_json::{Value, json};
 use service::access::{CallAccess, Level, Wire};
 use service::api::table;
@@ -229,7 +229,7 @@ async fn the_audit_log_and_the_quotas_take_the_domain_from_the_path() {
     let log = AuditLog::open(scratch.path(), Arc::clone(both.open.engine.clock())).unwrap();
     let audited = both.guarded.with(with_audit_log(both.guarded.router.clone(), Arc::clone(&log)));
     let limit = Limit { domain: Some("other".to_owned()), requests_per_second: Some(1), ..Limit::default() };
-    both.open.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+    both.open.engine.quotas().replace(QuotaLimits::read(vec![limit]).unwrap());
     for call in calls().filter(|call| call.name.contains("{domain}") || call.name.contains("{token}")) {
         for (what, ask) in unknowns(&both, call) {
             let status = audited.call(bearer(ask, "operator")).await.status();

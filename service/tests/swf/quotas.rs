@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::shares::{Limit, ShareLimits};
+use engine::admission::{Limit, QuotaLimits};
 use engine::{Engine, Settings, SystemClock};
 use serde_json::{Value, json};
 use simulation::stores::fresh;
@@ -20,7 +20,7 @@ async fn ready() -> (Arc<Engine>, Swf) {
 
 fn put(engine: &Engine, limit: Limit) {
     let limit = Limit { domain: Some("default".to_owned()), ..limit };
-    engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+    engine.quotas().replace(QuotaLimits::read(vec![limit]).unwrap());
 }
 
 async fn start(swf: &Swf, id: &str) -> Answer {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::Engine;
-use engine::shares::{Limit, ShareLimits};
+use engine::admission::{Limit, QuotaLimits};
 use serde_json::{Map, Value, json};
 use service::access::{CallAccess, Credential, Credentials, Level, Wire};
 use service::access_log::AccessLog;
@@ -351,7 +351,7 @@ async fn a_request_counts_only_for_its_own_domain() {
     let world = World::new().await;
     for (limited, is_limited) in [("here", true), ("there", false)] {
         let limit = Limit { domain: Some(limited.to_owned()), requests_per_second: Some(1), ..Limit::default() };
-        world.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+        world.engine.quotas().replace(QuotaLimits::read(vec![limit]).unwrap());
         let describe = json!({ "name": limited });
         world.open.ask("DescribeDomain", &describe).await.json();
         world.open.ask("DescribeDomain", &describe).await.status_is(429);

@@ -26,7 +26,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use axum::Router;
 use axum::body::Body;
-use engine::{Clock, Engine, Quotas, Settings};
+use engine::{Clock, Engine, Settings, SwfQuotas};
 use history::Timestamp;
 use http_body_util::BodyExt;
 use service::access::Credentials as Holders;
@@ -127,15 +127,15 @@ impl World {
     }
 
     /// A service that holds programs to these limits, with types registered.
-    pub async fn limited(quotas: Quotas) -> Self {
-        let world = Self::with(Holders::default(), Some(quotas)).await;
+    pub async fn limited(swf_quotas: SwfQuotas) -> Self {
+        let world = Self::with(Holders::default(), Some(swf_quotas)).await;
         world.register().await;
         world
     }
 
-    async fn with(holders: Holders, quotas: Option<Quotas>) -> Self {
+    async fn with(holders: Holders, swf_quotas: Option<SwfQuotas>) -> Self {
         let time = WorldTime { began: Instant::now(), ahead: 0 };
-        let settings = Settings { seed: Some(7), quotas, ..Settings::default() };
+        let settings = Settings { seed: Some(7), swf_quotas, ..Settings::default() };
         let engine = Engine::open(Arc::new(Memory::new()), Arc::new(time), settings).await.expect("a new store");
         let router = service::api::router_for(Arc::clone(&engine), holders);
         let swf = client(&router, time, &Credentials::new("id", "a secret of the tests", None, None, "test"));

@@ -30,12 +30,12 @@ async fn begin(store: &Arc<dyn Store>, is_closed: bool) -> Uuid {
     let run_id = engine.commands().start(DOMAIN, Start::new("w", "t", "l")).await.unwrap().run_id;
     let (name, key) = ("s".to_owned(), Some(RequestKey(1)));
     let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-    engine.commands().tell(&at("w"), signal).await.unwrap();
+    engine.commands().submit(&at("w"), signal).await.unwrap();
     if is_closed {
         let (reason, details, identity, key, child_policy) = (None, None, None, None, None);
         engine
             .commands()
-            .tell(&at("w"), Command::Terminate { reason, details, identity, key, child_policy })
+            .submit(&at("w"), Command::Terminate { reason, details, identity, key, child_policy })
             .await
             .unwrap();
     }
@@ -72,7 +72,7 @@ async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_on
             // Whoever comes to the run finds it decided, and begun before anything else is done to it.
             let (name, key) = ("t".to_owned(), Some(RequestKey(2)));
             let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-            let told = engine.commands().tell(&at("w"), signal).await;
+            let told = engine.commands().submit(&at("w"), signal).await;
             assert_eq!(told.is_ok(), decided || !is_closed, "write {died}, {lands}: {told:?}");
             // The same request once more does nothing more, or all of it.
             let again = engine.commands().reset(&at("w"), reset()).await.unwrap();

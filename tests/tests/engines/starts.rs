@@ -68,7 +68,7 @@ async fn exactly_one_of_all_nodes_starts_follows_a_run_that_has_closed() {
         let run = at("w");
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        nodes.first().unwrap().commands().tell(&run, terminate).await.unwrap();
+        nodes.first().unwrap().commands().submit(&run, terminate).await.unwrap();
     }
 }
 

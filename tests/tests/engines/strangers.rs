@@ -67,13 +67,13 @@ async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
     let run = RunRef { run_id: Some(first), ..at("w") };
     let writer = tokio::spawn({
         let run = run.clone();
-        async move { slow.commands().tell(&run, signal("s")).await }
+        async move { slow.commands().submit(&run, signal("s")).await }
     });
     reached.acquire().await.unwrap().forget();
 
     let quick = open(Arc::clone(&store), 2).await;
     let end = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    quick.commands().tell(&run, end).await.unwrap();
+    quick.commands().submit(&run, end).await.unwrap();
     assert_eq!(store.expire(quick.clock().now().as_millis(), 10).await.unwrap(), 1);
     let second = quick.commands().start(DOMAIN, forgettable()).await.unwrap().run_id;
     released.add_permits(10);

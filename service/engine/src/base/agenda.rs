@@ -123,7 +123,7 @@ impl Agenda {
     }
 
     /// Wakes a run soon, because something could not be done.
-    pub(crate) fn look_again(&self, key: &HeadKey, now: Timestamp) {
+    pub(crate) fn wake_again(&self, key: &HeadKey, now: Timestamp) {
         self.set_by(key, now.plus(RETRY_DELAY));
     }
 

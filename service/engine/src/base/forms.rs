@@ -59,7 +59,7 @@ pub struct RunState {
     /// State computed from its history.
     pub run: Run,
     /// Latest heartbeats of its open activities.
-    pub beats: Vec<Heartbeat>,
+    pub heartbeats: Vec<Heartbeat>,
     /// Pending effects of this run and of earlier runs of its workflow id. Empty unless this run is the newest.
     pub owed: Outbox,
     /// The run that continues from an earlier event of this run, or of a run before it, after a reset.

@@ -12,8 +12,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::base::admission::ThrottledCounts;
 use crate::base::metrics::measured::Measured;
-use crate::base::shares::ThrottledCounts;
 
 /// Reason why a task was not delivered. A label of `baton_deliveries_failed_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

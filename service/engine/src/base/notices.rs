@@ -140,7 +140,7 @@ impl Notices {
     }
 
     /// Writes a line for omitted events, if the rate limit now allows one.
-    pub(crate) fn tell_left_out(&self) {
+    pub(crate) fn report_left_out(&self) {
         let overdue = self.lock().take_overdue(Instant::now());
         for Overdue { kind, list, count } in overdue {
             match (kind, list) {

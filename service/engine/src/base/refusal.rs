@@ -6,8 +6,8 @@ use history::{Fault, ImportFault, TurnLoss};
 use uuid::Uuid;
 
 use crate::TurnWait;
+use crate::base::admission::Throttled;
 use crate::base::disk::room::DiskRoom;
-use crate::base::shares::Throttled;
 
 mod row;
 mod rows;

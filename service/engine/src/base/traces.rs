@@ -90,7 +90,7 @@ impl Traces {
     }
 
     /// Sends spans to their receiver.
-    pub(crate) fn tell(&self, domain: &Arc<str>, spans: Vec<Span>) {
+    pub(crate) fn send(&self, domain: &Arc<str>, spans: Vec<Span>) {
         if let Some(export) = self.0.as_ref().filter(|_| !spans.is_empty()) {
             export.to.take(domain, spans);
         }

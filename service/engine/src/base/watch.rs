@@ -78,8 +78,8 @@ impl Watchers {
     }
 
     /// Notifies the watchers of a run of its progress.
-    pub(crate) fn tell(&self, key: &HeadKey, progress: RunProgress) {
-        self.news.tell(&key.domain);
+    pub(crate) fn notify(&self, key: &HeadKey, progress: RunProgress) {
+        self.news.notify(&key.domain);
         let watched = self.lock();
         let Some(entry) = watched.get(key) else { return };
         if let Some(steps) = &entry.steps {
@@ -184,15 +184,15 @@ mod tests {
             let woken = Arc::<Counted>::default();
             let waker = Waker::from(Arc::clone(&woken));
             let mut watching = watchers.watch_end(&key);
-            watchers.tell(&key, at(1, 1, false));
+            watchers.notify(&key, at(1, 1, false));
             let mut closed = pin!(watching.closed(Uuid::from_u128(1)));
             let mut is_over = || closed.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
             assert!(!is_over());
             for step in 2..9 {
-                watchers.tell(&key, at(1, step, false));
+                watchers.notify(&key, at(1, step, false));
             }
             assert_eq!(woken.0.load(Ordering::SeqCst), 0);
-            watchers.tell(&key, end);
+            watchers.notify(&key, end);
             assert_eq!((woken.0.load(Ordering::SeqCst), is_over()), (1, true));
         }
     }

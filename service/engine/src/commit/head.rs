@@ -91,7 +91,7 @@ fn tail_at(bytes: &Bytes) -> Result<usize, Refusal> {
 
 /// Stored form of a heartbeat.
 #[derive(Encode, Decode)]
-struct StoredBeat {
+struct StoredHeartbeat {
     #[n(0)]
     at: Timestamp,
     #[n(1)]
@@ -99,14 +99,14 @@ struct StoredBeat {
 }
 
 /// Encodes a heartbeat.
-pub(crate) fn encode_beat(beat: &Heartbeat) -> Bytes {
-    let stored = StoredBeat { at: beat.at, details: beat.details.clone() };
+pub(crate) fn encode_heartbeat(beat: &Heartbeat) -> Bytes {
+    let stored = StoredHeartbeat { at: beat.at, details: beat.details.clone() };
     minicbor::to_vec(stored).expect("writing to memory does not fail").into()
 }
 
 /// Decodes a heartbeat.
-pub(crate) fn decode_beat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Heartbeat, Refusal> {
-    let StoredBeat { at, details } =
+pub(crate) fn decode_heartbeat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Heartbeat, Refusal> {
+    let StoredHeartbeat { at, details } =
         minicbor::decode(bytes).map_err(|error| Refusal::Corrupt { what: format!("a heartbeat: {error}") })?;
     Ok(Heartbeat { scheduled_event_id, at, details })
 }

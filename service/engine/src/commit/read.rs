@@ -177,14 +177,14 @@ impl RunReader {
                 return Ok(None);
             };
             let mut loaded = Box::pin(self.open_head(key, head)).await?;
-            loaded.beats = self.read_beats(key, loaded.run()).await?;
+            loaded.heartbeats = self.read_heartbeats(key, loaded.run()).await?;
             state.replace(loaded);
         }
         Ok(state.known())
     }
 
     /// Reads the newest heartbeats of the activities that are or were started.
-    pub(crate) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Heartbeat>, Refusal> {
+    pub(crate) async fn read_heartbeats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Heartbeat>, Refusal> {
         let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.attempts.is_some());
         let ids: Vec<EventId> = beating.map(|(scheduled_event_id, _)| *scheduled_event_id).collect();
         if ids.is_empty() {
@@ -192,8 +192,8 @@ impl RunReader {
         }
         let want: Vec<PartKey> = ids.iter().map(|scheduled| PartKey::Heartbeat { scheduled: *scheduled }).collect();
         let parts = self.store.parts(key, *run.started.run_id.as_bytes(), &want).await?;
-        let found = ids.iter().zip(parts).filter_map(|(id, part)| part.map(|bytes| head::decode_beat(*id, &bytes)));
-        found.collect()
+        let decode = |(id, part): (&EventId, Option<Bytes>)| part.map(|bytes| head::decode_heartbeat(*id, &bytes));
+        ids.iter().zip(parts).filter_map(decode).collect()
     }
 
     /// Loads an earlier run. Its links have moved to the run that followed it.

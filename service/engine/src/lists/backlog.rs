@@ -64,7 +64,7 @@ pub(crate) struct Backlog {
     /// Notified when a run was added to `full`.
     news: Notify,
     /// Notified when a list that was full has space again.
-    pub(crate) room: Notify,
+    pub(crate) has_space: Notify,
 }
 
 impl Backlog {
@@ -73,7 +73,7 @@ impl Backlog {
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         let (full, full_max) = (Mutex::default(), bounds.to_write_max);
-        Self { lists: Mutex::new(lists), full, full_max, news: Notify::new(), room: Notify::new() }
+        Self { lists: Mutex::new(lists), full, full_max, news: Notify::new(), has_space: Notify::new() }
     }
 
     fn full(&self) -> MutexGuard<'_, BTreeSet<(ListKey, HeadKey)>> {

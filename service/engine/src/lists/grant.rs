@@ -16,7 +16,7 @@ use crate::commit::read::RunEvents;
 /// [delivered](Self::delivered), the task is returned at once and does not have to time out.
 pub(crate) struct Grant {
     /// Receiver of the task if it is not delivered; `None` once it is.
-    pub(crate) back: Option<Arc<dyn TakesBack>>,
+    pub(crate) returner: Option<Arc<dyn TaskReturner>>,
     /// Reason to record if the task is returned.
     pub(crate) undelivered: Undelivered,
     pub(crate) key: HeadKey,
@@ -58,20 +58,20 @@ pub(crate) enum Granted {
 
 /// A task that was not delivered.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Returned {
+pub(crate) struct ReturnedTask {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
     /// The list from which it was taken.
     pub(crate) task_list: String,
     pub(crate) undelivered: Undelivered,
-    pub(crate) what: Back,
+    pub(crate) by: ReturnBy,
 }
 
 /// Way to return a task.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Back {
-    /// Record in the history that the task was returned.
-    Record(Command),
+pub(crate) enum ReturnBy {
+    /// Admit this command, which records the return in the history.
+    Command(Command),
     /// Let the riders of this task wait for another task. Only riders have tasks that no event records.
     Riders(RiderKind, u64),
 }
@@ -114,15 +114,15 @@ pub(crate) enum TakenRiders {
 }
 
 /// Receiver of tasks that were not delivered.
-pub(crate) trait TakesBack: Send + Sync {
+pub(crate) trait TaskReturner: Send + Sync {
     /// Returns a task that was not delivered.
-    fn take_back(self: Arc<Self>, returned: Returned);
+    fn return_task(self: Arc<Self>, returned: ReturnedTask);
 }
 
 impl Grant {
     /// Marks the task as delivered.
     pub(crate) fn delivered(mut self) {
-        self.back = None;
+        self.returner = None;
     }
 
     /// Returns the task because its poller has disconnected.
@@ -143,19 +143,21 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        let Some(back) = self.back.take() else { return };
-        let what = match &self.what {
-            Granted::Turn { turn, .. } => Back::Record(Command::ReturnTurn { turn: *turn, poll: self.poll }),
-            Granted::Activity { task, .. } => Back::Record(Command::ReturnActivity { task: *task, poll: self.poll }),
-            Granted::Queries { task, .. } => Back::Riders(RiderKind::Query, *task),
-            Granted::Speculation { task, .. } => Back::Riders(RiderKind::Update, *task),
+        let Some(returner) = self.returner.take() else { return };
+        let by = match &self.what {
+            Granted::Turn { turn, .. } => ReturnBy::Command(Command::ReturnTurn { turn: *turn, poll: self.poll }),
+            Granted::Activity { task, .. } => {
+                ReturnBy::Command(Command::ReturnActivity { task: *task, poll: self.poll })
+            }
+            Granted::Queries { task, .. } => ReturnBy::Riders(RiderKind::Query, *task),
+            Granted::Speculation { task, .. } => ReturnBy::Riders(RiderKind::Update, *task),
         };
-        back.take_back(Returned {
+        returner.return_task(ReturnedTask {
             key: self.key.clone(),
             run_id: self.run_id,
             task_list: std::mem::take(&mut self.task_list),
             undelivered: self.undelivered,
-            what,
+            by,
         });
     }
 }
@@ -174,19 +176,19 @@ mod tests {
 
     /// Keeps the returned task.
     #[derive(Default)]
-    struct Basket(Mutex<Option<Returned>>);
+    struct Basket(Mutex<Option<ReturnedTask>>);
 
-    impl TakesBack for Basket {
-        fn take_back(self: Arc<Self>, returned: Returned) {
+    impl TaskReturner for Basket {
+        fn return_task(self: Arc<Self>, returned: ReturnedTask) {
             *self.0.lock().unwrap() = Some(returned);
         }
     }
 
     /// Returns how a grant is returned after `happens`.
-    fn returned_by(what: Granted, happens: impl FnOnce(Grant)) -> Option<Back> {
+    fn returned_by(what: Granted, happens: impl FnOnce(Grant)) -> Option<ReturnBy> {
         let basket = Arc::<Basket>::default();
         happens(Grant {
-            back: Some(Arc::clone(&basket) as _),
+            returner: Some(Arc::clone(&basket) as _),
             undelivered: Undelivered::ConnectionClosed,
             key: HeadKey { domain: "d".into(), workflow_id: "w".into() },
             run_id: Uuid::nil(),
@@ -200,22 +202,22 @@ mod tests {
             trace: None,
         });
         let returned = basket.0.lock().unwrap().take();
-        returned.map(|returned| returned.what)
+        returned.map(|returned| returned.by)
     }
 
     #[test]
     fn a_dropped_task_is_returned_and_a_delivered_one_is_not() {
         assert_eq!(returned_by(turn(), Grant::delivered), None);
-        let back = Back::Record(Command::ReturnTurn { turn: TURN, poll: Some(PollId(7)) });
-        assert_eq!(returned_by(turn(), drop), Some(back));
+        let by = ReturnBy::Command(Command::ReturnTurn { turn: TURN, poll: Some(PollId(7)) });
+        assert_eq!(returned_by(turn(), drop), Some(by));
     }
 
     #[test]
     fn an_unrecorded_task_is_returned_to_its_riders() {
         let [last_event_id, previous_started_event_id, version] = [3, 0, 3];
         let asks = Granted::Queries { task: 5, last_event_id, version, previous_started_event_id };
-        assert_eq!(returned_by(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
+        assert_eq!(returned_by(asks, drop), Some(ReturnBy::Riders(RiderKind::Query, 5)));
         let judges = Granted::Speculation { task: 6, last_event_id, previous_started_event_id, shown: Vec::new() };
-        assert_eq!(returned_by(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));
+        assert_eq!(returned_by(judges, drop), Some(ReturnBy::Riders(RiderKind::Update, 6)));
     }
 }

@@ -17,10 +17,11 @@ use crate::lists::in_flight::InFlight;
 use crate::lists::matching::{Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
-use crate::lists::unpolled::{ToldOfUnpolled, WaitingList};
+use crate::lists::undelivered::UndeliveredTasks;
+use crate::lists::unpolled::{ReportedUnpolled, WaitingList};
 use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
 use crate::nodes::Nodes;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, Batched};
 use crate::run::runs::Runs;
 use crate::{Clock, Refusal, Registry};
 
@@ -39,9 +40,10 @@ pub struct TaskLists {
     pub(crate) polls: PollMemory,
     pub(crate) pollers: Arc<Pollers>,
     pub(crate) in_flight: InFlight,
+    pub(crate) undelivered: Arc<UndeliveredTasks>,
     pub(crate) notices: Arc<Notices>,
     /// Lists that were reported to operators as having no poller.
-    pub(crate) unpolled: ToldOfUnpolled,
+    pub(crate) unpolled: ReportedUnpolled,
     /// Channel to the caller of Lambda functions, for the domains in which Lambda tasks wait.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
 }
@@ -67,10 +69,7 @@ impl TaskLists {
     /// Puts a task on its list or gives it to a poller. Returns false if memory has no space for it.
     pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
         match self.matching.offer(list, task) {
-            Offered::Poller(poller, task) => {
-                let (lists, list) = (Arc::clone(self), list.clone());
-                self.background.spawn(async move { lists.hand_over(list, *poller, task).await });
-            }
+            Offered::Poller(poller, task) => self.start_hand_over(list, *poller, task),
             Offered::Waits => self.offer_elsewhere(list),
             Offered::Known => {}
             Offered::Full => return false,
@@ -78,8 +77,13 @@ impl TaskLists {
         true
     }
 
-    /// Gives a waiting task to a waiting poller.
-    pub(crate) async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: OnList) {
+    /// Gives a task to a waiting poller, in the background.
+    pub(crate) fn start_hand_over(self: &Arc<Self>, list: &ListKey, poller: Poller, task: OnList) {
+        let (lists, list) = (Arc::clone(self), list.clone());
+        self.background.spawn(async move { lists.hand_over(list, poller, task).await });
+    }
+
+    async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: OnList) {
         match self.take(&list, task, poller.taker.clone()).await {
             Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),
@@ -111,11 +115,11 @@ impl TaskLists {
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
-        let taken = self.runs.ask(&key, |reply| RunRequest::Take { task, list, taker, reply }).await;
+        let taken = self.runs.submit(&key, |reply| Batched::Take { task, list, taker, reply, start: None }).await;
         if let Err(refusal) = &taken {
             // The task is off its list. Either it still waits, or it was started and has no worker.
             self.lose_if_unknown(refusal, poll);
-            self.agenda.look_again(&key, self.clock.now());
+            self.agenda.wake_again(&key, self.clock.now());
         }
         taken
     }
@@ -128,7 +132,7 @@ impl TaskLists {
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         let by = taker.clone();
-        match self.runs.ask(&key, |reply| RunRequest::TakeRiders { run_id, kind, taker: by, reply }).await? {
+        match self.runs.submit(&key, |reply| Alone::TakeRiders { run_id, kind, taker: by, reply }).await? {
             TakenRiders::Granted(grant) => Ok(Some(*grant)),
             TakenRiders::Nothing => Ok(None),
             TakenRiders::Turn(scheduled_event_id) => {
@@ -140,10 +144,9 @@ impl TaskLists {
 
     /// Puts a poller back on its list after its task was already taken.
     pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
-        // A task may have arrived while the poller was reserved. Offer it again, so that the two do not wait for each
-        // other.
-        match self.matching.poll_for(list, poller) {
-            Some(task) => self.offer(list, task),
+        match self.matching.put_back(list, poller) {
+            // The task has arrived while the poller was reserved.
+            Some((poller, task)) => self.start_hand_over(list, poller, task),
             None => self.seek(list),
         }
     }
@@ -160,11 +163,11 @@ impl TaskLists {
 
 impl TaskLists {
     /// Reports lists without pollers and the number of suppressed notices to operators, until the service stops.
-    pub(crate) async fn keep_telling(&self) {
+    pub(crate) async fn keep_reporting(&self) {
         loop {
             tokio::time::sleep(NOTICES_EVERY).await;
             self.report_unpolled();
-            self.notices.tell_left_out();
+            self.notices.report_left_out();
         }
     }
 

@@ -28,7 +28,7 @@ impl TaskLists {
     ) -> Result<Option<Grant>, Refusal> {
         let found = match self.find_lost(earlier) {
             Some((_, task)) => Some(task),
-            None => self.ask_for_lost(earlier).await,
+            None => self.find_lost_at_peers(earlier).await,
         };
         match found {
             Some(task) => self.take_task(list, task, taker.clone()).await,
@@ -63,7 +63,7 @@ impl TaskLists {
         self.find_lost(&polls).map(|(list, task)| Offer::of(&list, &task))
     }
 
-    async fn ask_for_lost(self: &Arc<Self>, polls: &[PollId]) -> Option<WaitingTask> {
+    async fn find_lost_at_peers(self: &Arc<Self>, polls: &[PollId]) -> Option<WaitingTask> {
         let peers = self.elsewhere.peers()?;
         let mut asked = JoinSet::new();
         for node in self.nodes.others() {
@@ -88,7 +88,7 @@ impl TaskLists {
 
     /// Reports lost polls to all nodes after nodes have joined. New nodes may be the ones that find the tasks, and have
     /// not received the earlier requests.
-    pub(crate) fn tell_all_lost(self: &Arc<Self>) {
+    pub(crate) fn send_lost_polls(self: &Arc<Self>) {
         let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
         for node in self.nodes.others() {
             for polls in lost.chunks(LOST_AT_ONCE) {

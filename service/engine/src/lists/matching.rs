@@ -2,7 +2,6 @@
 
 mod task_list;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -13,9 +12,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use task_list::{Kept, TaskList};
+use task_list::TaskList;
+pub(crate) use task_list::dispatch::{Departure, Stays, ToNode, ToPoll, ToWaiting};
 
-use crate::lists::grant::{Grant, RiderKind};
+use crate::lists::grant::Grant;
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
 /// Lists with waiting tasks in memory. Ours: a list takes some hundred bytes.
@@ -92,7 +92,7 @@ pub(crate) struct WaitingSlots {
     list: ListKey,
     id: u64,
     /// Number of slots that wait.
-    pub(crate) room: usize,
+    pub(crate) free_slots: usize,
     pub(crate) granted: UnboundedReceiver<IntoSlot>,
     /// True if no other poller waited on the list when these slots began to wait.
     pub(crate) are_first: bool,
@@ -143,9 +143,14 @@ impl Drop for WaitingPoll<'_> {
 impl Matching {
     pub(crate) fn new(bounds: WaitingBounds) -> Self {
         let bounds = WaitingBounds { list_tasks_max: bounds.list_tasks_max.max(1), ..bounds };
-        let (lists, leaving) = (Mutex::default(), Mutex::default());
-        let (all, next_poller) = (Arc::default(), AtomicU64::default());
-        Self { bounds, lists, leaving, all, next_poller, starving: tokio::sync::Notify::new() }
+        Self {
+            bounds,
+            lists: Mutex::default(),
+            leaving: Mutex::default(),
+            all: Arc::default(),
+            next_poller: AtomicU64::default(),
+            starving: tokio::sync::Notify::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, TaskList>> {
@@ -183,38 +188,25 @@ impl Matching {
     }
 
     /// Takes a poller whose poll is about to end off its list, so that no commit reserves it from now on. A poller that
-    /// is reserved now is marked, and [`poll_for`](Self::poll_for) does not put it back. Returns its free slots.
+    /// is reserved now is marked, and [`put_back`](Self::put_back) does not return it to the list. Returns its free slots.
     fn withdraw_poller(&self, key: &ListKey, id: u64) -> Vec<u32> {
         let mut lists = self.lock();
         self.lock_leaving().insert(id);
         Self::remove_poller(&mut lists, key, id)
     }
 
-    /// Takes the poller that has waited longest, for a task that is about to be created.
-    pub(crate) fn reserve(&self, key: &ListKey) -> Option<Poller> {
+    /// Lets a task leave a list through [its gate](TaskList::dispatch).
+    pub(crate) fn dispatch<D: Departure>(&self, key: &ListKey, departure: D) -> Result<D::Left, Stays> {
         let mut lists = self.lock();
-        let list = lists.get_mut(key)?;
-        // Waiting tasks go first: if there are any, each waiting poller is about to get one of them.
-        let poller = if list.tasks.len() == list.riders { list.next_poller() } else { None };
+        let list = lists.get_mut(key).ok_or(D::IF_EMPTY)?;
+        let left = list.dispatch(departure);
+        if self.is_to_refill(list) {
+            self.starving.notify_one();
+        }
         if list.is_idle() {
             lists.remove(key);
         }
-        poller
-    }
-
-    /// Takes the poller that has waited longest among those that handle riders of this kind.
-    pub(crate) fn reserve_for_riders(&self, key: &ListKey, kind: RiderKind) -> Option<Poller> {
-        let mut lists = self.lock();
-        let list = lists.get_mut(key)?;
-        let poller = match kind {
-            RiderKind::Query if !list.tasks.is_empty() => None,
-            // Callers of updates wait for them. Tasks that wait on the list need a poller with other abilities.
-            RiderKind::Query | RiderKind::Update => list.next_poller_that(|taker| taker.takes(kind)),
-        };
-        if list.is_idle() {
-            lists.remove(key);
-        }
-        poller
+        left
     }
 
     /// Returns true if a poller waits that passes `can`.
@@ -223,40 +215,22 @@ impl Matching {
         self.lock().get(key).is_some_and(|list| list.pollers.iter().any(waits))
     }
 
-    /// Takes the task that comes first, to start it for a poller of another node.
-    pub(crate) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
-        let mut lists = self.lock();
-        let list = lists.get_mut(key)?;
-        // Riders reach pollers of other nodes in another way.
-        let task = list.pop_task(|task| !task.is_riders());
-        if self.is_to_refill(list) {
-            self.starving.notify_one();
-        }
-        if list.is_idle() {
-            lists.remove(key);
-        }
-        match task? {
-            OnList::Task(task) => Some(task),
-            OnList::Riders(_) => None,
-        }
-    }
-
     /// Returns the maximum number of tasks of a list at present.
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         let is_full = self.all.load(Relaxed) >= self.bounds.tasks_max;
         if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
     }
 
     /// Returns true if at least half of the space of a list that has overflowed is free again.
     fn is_to_refill(&self, list: &TaskList) -> bool {
-        list.overflowed && list.tasks.len() < self.room().div_ceil(2)
+        list.overflowed && list.tasks.len() < self.capacity().div_ceil(2)
     }
 
     /// Returns true if a list accepts no more tasks. Its other tasks are then read from the store once there is space.
     pub(crate) fn is_full(&self, key: &ListKey) -> bool {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
-        let is_full = list.tasks.len() >= self.room();
+        let is_full = list.tasks.len() >= self.capacity();
         list.overflowed |= is_full;
         is_full
     }
@@ -276,24 +250,21 @@ impl Matching {
             return Offered::Full;
         }
         let list = lists.entry(key.clone()).or_default();
-        if list.known.contains_key(&task.known()) || list.convert(&task) {
+        if list.known.contains_key(&task.known()) {
             return Offered::Known;
         }
-        if list.tasks.len() >= self.room() {
+        let place_of_riders = list.remove_riders_of(&task);
+        if place_of_riders.is_none() && list.tasks.len() >= self.capacity() {
             list.overflowed = true;
             return Offered::Full;
         }
-        if let Some(poller) = list.next_poller_for(&task) {
+        if let Ok(poller) = list.dispatch(ToWaiting::from(&task)) {
             if list.is_idle() {
                 lists.remove(key);
             }
             return Offered::Poller(Box::new(poller), task);
         }
-        list.riders += usize::from(task.is_riders());
-        list.came += 1;
-        let place = (Reverse(task.priority()), list.came);
-        list.known.insert(task.known(), place);
-        list.tasks.insert(place, Kept::new(task, &self.all));
+        list.insert(task, place_of_riders, &self.all);
         Offered::Waits
     }
 
@@ -315,7 +286,7 @@ impl Matching {
         // If there was no space for the list, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
-        if let Some(task) = list.pop_task(|task| task.is_for(taker)) {
+        if let Ok(task) = list.dispatch(ToPoll(taker)) {
             if self.is_to_refill(list) {
                 self.starving.notify_one();
             }
@@ -352,7 +323,7 @@ impl Matching {
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
         let mut found = Vec::new();
         while let Some(slot) = slots.last().copied()
-            && let Some(task) = list.pop_task(|task| task.is_for(taker))
+            && let Ok(task) = list.dispatch(ToPoll(taker))
         {
             slots.pop();
             found.push((slot, task));
@@ -369,27 +340,40 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, granted) = unbounded_channel();
-        let (room, are_first) = (slots.len(), !list.pollers.iter().any(Poller::is_waiting));
+        let free_slots = slots.len();
+        let are_first = !list.pollers.iter().any(Poller::is_waiting);
         let is_standby = Arc::new(AtomicBool::new(is_standby));
         let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&is_standby));
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
         let (matching, list) = (Arc::clone(self), key.clone());
-        SlotsPolled::Wait(WaitingSlots { matching, list, id, room, granted, are_first, is_standby })
+        SlotsPolled::Wait(WaitingSlots { matching, list, id, free_slots, granted, are_first, is_standby })
     }
 
     /// Puts back a poller that was reserved or was given a task without success. It waits in front of the others. If a
-    /// task waits, returns it, and the poller still waits in front. A poller whose poll is ending does not return to
-    /// the list.
-    pub(crate) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<OnList> {
+    /// task waits for it by now, returns both instead, and the caller must give it the task. A poller whose poll is
+    /// ending or has ended does not return to the list.
+    pub(crate) fn put_back(&self, key: &ListKey, poller: Poller) -> Option<(Poller, OnList)> {
         let mut lists = self.lock();
         if self.lock_leaving().contains(&poller.id) {
             poller.end();
             return None;
         }
+        if !poller.is_waiting() {
+            // A task that is given to it would be recorded as undelivered.
+            return None;
+        }
         let list = lists.entry(key.clone()).or_default();
-        let task = list.pop_task(|task| task.is_for(&poller.taker));
+        if let Ok(task) = list.dispatch(ToPoll(&poller.taker)) {
+            if self.is_to_refill(list) {
+                self.starving.notify_one();
+            }
+            if list.is_idle() {
+                lists.remove(key);
+            }
+            return Some((poller, task));
+        }
         list.pollers.push_front(poller);
-        task
+        None
     }
 
     /// Takes the lists that have overflowed and have space again, and clears their marks.
@@ -453,15 +437,16 @@ impl Matching {
 
     /// Returns the number of tasks that the pollers of a list wait for.
     pub(crate) fn pollers(&self, key: &ListKey) -> usize {
-        let room = |list: &TaskList| list.pollers.iter().filter(|poller| poller.is_waiting()).map(Poller::room).sum();
-        self.lock().get(key).map_or(0, room)
+        let waiting =
+            |list: &TaskList| list.pollers.iter().filter(|poller| poller.is_waiting()).map(Poller::free_slots).sum();
+        self.lock().get(key).map_or(0, waiting)
     }
 
     /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and when its oldest task
     /// began to wait.
     pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
         let depth = |(key, list): (&ListKey, &TaskList)| {
-            (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::room).sum(), list.oldest())
+            (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::free_slots).sum(), list.oldest())
         };
         self.lock().iter().map(depth).collect()
     }

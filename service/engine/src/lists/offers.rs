@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::lists::ListKey;
 use crate::lists::elsewhere::OFFER_PAUSE;
 use crate::lists::hand_out::TaskLists;
+use crate::lists::matching::{ToNode, ToWaiting};
 use crate::{ListName, Offer};
 
 impl TaskLists {
@@ -37,12 +38,12 @@ impl TaskLists {
         // After this refusal, the other node makes no offers until it is notified of a poller. Forgetting that it knows
         // makes the next poller notify it.
         let knew = self.elsewhere.forget_notified(&list, node);
-        let Some(poller) = self.matching.reserve(&list) else { return false };
+        let task = offer.task();
+        let Ok(poller) = self.matching.dispatch(&list, ToWaiting::Task(&task)) else { return false };
         if knew {
             self.elsewhere.mark_notified(&list, node);
         }
-        let (lists, task) = (Arc::clone(self), offer.task());
-        self.background.spawn(async move { lists.hand_over(list, poller, task.into()).await });
+        self.start_hand_over(&list, poller, task.into());
         true
     }
 
@@ -54,7 +55,7 @@ impl TaskLists {
         }
         let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
         self.background.spawn(async move {
-            let next = || lists.elsewhere.next_offer(&list, || lists.matching.pop_waiting(&list));
+            let next = || lists.elsewhere.next_offer(&list, || lists.matching.dispatch(&list, ToNode).ok());
             while let Some((at, task)) = next() {
                 match peers.offer(&at.node, &Offer::of(&list, &task)).await {
                     Ok(true) => {}
@@ -77,7 +78,7 @@ impl TaskLists {
     }
 
     /// Tells all nodes about the pollers that wait here, after nodes have joined or left.
-    pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
+    pub(crate) fn announce_pollers(self: &Arc<Self>) {
         let now = self.clock.now();
         for list in self.elsewhere.adjust_to_nodes(&self.nodes.others()) {
             self.pollers.saw(&list, now);

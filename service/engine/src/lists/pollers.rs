@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use history::{CallerName, Duration, LAMBDA_LIST, Run, TaskRef, Timestamp};
 use lru::LruCache;
 
-use crate::base::shares::{LimitKind, Shares};
+use crate::base::admission::{LimitKind, Quotas};
 use crate::lists::elsewhere::Elsewhere;
 use crate::lists::matching::Matching;
 use crate::lists::{ListKey, Side, Taker};
-use crate::{Clock, Limited, Quotas, Refusal, Unpolled};
+use crate::{Clock, Limited, Refusal, SwfQuotas, Unpolled};
 
 /// Maximum number of lists for which the end of the last poll is remembered; the most recent are kept. About 200 bytes
 /// each.
@@ -80,7 +80,7 @@ struct SeenPolls {
 /// The pollers of each list of this node.
 pub struct Pollers {
     clock: Arc<dyn Clock>,
-    shares: Arc<Shares>,
+    quotas: Arc<Quotas>,
     lists: Arc<Matching>,
     elsewhere: Arc<Elsewhere>,
     memory: Mutex<SeenPolls>,
@@ -90,7 +90,7 @@ impl Pollers {
     /// Returns a record without polls, which begins now.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
-        shares: Arc<Shares>,
+        quotas: Arc<Quotas>,
         lists: Arc<Matching>,
         elsewhere: Arc<Elsewhere>,
     ) -> Self {
@@ -100,7 +100,7 @@ impl Pollers {
         let mut pollers = LruCache::unbounded();
         pollers.resize(NonZeroUsize::new(POLLERS_REMEMBERED).unwrap_or(NonZeroUsize::MIN));
         let memory = SeenPolls { pollers, polling: HashMap::new(), lists: HashMap::new(), seen, others: clock.now() };
-        Self { clock, shares, lists, elsewhere, memory: Mutex::new(memory) }
+        Self { clock, quotas, lists, elsewhere, memory: Mutex::new(memory) }
     }
 
     fn lock(&self) -> MutexGuard<'_, SeenPolls> {
@@ -249,7 +249,7 @@ impl Pollers {
     /// [`Refusal::LimitExceeded`].
     pub fn must_have_room(
         &self,
-        quotas: Option<&Quotas>,
+        quotas: Option<&SwfQuotas>,
         domain: &str,
         list: &str,
         is_decider: bool,
@@ -268,7 +268,7 @@ impl Pollers {
     /// [`Refusal::QuotaExceeded`] if the maximum number of lists of its domain are polled.
     pub(crate) fn polling(self: &Arc<Self>, list: &ListKey, taker: &Taker) -> Result<Polling, Refusal> {
         // The service itself calls functions, and its own list does not count against the quota.
-        let max = self.shares.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
+        let max = self.quotas.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
         if self.begin(list, max) {
             let (identity, by) = (taker.identity.clone(), taker.by.clone());
             let poller = PollerName { list: list.clone(), identity, by };
@@ -276,7 +276,7 @@ impl Pollers {
             Ok(Polling { pollers: Arc::clone(self), poller })
         } else {
             let max = max.unwrap_or_default();
-            Err(self.shares.reached(&list.domain, LimitKind::TaskLists, max).into())
+            Err(self.quotas.reached(&list.domain, LimitKind::TaskLists, max).into())
         }
     }
 

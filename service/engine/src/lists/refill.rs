@@ -63,7 +63,7 @@ impl TaskLists {
     /// Queues a row for a run whose task has no space in memory.
     pub(crate) fn write_down_full(&self, list: &ListKey, run: &HeadKey) {
         if !self.backlog.push(list, run) {
-            self.agenda.look_again(run, self.clock.now());
+            self.agenda.wake_again(run, self.clock.now());
         }
     }
 
@@ -80,7 +80,7 @@ impl TaskLists {
         let (key, now) = (key_of(list, run), self.clock.now());
         if let Err(error) = self.store.commit(&key, Expect::Absent, &row(None, now), &[]).await {
             tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
-            return self.agenda.look_again(run, self.clock.now());
+            return self.agenda.wake_again(run, self.clock.now());
         }
         // The list may not be in memory at all. Its next poller, or one that has come meanwhile, must read the store.
         self.backlog.forget(list);
@@ -101,7 +101,7 @@ impl TaskLists {
 
     /// Handles nodes that joined or left, because tasks in their memory may be lost: reads the rows of every list with
     /// a waiting poller now, and those of the other lists at their next poll.
-    pub(crate) fn seek_anew(self: &Arc<Self>) {
+    pub(crate) fn seek_all_again(self: &Arc<Self>) {
         self.backlog.forget_all();
         for (list, _, pollers, _) in self.matching.depths() {
             if pollers > 0 {
@@ -143,7 +143,7 @@ impl TaskLists {
     pub(crate) async fn keep_refilling(self: &Arc<Self>) {
         loop {
             self.matching.starving.notified().await;
-            self.backlog.room.notify_waiters();
+            self.backlog.has_space.notify_waiters();
             for list in self.matching.take_overflowed() {
                 self.backlog.forget(&list);
                 self.seek(&list);
@@ -194,16 +194,16 @@ impl TaskLists {
     /// Waits until there is space for more tasks on a list. Returns false if there is no space for the list itself.
     async fn has_room(&self, list: &ListKey) -> bool {
         loop {
-            let mut room = pin!(self.backlog.room.notified());
+            let mut has_space = pin!(self.backlog.has_space.notified());
             // Registers before the check, so that no notification is missed.
-            room.as_mut().enable();
+            has_space.as_mut().enable();
             if !self.matching.has_room_for_list(list) {
                 return false;
             }
             if !self.matching.is_full(list) {
                 return true;
             }
-            room.await;
+            has_space.await;
         }
     }
 
@@ -213,7 +213,7 @@ impl TaskLists {
             let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
             self.restore_tasks(list, &key).await.unwrap_or_else(|refusal| {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
-                self.agenda.look_again(&key, self.clock.now());
+                self.agenda.wake_again(&key, self.clock.now());
                 true
             })
         });

@@ -24,12 +24,12 @@ type Depth = (ListKey, usize, usize, Option<Timestamp>);
 type Sums = (usize, usize, Option<Timestamp>);
 
 /// Returns the lists for metrics.
-pub(crate) fn told(lists: Vec<Depth>) -> Vec<ListDepth> {
-    let told = |(ListKey { domain, side, name }, tasks, pollers, oldest): Depth| {
+pub(crate) fn list_depths(lists: Vec<Depth>) -> Vec<ListDepth> {
+    let depth = |(ListKey { domain, side, name }, tasks, pollers, oldest): Depth| {
         let side = side.word();
         ListDepth { domain, side, name, tasks, pollers, oldest }
     };
-    shown(lists).into_iter().map(told).collect()
+    shown(lists).into_iter().map(depth).collect()
 }
 
 /// Returns the lists with the most tasks, then the most pollers, then by name; the other lists of each domain are added
@@ -63,7 +63,7 @@ fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
 #[cfg(test)]
 mod tests {
     use crate::Metrics;
-    use crate::base::shares::ThrottledCounts;
+    use crate::base::admission::ThrottledCounts;
     use crate::views::metrics_page::Gauges;
 
     use super::*;
@@ -80,7 +80,7 @@ mod tests {
         // This list has the name that stands for the others.
         lists.push((ListKey { domain: "d0".into(), side: Side::Decider, name: OTHER_LISTS.into() }, 200_000, 1, None));
         let expected: usize = lists.iter().map(|(_, tasks, ..)| tasks).sum();
-        let told = told(lists.clone());
+        let depths = list_depths(lists.clone());
         let lists = shown(lists);
         assert_eq!(lists.iter().map(|(_, tasks, ..)| tasks).sum::<usize>(), expected);
         assert_eq!(lists.iter().map(|(_, _, pollers, _)| pollers).sum::<usize>(), 100_001);
@@ -88,7 +88,7 @@ mod tests {
         assert!(lists.len() <= LISTS_SHOWN + 20, "{}", lists.len());
         let keys: std::collections::HashSet<_> = lists.iter().map(|(list, ..)| list.clone()).collect();
         assert_eq!(keys.len(), lists.len(), "each has one series");
-        let gauges = Gauges { lists: told, ..Gauges::default() };
+        let gauges = Gauges { lists: depths, ..Gauges::default() };
         let text = Metrics::new(&ThrottledCounts::default()).page(&gauges, Timestamp::default()).end();
         assert!(text.len() < 1_000_000, "{}", text.len());
     }

@@ -7,6 +7,7 @@ use store::HeadKey;
 
 use crate::Refusal;
 use crate::lists::hand_out::TaskLists;
+use crate::lists::matching::ToWaiting;
 use crate::lists::{ListKey, Poller, Side, Taker, WaitingTask};
 
 /// A poller that is about to get a task.
@@ -32,6 +33,11 @@ impl TaskLists {
         let (mut reserved, mut unmatched) = (Vec::new(), Vec::new());
         let run_id = transition.run().started.run_id;
         let mut new_tasks = Vec::new();
+        let mut add = |side, name: Arc<str>, scheduled_event_id, priority: Option<i32>, since| {
+            let list = ListKey { domain: Arc::clone(&key.domain), side, name };
+            let (key, priority, since) = (key.clone(), priority.unwrap_or(0), Some(since));
+            new_tasks.push((list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }));
+        };
         for task in transition.run().waiting_tasks() {
             match task {
                 TaskRef::Turn(task) => {
@@ -40,7 +46,7 @@ impl TaskLists {
                         let name: Arc<str> = transition.run().list_of_turn(task).into();
                         let priority = transition.run().started.priority();
                         let since = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
-                        new_tasks.push((Side::Decider, name, task.scheduled_event_id, priority.unwrap_or(0), since));
+                        add(Side::Decider, name, task.scheduled_event_id, priority, since);
                     }
                 }
                 TaskRef::Activity(task) => {
@@ -52,22 +58,21 @@ impl TaskLists {
                     let is_new = task.scheduled_event_id > last_event_id;
                     if (is_new || is_released || is_retry) && !is_held_back {
                         let name: Arc<str> = task.activity.task_list.as_str().into();
-                        let priority = task.activity.task_priority.unwrap_or(0);
+                        let priority = task.activity.task_priority;
                         let since = task.activity.waits_since();
                         let since = task.activity.not_before().map_or(since, |at| at.max(since));
-                        new_tasks.push((Side::Activity, name, task.scheduled_event_id, priority, since));
+                        add(Side::Activity, name, task.scheduled_event_id, priority, since);
                     }
                 }
             }
         }
-        for (side, name, scheduled_event_id, priority, since) in new_tasks {
-            let list = ListKey { domain: Arc::clone(&key.domain), side, name };
-            let Some(poller) = self.matching.reserve(&list) else {
-                let (key, since) = (key.clone(), Some(since));
-                unmatched.push((list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }));
+        for (list, task) in new_tasks {
+            let scheduled_event_id = task.scheduled_event_id;
+            let Ok(poller) = self.matching.dispatch(&list, ToWaiting::Task(&task)) else {
+                unmatched.push((list, task));
                 continue;
             };
-            match start_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {
+            match start_task(transition, scheduled_event_id, None, &list, &poller.taker, now) {
                 Some(start) => reserved.push(Reserved { list, poller, scheduled_event_id, start }),
                 None => self.return_poller(&list, poller),
             }
@@ -97,7 +102,8 @@ pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
 /// list any more. Otherwise returns the number of this start if the task counts its starts, or 0.
 pub(crate) fn start_task(
     transition: &mut Transition,
-    (scheduled_event_id, lost): (EventId, Option<PollId>),
+    scheduled_event_id: EventId,
+    lost: Option<PollId>,
     list: &ListKey,
     taker: &Taker,
     now: Timestamp,

@@ -37,9 +37,9 @@ impl WaitingList {
 
 /// Lists that were reported as having no poller, and since when they had none.
 #[derive(Debug)]
-pub(crate) struct ToldOfUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
+pub(crate) struct ReportedUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
 
-impl Default for ToldOfUnpolled {
+impl Default for ReportedUnpolled {
     fn default() -> Self {
         // Bounded, but not allocated in advance.
         let mut reported = LruCache::unbounded();
@@ -48,7 +48,7 @@ impl Default for ToldOfUnpolled {
     }
 }
 
-impl ToldOfUnpolled {
+impl ReportedUnpolled {
     /// Takes the lists to report, each once until it is polled again.
     pub(crate) fn take_unreported(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_list_is_reported_after_a_minute_without_a_poller() {
-        let lists = ToldOfUnpolled::default();
+        let lists = ReportedUnpolled::default();
         for (case, is_reported) in [
             (waiting("polled", 0, None), false),
             (waiting("left-a-minute-ago", 0, Some(40)), true),
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_list_is_reported_once_and_again_when_it_is_polled() {
-        let lists = ToldOfUnpolled::default();
+        let lists = ReportedUnpolled::default();
         let left = |now| lists.take_unreported(vec![waiting("b", 0, Some(30)), waiting("a", 0, Some(20))], at(now));
         let names =
             |now: u64| left(now).into_iter().map(|(it, since)| (it.list.name.to_string(), since)).collect::<Vec<_>>();
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn remembered_lists_are_bounded() {
-        let lists = ToldOfUnpolled::default();
+        let lists = ReportedUnpolled::default();
         let many = (0..REPORTED_MAX + 5).map(|number| waiting(&number.to_string(), 0, Some(0))).collect();
         assert_eq!(lists.take_unreported(many, at(100)).len(), REPORTED_MAX + 5);
         assert_eq!(lists.take_polled(|_| None).len(), REPORTED_MAX);

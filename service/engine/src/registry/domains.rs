@@ -9,7 +9,7 @@ use store::{Cas, Head, ListQuery};
 use super::Registry;
 use super::domain::{DEFAULT_DOMAIN, Domain};
 use crate::base::records::has_schedules;
-use crate::{Limited, Quotas, Refusal};
+use crate::{Limited, Refusal, SwfQuotas};
 
 /// Maximum number of domains. Ours: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
@@ -50,7 +50,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`Refusal::LimitExceeded`], or the store's.
-    pub async fn must_have_room_for_domain(&self, quotas: Option<&Quotas>) -> Result<(), Refusal> {
+    pub async fn must_have_room_for_domain(&self, quotas: Option<&SwfQuotas>) -> Result<(), Refusal> {
         match quotas {
             Some(quotas) if self.domains().await?.len() >= quotas.domains => {
                 Err(Refusal::LimitExceeded { what: Limited::Domains, max: quotas.domains })

@@ -13,9 +13,10 @@ use uuid::Uuid;
 
 use crate::lists::grant::RiderKind;
 use crate::riders::carrier::WithTask;
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateTurnOutcome;
 use crate::riders::place::By;
 use crate::riders::task::RequestReply;
+use crate::run::request::RunRequest;
 use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken};
 
 /// Delay before another attempt of a speculative turn that its decider failed. Source: the first backoff of any
@@ -30,7 +31,7 @@ pub(crate) fn by(token: &TurnToken) -> By {
 /// Guard that keeps a task's riders with it while its answer is recorded. Riders not answered when it is dropped
 /// are treated as without an answer.
 struct Answering {
-    room: Arc<RequestReply>,
+    request_reply: Arc<RequestReply>,
     key: HeadKey,
     run_id: Uuid,
     by: By,
@@ -41,8 +42,8 @@ struct Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        if !self.with.is_empty() && self.room.riders.end_answering(&self.key, self.by, self.is_lost) {
-            self.room.check_riders(&self.key, self.run_id);
+        if !self.with.is_empty() && self.request_reply.riders.end_answering(&self.key, self.by, self.is_lost) {
+            self.request_reply.check_riders(&self.key, self.run_id);
         }
     }
 }
@@ -60,30 +61,38 @@ impl Answering {
     }
 
     /// Sends outcomes to the callers of updates after the answer was recorded or needed no record.
-    fn hear(&self, answers: &[UpdateAnswer], told: &Admitted) {
-        let room = &self.room;
-        let now = room.clock.now();
-        for (answer, standing) in answers.iter().zip(&told.judged) {
+    fn send_outcomes(&self, answers: &[UpdateAnswer], admitted: &Admitted) {
+        let request_reply = &self.request_reply;
+        let now = request_reply.clock.now();
+        for (answer, standing) in answers.iter().zip(&admitted.judged) {
             let heard = match (answer.verdict.clone(), standing) {
                 (Verdict::Done { result }, UpdateStatus::Ended { event_id, .. }) => {
-                    UpdateHeard::Done { event_id: *event_id, version: told.version, result }
+                    UpdateTurnOutcome::Done { event_id: *event_id, version: admitted.version, result }
                 }
-                (Verdict::Rejected { reason, details }, UpdateStatus::New) => UpdateHeard::Rejected { reason, details },
+                (Verdict::Rejected { reason, details }, UpdateStatus::New) => {
+                    UpdateTurnOutcome::Rejected { reason, details }
+                }
                 // Its callers read the outcome from the run. A run that has closed with this turn no longer knows
                 // the updates it accepted; its callers then get the error that it has closed.
                 (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {
-                    UpdateHeard::Accepted
+                    UpdateTurnOutcome::Accepted
                 }
             };
-            room.riders.hear(&self.key, self.run_id, &answer.update_id, &heard, now);
+            request_reply.riders.send_outcome(&self.key, self.run_id, &answer.update_id, &heard, now);
         }
         for asked in &self.with.updates {
             if !answers.iter().any(|answer| answer.update_id == asked.update_id) {
-                room.riders.hear(&self.key, self.run_id, &asked.update_id, &UpdateHeard::Unanswered, now);
+                request_reply.riders.send_outcome(
+                    &self.key,
+                    self.run_id,
+                    &asked.update_id,
+                    &UpdateTurnOutcome::Unanswered,
+                    now,
+                );
             }
         }
-        if room.riders.updates() > 0 {
-            room.check_riders(&self.key, self.run_id);
+        if request_reply.riders.updates() > 0 {
+            request_reply.check_riders(&self.key, self.run_id);
         }
     }
 }
@@ -131,17 +140,20 @@ impl RequestReply {
             // The turn ends without an answer to its updates: the next one takes them.
             command => (command, false),
         };
-        match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
-            Ok(told) => {
+        let author = token.author.clone();
+        let submitted =
+            self.runs.submit(&key, |reply| RunRequest::command(Some(token.run_id), command, author, reply)).await;
+        match submitted {
+            Ok(admitted) => {
                 answering.is_lost = true;
                 if judges {
-                    answering.hear(&answers, &told);
+                    answering.send_outcomes(&answers, &admitted);
                 }
-                if let Some(version) = told.reflects {
+                if let Some(version) = admitted.reflects {
                     let asked = std::mem::take(&mut answering.with.queries);
                     self.give_answers(token, version, &asked, outcomes).await;
                 }
-                Ok(told.warnings)
+                Ok(admitted.warnings)
             }
             Err(refusal) => {
                 let may_be_mended = matches!(
@@ -163,7 +175,7 @@ impl RequestReply {
         } else {
             WithTask::default()
         };
-        Answering { room: Arc::clone(self), key: key.clone(), run_id: token.run_id, by, with, is_lost: false }
+        Answering { request_reply: Arc::clone(self), key: key.clone(), run_id: token.run_id, by, with, is_lost: false }
     }
 
     /// Returns why the answer to a speculative turn that no longer exists is refused.
@@ -192,7 +204,7 @@ impl RequestReply {
         asked: &[u64],
         outcomes: Vec<(u64, QueryOutcome)>,
     ) {
-        if let Some(node) = self.asked_by_other(token) {
+        if let Some(node) = self.node_of_queries(token) {
             self.pass_on(node, token, version, outcomes, None).await;
             return;
         }
@@ -247,7 +259,7 @@ impl RequestReply {
         outcomes: Vec<(u64, QueryOutcome)>,
         otherwise: Option<QueryOutcome>,
     ) -> Result<(), Refusal> {
-        let is_anybody_there = if let Some(node) = self.asked_by_other(token) {
+        let is_anybody_there = if let Some(node) = self.node_of_queries(token) {
             self.pass_on(node, token, version, outcomes, otherwise).await
         } else {
             let key = token.key();
@@ -287,13 +299,13 @@ impl RequestReply {
     }
 
     /// Returns the node that holds the queries of a task, if it is another one.
-    fn asked_by_other<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
+    fn node_of_queries<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
         token.node.as_deref().filter(|node| self.nodes.address() != Some(*node))
     }
 }
 
 /// Returns the status of updates that a turn has answered, including updates that its run no longer remembers.
-pub(crate) fn standings(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStatus> {
+pub(crate) fn update_statuses(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStatus> {
     let ended = |update_id: &str| {
         let event = transition.events().iter().find(|event| match &event.kind {
             EventKind::UpdateCompleted(it) => it.update_id == update_id,

@@ -21,12 +21,12 @@ use uuid::Uuid;
 
 use crate::lists::ListKey;
 use crate::lists::grant::{Query, RiderKind};
-use crate::riders::heard::{DeciderAnswer, UpdateHeard};
+use crate::riders::outcome::{DeciderAnswer, UpdateTurnOutcome};
 use crate::riders::place::By;
-use crate::riders::put::{PutUpdate, Putting};
-use crate::riders::query::{From as AskedFrom, QueryHeard, QueryReply, QueryRequest};
+use crate::riders::query::{From as AskedFrom, QueryReply, QueryRequest, WatchedAnswer};
+use crate::riders::submitted::{SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::RequestReply;
-use crate::run::request::RunRequest;
+use crate::run::request::Alone;
 use crate::{
     Forwarded, FromJudge, FromNode, LentUpdate, QueryOutcome, Refusal, RejectedUpdate, RunRef, SeenVersion,
     StrayAnswer, TurnToken,
@@ -59,17 +59,17 @@ const ALIVE_EVERY: Duration = Duration::from_secs(2);
 /// Time by which the wait at another node ends earlier than here, so that its reply arrives in time.
 const MARGIN: Duration = Duration::from_millis(100);
 
-impl From<UpdateHeard> for FromJudge {
-    fn from(heard: UpdateHeard) -> Self {
+impl From<UpdateTurnOutcome> for FromJudge {
+    fn from(heard: UpdateTurnOutcome) -> Self {
         match heard {
-            UpdateHeard::Done { event_id, version, result } => Self::Done { event_id, version, result },
-            UpdateHeard::Accepted | UpdateHeard::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
-            UpdateHeard::Rejected { reason, details } => Self::Rejected { reason, details },
-            UpdateHeard::Unanswered => Self::Unanswered,
+            UpdateTurnOutcome::Done { event_id, version, result } => Self::Done { event_id, version, result },
+            UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
+            UpdateTurnOutcome::Rejected { reason, details } => Self::Rejected { reason, details },
+            UpdateTurnOutcome::Unanswered => Self::Unanswered,
             // Another caller with this id has stopped waiting; a decider may still have the update.
-            UpdateHeard::Refused(Refusal::UpdateTimedOut { .. }) => Self::Held,
+            UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { .. }) => Self::Held,
             // The node that lent it finds the outcome in the run.
-            UpdateHeard::Refused(_) | UpdateHeard::GoneOn => Self::Withdrawn,
+            UpdateTurnOutcome::Refused(_) | UpdateTurnOutcome::Continued => Self::Withdrawn,
         }
     }
 }
@@ -78,7 +78,7 @@ impl From<UpdateHeard> for FromJudge {
 impl RequestReply {
     /// Asks nodes at which a decider waits for riders of this kind, one after the other, until one replies. Never
     /// ends if there are none, or if they must not be asked (`may`). Meanwhile it checks the riders of the run.
-    async fn ask_elsewhere<T, Asked: Future<Output = Option<T>>>(
+    async fn try_other_nodes<T, Asked: Future<Output = Option<T>>>(
         self: &Arc<Self>,
         key: &HeadKey,
         (list, kind, may): (&ListKey, RiderKind, bool),
@@ -116,7 +116,7 @@ impl RequestReply {
         loop {
             tokio::time::sleep(wait).await;
             wait = CHECK_DELAY_MAX.min(wait * 2);
-            if let Err(refusal) = self.runs.ask(key, |reply| RunRequest::SeeToRiders { reply }).await {
+            if let Err(refusal) = self.runs.submit(key, |reply| Alone::DispatchRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
             }
         }
@@ -147,7 +147,7 @@ impl RequestReply {
         list: &ListKey,
         deadline: Instant,
         from: AskedFrom,
-    ) -> QueryHeard {
+    ) -> WatchedAnswer {
         let peers = self.lists.elsewhere.peers().filter(|_| from == AskedFrom::Caller);
         let ask = |node: String| {
             let mut forwarded = forwarded.clone();
@@ -156,9 +156,9 @@ impl RequestReply {
                 forwarded.wait = if forwarded.seen.is_some() { left } else { left.min(FORWARD_WAIT) };
                 match self.await_reply_while_alive(&node, peers?.query(&node, &forwarded)).await {
                     Ok(FromNode::Answer { version, outcome }) => {
-                        Some(QueryHeard::Answer(DeciderAnswer { version, outcome }))
+                        Some(WatchedAnswer::Answer(DeciderAnswer { version, outcome }))
                     }
-                    Ok(FromNode::Unchanged { version }) => Some(QueryHeard::Unchanged(version)),
+                    Ok(FromNode::Unchanged { version }) => Some(WatchedAnswer::Unchanged(version)),
                     Ok(FromNode::None) => None,
                     Err(error) => {
                         tracing::debug!(error, node, "a query could not be asked at another node");
@@ -167,12 +167,12 @@ impl RequestReply {
                 }
             }
         };
-        self.ask_elsewhere(key, (list, RiderKind::Query, peers.is_some()), ask).await
+        self.try_other_nodes(key, (list, RiderKind::Query, peers.is_some()), ask).await
     }
 
     /// Lends an update that waits here to nodes at which a decider waits, as often as necessary. Sets `in_doubt`
     /// once a decider of another node may have it whose verdict is no longer awaited.
-    pub(super) async fn judge_elsewhere(
+    pub(super) async fn validate_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
         run_id: Uuid,
@@ -185,15 +185,15 @@ impl RequestReply {
             let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
             let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
             let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
-            let (room, key, list, in_doubt) = (Arc::clone(self), key.clone(), list.clone(), Arc::clone(in_doubt));
+            let (this, key, list, in_doubt) = (Arc::clone(self), key.clone(), list.clone(), Arc::clone(in_doubt));
             // A caller that stops waiting must not take the update away from a decider that has it.
             let lending = self.background.spawn_until_stopped(async move {
-                room.lend_to(&node, &list, &key, lent, &in_doubt).await;
+                this.lend_to(&node, &list, &key, lent, &in_doubt).await;
             });
             drop(lending.await);
             None
         };
-        self.ask_elsewhere(key, (list, RiderKind::Update, true), lend).await
+        self.try_other_nodes(key, (list, RiderKind::Update, true), lend).await
     }
 
     async fn lend_to(
@@ -213,10 +213,12 @@ impl RequestReply {
             in_doubt.store(true, Ordering::Relaxed);
         }
         let heard = match judged {
-            Ok(FromJudge::Done { event_id, version, result }) => Some(UpdateHeard::Done { event_id, version, result }),
-            Ok(FromJudge::Recorded) => Some(UpdateHeard::Accepted),
-            Ok(FromJudge::Rejected { reason, details }) => Some(UpdateHeard::Rejected { reason, details }),
-            Ok(FromJudge::Unanswered) => Some(UpdateHeard::Unanswered),
+            Ok(FromJudge::Done { event_id, version, result }) => {
+                Some(UpdateTurnOutcome::Done { event_id, version, result })
+            }
+            Ok(FromJudge::Recorded) => Some(UpdateTurnOutcome::Accepted),
+            Ok(FromJudge::Rejected { reason, details }) => Some(UpdateTurnOutcome::Rejected { reason, details }),
+            Ok(FromJudge::Unanswered) => Some(UpdateTurnOutcome::Unanswered),
             Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
@@ -227,7 +229,7 @@ impl RequestReply {
         };
         let LentUpdate { run_id, asked: ProposedUpdate { update_id, .. }, .. } = lent;
         match heard {
-            Some(heard) => self.riders.hear(key, run_id, &update_id, &heard, self.clock.now()),
+            Some(heard) => self.riders.send_outcome(key, run_id, &update_id, &heard, self.clock.now()),
             None => self.riders.end_lending(key, run_id, &update_id),
         }
         if self.riders.updates() > 0 {
@@ -270,11 +272,11 @@ impl RequestReply {
         let caller = self.ids.op();
         let (reply, mut heard) = oneshot::channel();
         // Rejections are remembered by the node that lent the update.
-        let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
-        match self.runs.ask(&key, |reply| RunRequest::Update { run_id: Some(run_id), put, reply }).await {
-            Ok(Putting::Known(_, heard)) => return heard.into(),
-            Ok(Putting::Waits(..) | Putting::Began(..)) => {}
-            Ok(Putting::GoesOn) => return FromJudge::Withdrawn,
+        let update = Box::new(SubmittedUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
+        match self.runs.submit(&key, |reply| Alone::Update { run_id: Some(run_id), update, reply }).await {
+            Ok(UpdateSubmission::Known(_, heard)) => return heard.into(),
+            Ok(UpdateSubmission::Waits(..) | UpdateSubmission::Started(..)) => {}
+            Ok(UpdateSubmission::Continued) => return FromJudge::Withdrawn,
             Err(refusal) => {
                 tracing::debug!(%refusal, "an update of another node is not judged here");
                 return FromJudge::Withdrawn;
@@ -311,8 +313,8 @@ impl RequestReply {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let heard = match reason {
-            Some(reason) => UpdateHeard::Rejected { reason, details },
-            None => UpdateHeard::Unanswered,
+            Some(reason) => UpdateTurnOutcome::Rejected { reason, details },
+            None => UpdateTurnOutcome::Unanswered,
         };
         self.riders.give_up(&key, run_id, &update_id, &heard, self.clock.now())
     }
@@ -350,7 +352,7 @@ impl RequestReply {
 
     /// Handles a decider's answers to queries of this node that another node received. Returns whether any caller
     /// waited for them.
-    pub fn hear_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
+    pub fn deliver_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
         let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, query_only, .. } = said;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let (scheduled_event_id, started_event_id) = (said.scheduled_event_id, said.started_event_id);

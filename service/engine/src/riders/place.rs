@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::Refusal;
 use crate::lists::grant::RiderKind;
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateTurnOutcome;
 
 /// Task that has taken riders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,12 @@ impl RiderPlace {
 ///
 /// The columns are, in this order: the run knows the update; another run is the newest or continues this one; the
 /// run has closed; the run is paused; the run has another version than the update expects.
-pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> Option<UpdateHeard> {
+pub(crate) fn ends_unjudged(
+    place: RiderPlace,
+    run_id: Uuid,
+    asked: &ProposedUpdate,
+    run: &Run,
+) -> Option<UpdateTurnOutcome> {
     let is_out = match place {
         RiderPlace::Waits | RiderPlace::Held { .. } => false,
         RiderPlace::Out(_) => true,
@@ -139,10 +144,10 @@ pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpd
     };
     // A decider at another node has accepted it; its callers read the outcome from the run.
     if !is_out && !is_new(run_id, asked, run) {
-        return Some(UpdateHeard::Accepted);
+        return Some(UpdateTurnOutcome::Accepted);
     }
     if run_id != run.started.run_id || run.status == Status::ContinuedAsNew {
-        return Some(UpdateHeard::GoneOn);
+        return Some(UpdateTurnOutcome::Continued);
     }
     let fault = match asked.if_version {
         _ if !run.is_open() => Fault::RunClosed { status: run.status },
@@ -152,7 +157,7 @@ pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpd
         Some(expected) if expected != run.version => Fault::VersionMismatch { expected, found: run.version },
         Some(_) | None => return None,
     };
-    Some(UpdateHeard::Refused(Refusal::from(fault)))
+    Some(UpdateTurnOutcome::Refused(Refusal::from(fault)))
 }
 
 /// Whether its run has no record of an update.

@@ -13,12 +13,12 @@ use uuid::Uuid;
 
 use crate::lists::ListKey;
 use crate::lists::grant::{Query, RiderKind};
-use crate::riders::heard::DeciderAnswer;
+use crate::riders::outcome::DeciderAnswer;
 use crate::riders::place::RiderPlace;
-use crate::riders::put::Posing;
+use crate::riders::submitted::QuerySubmission;
 use crate::riders::task::{RequestReply, decider_list};
 use crate::riders::waiting::NewQuery;
-use crate::run::request::RunRequest;
+use crate::run::request::Alone;
 use crate::{Forwarded, QueryOutcome, Refusal, RunRef, SeenVersion};
 
 /// Delay before the next attempt to find the successor of a run.
@@ -80,7 +80,7 @@ pub(super) enum From {
 }
 
 /// Outcome of a waiting query.
-pub(super) enum QueryHeard {
+pub(super) enum WatchedAnswer {
     Answer(DeciderAnswer),
     Unchanged(EventId),
 }
@@ -103,7 +103,7 @@ impl RequestReply {
         check_payload("input", ask.input.as_ref())?;
         self.registry.must_know(&at.domain).await?;
         // Counted before the query is sent.
-        crate::base::shares::watch()?;
+        crate::base::admission::count_waiting()?;
         // Callers get masked hashes of results, other nodes unmasked ones.
         let (name, input) = (ask.name.clone(), ask.input.clone());
         let sealed = |hash: u64, run_id, version| {
@@ -152,15 +152,15 @@ impl RequestReply {
         let forwarded = Forwarded::of(&key, run_id, &query, seen);
         let heard = tokio::select! {
             biased;
-            answer = answer => answer.ok().map(QueryHeard::Answer),
+            answer = answer => answer.ok().map(WatchedAnswer::Answer),
             heard = self.query_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
             () = self.background.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
         let name = || query.name.clone();
         match heard {
-            Some(QueryHeard::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version, hash: None }),
-            Some(QueryHeard::Answer(DeciderAnswer { version, outcome })) => match outcome {
+            Some(WatchedAnswer::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version, hash: None }),
+            Some(WatchedAnswer::Answer(DeciderAnswer { version, outcome })) => match outcome {
                 QueryOutcome::Result(result) => {
                     Ok(QueryReply::Result { run_id, version, hash: hash(result.as_ref()), result })
                 }
@@ -194,13 +194,13 @@ impl RequestReply {
     ) -> Result<(Uuid, ListKey), Refusal> {
         let mut query = Box::new(new);
         loop {
-            match self.runs.ask(key, |reply| RunRequest::Pose { run_id, query, reply }).await? {
-                Posing::Put(run_id, list) => return Ok((run_id, list)),
-                Posing::GoesOn(back) => {
+            match self.runs.submit(key, |reply| Alone::Query { run_id, query, reply }).await? {
+                QuerySubmission::Waits(run_id, list) => return Ok((run_id, list)),
+                QuerySubmission::Continued(back) => {
                     query = back;
                     tokio::time::sleep(SUCCESSOR_WAIT).await;
                 }
-                Posing::Earlier(back, run_id) => {
+                QuerySubmission::Earlier(back, run_id) => {
                     let loaded = self.reader.load_run(key, run_id).await?;
                     self.riders.put_query(key, loaded.run(), *back)?;
                     self.make_task_for_closed(key, &loaded);

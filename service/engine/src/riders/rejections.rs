@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use history::{Duration, Payload, Timestamp};
 use uuid::Uuid;
 
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateTurnOutcome;
 
 /// Maximum number of rejections kept at a node. Ours: a caller that lost the response repeats its request within
 /// seconds.
@@ -43,8 +43,8 @@ impl Rejections {
     }
 
     /// Keeps the outcome of an update if it is a rejection.
-    pub(crate) fn remember(&self, run_id: Uuid, update_id: &str, verdict: &UpdateHeard, now: Timestamp) {
-        if let UpdateHeard::Rejected { reason, details } = verdict
+    pub(crate) fn remember(&self, run_id: Uuid, update_id: &str, verdict: &UpdateTurnOutcome, now: Timestamp) {
+        if let UpdateTurnOutcome::Rejected { reason, details } = verdict
             && details.as_ref().map_or(0, Payload::len) <= REJECTION_BYTES_MAX
         {
             let (reason, details, update_id) = (reason.clone(), details.clone(), update_id.to_owned());
@@ -57,11 +57,11 @@ impl Rejections {
     }
 
     /// Returns the verdict on an update that was recently rejected.
-    pub(crate) fn find(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateHeard> {
+    pub(crate) fn find(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateTurnOutcome> {
         let rejections = self.lock();
         let found = rejections.iter().rev().find(|it| it.run_id == run_id && it.update_id == update_id)?;
         (!found.is_over(now))
-            .then(|| UpdateHeard::Rejected { reason: found.reason.clone(), details: found.details.clone() })
+            .then(|| UpdateTurnOutcome::Rejected { reason: found.reason.clone(), details: found.details.clone() })
     }
 }
 
@@ -69,9 +69,9 @@ impl Rejections {
 mod tests {
     use super::*;
 
-    fn rejected(details: usize) -> UpdateHeard {
+    fn rejected(details: usize) -> UpdateTurnOutcome {
         let details = Some(Payload::from_trusted(&"1".repeat(details)));
-        UpdateHeard::Rejected { reason: "no".to_owned(), details }
+        UpdateTurnOutcome::Rejected { reason: "no".to_owned(), details }
     }
 
     fn is_known(rejections: &Rejections, update_id: &str, seconds: u64) -> bool {
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn only_rejections_with_short_details_are_remembered() {
         let rejections = Rejections::default();
-        for verdict in [UpdateHeard::Accepted, UpdateHeard::Unanswered, rejected(REJECTION_BYTES_MAX + 1)] {
+        for verdict in [UpdateTurnOutcome::Accepted, UpdateTurnOutcome::Unanswered, rejected(REJECTION_BYTES_MAX + 1)] {
             rejections.remember(Uuid::nil(), "a", &verdict, Timestamp::default());
         }
         assert!(!is_known(&rejections, "a", 0));

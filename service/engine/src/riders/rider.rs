@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::SeenVersion;
 use crate::lists::grant::{Query, RiderKind};
-use crate::riders::heard::{DeciderAnswer, UpdateHeard};
+use crate::riders::outcome::{DeciderAnswer, UpdateTurnOutcome};
 use crate::riders::place::{By, RiderEvent, RiderPlace};
 
 /// Aborts a waiting tokio task when the last rider that needs it is dropped.
@@ -65,7 +65,7 @@ pub(super) struct QueryCaller {
 /// A caller that waits for the outcome of an update.
 pub(super) struct UpdateCaller {
     pub(super) id: u64,
-    pub(super) reply: oneshot::Sender<UpdateHeard>,
+    pub(super) reply: oneshot::Sender<UpdateTurnOutcome>,
 }
 
 /// Query or update, with its callers.
@@ -192,7 +192,7 @@ impl Rider {
     }
 
     /// Sends the outcome of an update to its callers.
-    pub(super) fn hear(self, heard: &UpdateHeard) {
+    pub(super) fn send_outcome(self, heard: &UpdateTurnOutcome) {
         let RiderContent::Update { callers, .. } = self.what else { return };
         for caller in callers {
             drop(caller.reply.send(heard.clone()));
@@ -209,7 +209,7 @@ impl Rider {
     }
 
     /// Removes a caller of an update, and returns the channel for its outcome.
-    pub(super) fn take_back(&mut self, caller: u64) -> Option<oneshot::Sender<UpdateHeard>> {
+    pub(super) fn take_back(&mut self, caller: u64) -> Option<oneshot::Sender<UpdateTurnOutcome>> {
         let RiderContent::Update { callers, .. } = &mut self.what else { return None };
         let at = callers.iter().position(|it| it.id == caller)?;
         Some(callers.swap_remove(at).reply)

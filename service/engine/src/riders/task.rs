@@ -2,25 +2,25 @@
 //! turn, of which nothing is recorded unless an update is accepted or decisions are made (ADR 10). Handing one out
 //! causes no write and no event.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, SpanId, admit::speculative_turn};
+use history::{SpanId, admit::speculative_turn};
 use store::HeadKey;
 use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::clock::Ids;
 use crate::base::metrics::Undelivered;
-use crate::base::notices::Notices;
 use crate::base::token::Mint;
 use crate::base::traces::Traces;
 use crate::base::watch::Watchers;
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
-use crate::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
+use crate::lists::grant::{Grant, Granted, RiderKind};
 use crate::lists::hand_out::TaskLists;
+use crate::lists::matching::ToWaiting;
+use crate::lists::undelivered::RiderOwner;
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingRiders};
 use crate::nodes::Nodes;
 use crate::registry::known::Marks;
@@ -29,7 +29,7 @@ use crate::riders::place::By;
 use crate::riders::rider::{AbortOnDrop, OwnTask};
 use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
-use crate::run::request::RunRequest;
+use crate::run::request::Alone;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Registry, TurnWait};
 
@@ -53,13 +53,12 @@ pub struct RequestReply {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) traces: Arc<Traces>,
-    pub(crate) notices: Arc<Notices>,
     pub(crate) background: Arc<Background>,
 }
 
 impl RequestReply {
     /// Makes a task for the riders of the newest run, if no turn will take them.
-    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
+    pub(crate) fn dispatch_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         for kind in self.riders.settle(key, loaded.run()) {
             self.make_task(key, loaded, kind);
         }
@@ -74,12 +73,12 @@ impl RequestReply {
 
     fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, kind: RiderKind) {
         let list = decider_list(key, loaded);
-        match self.lists.matching.reserve_for_riders(&list, kind) {
-            Some(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
+        match self.lists.matching.dispatch(&list, ToWaiting::Riders(kind)) {
+            Ok(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
                 Some(grant) => poller.grant(grant),
                 None => self.lists.return_poller(&list, poller),
             },
-            None => self.offer_riders(key, loaded, kind),
+            Err(_) => self.offer_riders(key, loaded, kind),
         }
     }
 
@@ -133,7 +132,7 @@ impl RequestReply {
         Some(Grant {
             // No task of the run's history; if it is lost, another one is made.
             poll: None,
-            back: Some(self.back()),
+            returner: Some(self.lists.undelivered.returner()),
             undelivered: Undelivered::ConnectionClosed,
             key: key.clone(),
             run_id,
@@ -166,9 +165,9 @@ impl RequestReply {
         task: u64,
         wait: Duration,
     ) -> tokio::task::AbortHandle {
-        let (room, key) = (Arc::clone(self), key.clone());
+        let (this, key) = (Arc::clone(self), key.clone());
         // Spawned separately from the timer task, which ends when its riders are removed from it.
-        let lose = move || room.clone().background.spawn(async move { room.lose_riders(&key, run_id, kind, task) });
+        let lose = move || this.clone().background.spawn(async move { this.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
     }
 
@@ -179,61 +178,25 @@ impl RequestReply {
 
     /// Makes the run's worker check its riders, because something about them has changed.
     pub(crate) fn check_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
-        let (room, key) = (Arc::clone(self), key.clone());
+        let (this, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
-            if let Err(refusal) = room.runs.ask(&key, |reply| RunRequest::SeeToRiders { reply }).await {
+            if let Err(refusal) = this.runs.submit(&key, |reply| Alone::DispatchRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
                 return;
             }
             // The riders may be those of an earlier run.
-            if let Ok(loaded) = room.reader.load_run(&key, run_id).await
+            if let Ok(loaded) = this.reader.load_run(&key, run_id).await
                 && !loaded.run().is_open()
             {
-                room.make_task_for_closed(&key, &loaded);
-            }
-        });
-    }
-
-    /// Returns the handler of undelivered tasks.
-    pub(crate) fn back(self: &Arc<Self>) -> Arc<dyn TakesBack> {
-        Arc::new(BackTo { room: Arc::clone(self), _kept: self.background.kept() })
-    }
-
-    fn take_back(self: &Arc<Self>, returned: Returned) {
-        let Returned { key, run_id, task_list, undelivered, what } = returned;
-        self.metrics.delivery_failed(undelivered);
-        tracing::debug!(
-            domain = %key.domain, %task_list, workflow_id = %key.workflow_id, reason = undelivered.word(),
-            "a task could not be delivered and is given back"
-        );
-        let command = match what {
-            Back::Record(command) => command,
-            Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
-        };
-        // Outside a runtime, the process is ending; the task's timeout handles it.
-        let room = Arc::clone(self);
-        let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), &task_list);
-        self.background.spawn(async move {
-            match room.runs.tell(&key, Some(run_id), command).await {
-                Ok(_) => room.notices.delivery_failed(&list.named()),
-                // Refused if the task has timed out or closed in the meantime, which is just as good.
-                Err(refusal) => {
-                    tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
-                }
+                this.make_task_for_closed(&key, &loaded);
             }
         });
     }
 }
 
-/// Handler of undelivered tasks. Keeps the executor of the runs alive until the task is returned to its list.
-struct BackTo {
-    room: Arc<RequestReply>,
-    _kept: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-impl TakesBack for BackTo {
-    fn take_back(self: Arc<Self>, returned: Returned) {
-        self.room.take_back(returned);
+impl RiderOwner for RequestReply {
+    fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64) {
+        RequestReply::lose_riders(&self, key, run_id, kind, task);
     }
 }
 

@@ -18,12 +18,12 @@ use uuid::Uuid;
 use crate::commit::StoredRun;
 use crate::lists::ListKey;
 use crate::lists::grant::RiderKind;
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateTurnOutcome;
 use crate::riders::place::RiderPlace;
-use crate::riders::put::{PutUpdate, Putting};
+use crate::riders::submitted::{SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::WaitingCaller;
-use crate::run::request::RunRequest;
+use crate::run::request::Alone;
 use crate::{EventRange, Refusal, RunRef};
 
 /// Delay before the next attempt to find the successor of a run.
@@ -101,7 +101,7 @@ impl RequestReply {
             None => self.registry.must_know(&at.domain).await?,
         }
         // Counted before anything is recorded.
-        crate::base::shares::watch()?;
+        crate::base::admission::count_waiting()?;
         let is_named = update.update_id.is_some();
         let UpdateRequest { update_id, name, input, identity, by, if_version, start } = update;
         let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());
@@ -139,19 +139,19 @@ impl RequestReply {
             let caller = self.ids.op();
             let (reply, heard) = oneshot::channel();
             let (reply, start) = (Some(reply), beginning.start.clone());
-            let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply, start });
-            let put = self.runs.ask(&key, |reply| RunRequest::Update { run_id: at.run_id, put, reply }).await;
-            if let Ok(Putting::Began(run_id, _)) = &put {
+            let update = Box::new(SubmittedUpdate { asked: asked.clone(), is_named, caller, reply, start });
+            let submitted = self.runs.submit(&key, |reply| Alone::Update { run_id: at.run_id, update, reply }).await;
+            if let Ok(UpdateSubmission::Started(run_id, _)) = &submitted {
                 *beginning = Beginning { start: None, began: Some(*run_id) };
             }
-            let (run_id, heard) = match put {
-                Ok(Putting::Known(run_id, heard)) => (run_id, heard),
-                Ok(Putting::Waits(run_id, list) | Putting::Began(run_id, list)) => {
+            let (run_id, heard) = match submitted {
+                Ok(UpdateSubmission::Known(run_id, heard)) => (run_id, heard),
+                Ok(UpdateSubmission::Waits(run_id, list) | UpdateSubmission::Started(run_id, list)) => {
                     let (update_id, part) = (&asked.update_id, self.riders.part(&key, caller));
                     let lending = (update_id.as_str(), &in_doubt);
                     let heard = tokio::select! {
-                        heard = self.hear(part, heard, deadline) => heard,
-                        never = self.judge_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
+                        heard = self.await_outcome(part, heard, deadline) => heard,
+                        never = self.validate_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
                     };
                     let heard = match heard {
                         Ok(heard) => heard,
@@ -159,7 +159,7 @@ impl RequestReply {
                     };
                     (run_id, heard)
                 }
-                Ok(Putting::GoesOn) => {
+                Ok(UpdateSubmission::Continued) => {
                     if Instant::now() >= deadline || self.background.is_stopping() {
                         let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
                         return Err(Refusal::UpdateTimedOut { update_id, recorded: false, why, waits_for: None });
@@ -188,22 +188,24 @@ impl RequestReply {
                 heard
             };
             return match heard {
-                UpdateHeard::GoneOn => continue,
+                UpdateTurnOutcome::Continued => continue,
                 // The run is not open any more.
-                UpdateHeard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
-                UpdateHeard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
+                UpdateTurnOutcome::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => {
+                    continue;
+                }
+                UpdateTurnOutcome::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
                 heard => outcome_to_progress(asked.update_id, run_id, heard),
             };
         }
     }
 
     /// Waits for a verdict. If the wait ends first, returns the state of the update as the error; `None` if it is gone.
-    async fn hear(
+    async fn await_outcome(
         &self,
         part: WaitingCaller<'_>,
-        heard: oneshot::Receiver<UpdateHeard>,
+        heard: oneshot::Receiver<UpdateTurnOutcome>,
         deadline: Instant,
-    ) -> Result<UpdateHeard, Option<RiderPlace>> {
+    ) -> Result<UpdateTurnOutcome, Option<RiderPlace>> {
         let heard = tokio::select! {
             biased;
             heard = heard => heard.ok(),
@@ -279,7 +281,7 @@ impl RequestReply {
         key: &HeadKey,
         loaded: &StoredRun,
         event_id: EventId,
-    ) -> Result<UpdateHeard, Refusal> {
+    ) -> Result<UpdateTurnOutcome, Refusal> {
         let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
         let (mut answer, mut version) = (None, event_id);
         // The version that the turn left, which is also what the first caller got.
@@ -297,14 +299,16 @@ impl RequestReply {
             }
         }
         match answer.map(|event| event.kind) {
-            Some(EventKind::UpdateCompleted(it)) => Ok(UpdateHeard::Done { event_id, version, result: it.result }),
+            Some(EventKind::UpdateCompleted(it)) => {
+                Ok(UpdateTurnOutcome::Done { event_id, version, result: it.result })
+            }
             Some(EventKind::UpdateFailed(it)) => {
                 let (update_id, reason, details) = (it.update_id, it.reason, it.details);
-                Ok(UpdateHeard::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
+                Ok(UpdateTurnOutcome::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
             }
             // Its run closed before it was answered.
             Some(EventKind::UpdateAccepted(_)) => {
-                Ok(UpdateHeard::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
+                Ok(UpdateTurnOutcome::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
             }
             _ => {
                 let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
@@ -321,7 +325,7 @@ impl RequestReply {
         loaded: &StoredRun,
         of: Uuid,
         event_id: u64,
-    ) -> Result<Option<UpdateHeard>, Refusal> {
+    ) -> Result<Option<UpdateTurnOutcome>, Refusal> {
         if of == loaded.run().started.run_id {
             return self.ended(key, loaded, event_id).await.map(Some);
         }
@@ -333,19 +337,19 @@ impl RequestReply {
     }
 }
 
-fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<UpdateProgress, Refusal> {
+fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateTurnOutcome) -> Result<UpdateProgress, Refusal> {
     match heard {
-        UpdateHeard::Done { event_id, version, result } => {
+        UpdateTurnOutcome::Done { event_id, version, result } => {
             Ok(UpdateProgress { update_id, run_id, started: false, event_id, done: Some((version, result)) })
         }
-        UpdateHeard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
-        UpdateHeard::Unanswered => Err(Refusal::UpdateRejected {
+        UpdateTurnOutcome::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
+        UpdateTurnOutcome::Unanswered => Err(Refusal::UpdateRejected {
             update_id,
             reason: UNANSWERED.to_owned(),
             details: Payload::of("the decider took the update along and said nothing to it").ok(),
         }),
-        UpdateHeard::Refused(refusal) => Err(refusal),
-        UpdateHeard::Accepted | UpdateHeard::GoneOn => {
+        UpdateTurnOutcome::Refused(refusal) => Err(refusal),
+        UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Continued => {
             Err(Refusal::Unavailable { why: "the run has moved on".to_owned(), retry_after: None })
         }
     }

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::lists::Taker;
 use crate::lists::grant::{Query, RiderKind, TakenAlong};
 use crate::riders::carrier::{Carrier, WithTask, take};
-use crate::riders::heard::{DeciderAnswer, UpdateHeard};
+use crate::riders::outcome::{DeciderAnswer, UpdateTurnOutcome};
 use crate::riders::place::{self, By, RiderEvent, RiderPlace};
 use crate::riders::rejections::Rejections;
 use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
@@ -55,14 +55,14 @@ pub(crate) struct NewUpdate {
     /// Whether its caller chose the id.
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
-    pub(crate) reply: oneshot::Sender<UpdateHeard>,
+    pub(crate) reply: oneshot::Sender<UpdateTurnOutcome>,
 }
 
 /// All riders at this node.
 #[derive(Default)]
 pub(crate) struct Riders {
     runs: Mutex<HashMap<HeadKey, VecDeque<Rider>>>,
-    askers: Arc<AtomicUsize>,
+    query_callers: Arc<AtomicUsize>,
     updates: Arc<AtomicUsize>,
     rejections: Rejections,
 }
@@ -103,8 +103,8 @@ impl Riders {
     }
 
     /// Number of callers that wait for answers to queries.
-    pub(crate) fn askers(&self) -> usize {
-        self.askers.load(Ordering::SeqCst)
+    pub(crate) fn query_callers(&self) -> usize {
+        self.query_callers.load(Ordering::SeqCst)
     }
 
     /// Number of updates.
@@ -115,7 +115,7 @@ impl Riders {
     /// Runs a function on the riders of a workflow id, if there are any. Then removes riders that are no longer
     /// needed.
     fn with<T: Default>(&self, key: &HeadKey, act: impl FnOnce(&mut VecDeque<Rider>) -> T) -> T {
-        if self.askers() == 0 && self.updates() == 0 {
+        if self.query_callers() == 0 && self.updates() == 0 {
             return T::default();
         }
         let mut runs = self.lock();
@@ -128,16 +128,16 @@ impl Riders {
     /// current version, unless a turn is outstanding, whose answer also serves callers that watch.
     pub(crate) fn put_query(&self, key: &HeadKey, run: &Run, new: NewQuery) -> Result<(), Refusal> {
         let NewQuery { query, seen, caller: id, reply } = new;
-        let askers = self.askers();
-        if askers >= ASKERS_MAX {
+        let query_callers = self.query_callers();
+        if query_callers >= ASKERS_MAX {
             let what = "callers wait for answers on this node";
-            return Err(Refusal::TooManyWaiting { found: askers, max: ASKERS_MAX, what });
+            return Err(Refusal::TooManyWaiting { found: query_callers, max: ASKERS_MAX, what });
         }
         let (run_id, version) = (run.started.run_id, run.version);
         let is_seen = seen.is_some_and(|seen| seen.run_id == run_id && seen.version == version);
         let is_held = is_seen && place::has_no_turn_to_come(run);
         let place = if is_held { RiderPlace::Held { version } } else { RiderPlace::Waits };
-        let callers = vec![QueryCaller { id, seen, reply, _counted: CountGuard::new(&self.askers) }];
+        let callers = vec![QueryCaller { id, seen, reply, _counted: CountGuard::new(&self.query_callers) }];
         let what = RiderContent::Query { query, callers };
         put(&mut self.lock(), key, Rider { id, run_id, since: run.last_event_id, what, place, own: None })
     }
@@ -150,7 +150,7 @@ impl Riders {
         run_id: Uuid,
         new: NewUpdate,
         now: Timestamp,
-    ) -> Result<Option<UpdateHeard>, Refusal> {
+    ) -> Result<Option<UpdateTurnOutcome>, Refusal> {
         let NewUpdate { asked, is_named, caller: id, reply } = new;
         let mut runs = self.lock();
         if let Some(heard) = self.rejections.find(run_id, &asked.update_id, now) {
@@ -163,7 +163,7 @@ impl Riders {
     }
 
     /// Takes back an update that no decider has. Returns the channel for its outcome.
-    pub(crate) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<UpdateHeard>> {
+    pub(crate) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<UpdateTurnOutcome>> {
         self.with(key, |riders| riders.iter_mut().find_map(|rider| rider.take_back(caller)))
     }
 
@@ -260,12 +260,19 @@ impl Riders {
     }
 
     /// Sends the outcome of an update to its callers, and remembers a rejection.
-    pub(crate) fn hear(&self, key: &HeadKey, run_id: Uuid, update_id: &str, heard: &UpdateHeard, now: Timestamp) {
+    pub(crate) fn send_outcome(
+        &self,
+        key: &HeadKey,
+        run_id: Uuid,
+        update_id: &str,
+        heard: &UpdateTurnOutcome,
+        now: Timestamp,
+    ) {
         let Some(rider) = self.with(key, |riders| take_out(riders, run_id, update_id)) else { return };
         if rider.is_named() {
             self.rejections.remember(run_id, update_id, heard, now);
         }
-        rider.hear(heard);
+        rider.send_outcome(heard);
     }
 
     /// Handles the rejection of an update at another node. Unless a decider that got it from here has it, it is
@@ -275,7 +282,7 @@ impl Riders {
         key: &HeadKey,
         run_id: Uuid,
         update_id: &str,
-        heard: &UpdateHeard,
+        heard: &UpdateTurnOutcome,
         now: Timestamp,
     ) -> bool {
         let mut runs = self.lock();
@@ -292,13 +299,13 @@ impl Riders {
         tidy(&mut runs, key);
         drop(runs);
         if let Some(rider) = given_up {
-            rider.hear(heard);
+            rider.send_outcome(heard);
         }
         true
     }
 
     /// Returns the verdict on an update that was recently rejected.
-    pub(crate) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateHeard> {
+    pub(crate) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateTurnOutcome> {
         self.rejections.find(run_id, update_id, now)
     }
 
@@ -320,7 +327,7 @@ impl Riders {
             ended
         });
         for (rider, heard) in ended {
-            rider.hear(&heard);
+            rider.send_outcome(&heard);
         }
         self.with(key, |riders| {
             let waits = |kind: &RiderKind| riders.iter().any(|rider| rider.waits(run_id, *kind));

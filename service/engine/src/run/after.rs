@@ -1,5 +1,5 @@
-//! Computes what follows from a commit: tasks to hand out, wakes, notifications and deliveries. Pure: reads no clock
-//! and changes nothing. `carry_out.rs` does what is computed here, in the same order.
+//! Computes what follows from a commit: metrics, spans, tasks to hand out, wakes, notifications and deliveries. Pure:
+//! reads no clock and changes nothing. `apply_after.rs` applies what is computed here, in the same order.
 //!
 //! All of it is in memory and may be lost. The store's due index restores what matters.
 
@@ -8,10 +8,14 @@ pub(crate) mod notice;
 
 use std::sync::Arc;
 
+use history::trace::Span;
 use history::{Duration, Effect, EventId, Outbox, PollId, Run, TaskRef, Timestamp};
 use store::HeadKey;
 use uuid::Uuid;
 
+use crate::Refusal;
+use crate::base::metrics::measured::CommitFacts;
+use crate::base::notices::RunNotice;
 use crate::base::records::schedule_key;
 use crate::base::watch::RunProgress;
 use crate::commit::StoredRun;
@@ -20,6 +24,14 @@ use crate::lists::{ListKey, Side, WaitingTask, backlog};
 
 /// A consequence of a commit.
 pub(crate) enum After {
+    /// The commit is to be counted and measured.
+    Count(Box<CommitCounts>),
+    /// These spans have ended.
+    SendSpans(Vec<Span>),
+    /// Operators are to be told about the run.
+    Report(Box<RunNotice>),
+    /// These pollers get no task, because the run is over.
+    ReturnPollers(Vec<Reserved>),
     /// A task was started, or is no longer in flight.
     InFlight { list: ListKey, run_id: Uuid, scheduled_event_id: EventId, hold: Hold },
     /// A waiting task has ended, for example because its run was terminated. It must not be started any more.
@@ -33,7 +45,7 @@ pub(crate) enum After {
     /// A task waits for a poll of its list.
     Offer(ListKey, WaitingTask),
     /// Riders that no turn will carry need a separate task.
-    SeeToRiders,
+    DispatchRiders,
     /// Watchers of the run are to be notified of its progress.
     Notify(RunProgress),
     /// The schedule that started the run must be woken at this time.
@@ -54,8 +66,36 @@ pub(crate) enum Hold {
     Ends { failed_try: Option<String> },
 }
 
+/// What metrics count and measure of a commit.
+pub(crate) struct CommitCounts {
+    /// Number of recorded events.
+    pub(crate) events: usize,
+    /// Time that the store took.
+    pub(crate) took: std::time::Duration,
+    pub(crate) facts: CommitFacts,
+    /// Number of marks that were written before the commit.
+    pub(crate) marks_written: usize,
+    /// Number of requests that were forgotten before their time.
+    pub(crate) forgotten_early: u64,
+}
+
+/// Consequences of a commit that failed or has to be tried again.
+pub(crate) struct AfterFailure<'a> {
+    /// Pollers whose tasks were not started, or for which the refusal leaves that unknown.
+    pub(crate) reserved: Vec<Reserved>,
+    /// The refusal, unless the commit is tried again.
+    pub(crate) refusal: Option<&'a Refusal>,
+    /// True if the run must be woken soon, because its tasks may have been started or may still wait.
+    pub(crate) wakes_again: bool,
+}
+
 /// Circumstances of a commit besides the state that it left.
 pub(crate) struct MadeWith {
+    /// The run of the commit.
+    pub(crate) run_id: Uuid,
+    pub(crate) counts: Box<CommitCounts>,
+    pub(crate) spans: Vec<Span>,
+    pub(crate) notice: Option<RunNotice>,
     /// Tasks of the commit that were started for waiting pollers.
     pub(crate) reserved: Vec<Reserved>,
     /// Tasks of the commit without a waiting poller.
@@ -65,7 +105,12 @@ pub(crate) struct MadeWith {
     pub(crate) round: u32,
 }
 
-/// Returns what follows from a successful commit.
+/// Returns what follows from a commit that failed with this refusal, or that is tried again.
+pub(crate) fn of_failure(reserved: Vec<Reserved>, refusal: Option<&Refusal>) -> AfterFailure<'_> {
+    AfterFailure { reserved, refusal, wakes_again: refusal.is_some() }
+}
+
+/// Returns what follows from a successful commit. `next` is a later state if other nodes have built on the commit.
 pub(crate) fn of_commit(
     key: &HeadKey,
     before: Option<&StoredRun>,
@@ -73,17 +118,34 @@ pub(crate) fn of_commit(
     made: MadeWith,
     now: Timestamp,
 ) -> Vec<After> {
-    let (run, MadeWith { reserved, unmatched, round }) = (next.run(), made);
-    let mut after = Vec::with_capacity(6 + reserved.len() + unmatched.len());
+    let run = next.run();
+    let MadeWith { run_id, counts, spans, notice, reserved, unmatched, round } = made;
+    let mut after = Vec::with_capacity(7 + 2 * reserved.len() + unmatched.len());
+    after.push(After::Count(counts));
+    if !spans.is_empty() {
+        after.push(After::SendSpans(spans));
+    }
+    after.extend(notice.map(|notice| After::Report(Box::new(notice))));
     if let Some(before) = before {
         withdraw_ended(key, before.run(), run, &mut after);
     }
     held_and_released(key, before.map(StoredRun::run), run, &mut after);
     after.push(After::Wake(next.head.due.map(Timestamp::from_millis)));
     after.push(After::SettleRiders);
-    after.extend(reserved.into_iter().map(|reserved| After::Grant(Box::new(reserved))));
-    after.extend(unmatched.into_iter().map(|(list, task)| After::Offer(list, task)));
-    after.push(After::SeeToRiders);
+    if run.started.run_id == run_id {
+        for reserved in reserved {
+            let (scheduled_event_id, poll) = (reserved.scheduled_event_id, reserved.poller.taker.poll);
+            // After a commit of unknown outcome, another node may have sent the task to another poll.
+            let poll = poll.filter(|poll| next.body.links.sent.poll_of(scheduled_event_id) == Some(*poll));
+            after.extend(poll.map(|poll| remember(key, run, scheduled_event_id, poll)));
+            after.push(After::Grant(Box::new(reserved)));
+        }
+        after.extend(unmatched.into_iter().map(|(list, task)| After::Offer(list, task)));
+    } else {
+        // The run is over, and with it the tasks of this commit.
+        after.push(After::ReturnPollers(reserved));
+    }
+    after.push(After::DispatchRiders);
     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
     after.push(After::Notify(RunProgress { run_id, last_event_id, closed }));
     let schedule = run.started.schedule.as_ref().filter(|_| closed && !run.has_successor());
@@ -116,8 +178,12 @@ pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round:
     after
 }
 
-/// Returns what follows from sending a started task to a poll.
-pub(crate) fn remember(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: PollId) -> After {
+/// Returns what follows from giving a started task to a poller.
+pub(crate) fn of_grant(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: Option<PollId>) -> Vec<After> {
+    poll.map(|poll| remember(key, run, scheduled_event_id, poll)).into_iter().collect()
+}
+
+fn remember(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: PollId) -> After {
     let (side, name) = match run.activities.get(&scheduled_event_id) {
         Some(activity) => (Side::Activity, activity.task_list.as_str()),
         None => (Side::Decider, run.list_of_held_turn()),

@@ -13,14 +13,14 @@ impl RunWorker<'_> {
         source: &EffectSource,
         outbound: &OutboundEffect,
     ) -> Result<EffectOutcome, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+        let (context, key) = (self.context, self.key);
         let (OutboundAction::Start(start), Some(run_id)) = (&outbound.task, outbound.run_id) else {
             return Ok(EffectOutcome::Moot);
         };
         let mut attempt = 0;
         loop {
             let before = self.state.was_cached();
-            let now = shop.clock.now();
+            let now = context.clock.now();
             if let Some(existing) = self.loaded().await? {
                 let result = Transition::of(existing.run().clone()).apply_effect(outbound, now);
                 let is_free = result == EffectResult::Closed;
@@ -31,19 +31,19 @@ impl RunWorker<'_> {
                     continue;
                 }
                 // The child may have closed, and another run may have followed it.
-                if shop.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
+                if context.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
                     return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));
                 }
                 if !is_free {
                     return Ok(EffectOutcome::Settled(result));
                 }
             }
-            if !shop.effects.is_owed(source).await? {
+            if !context.effects.is_owed(source).await? {
                 return Ok(EffectOutcome::Moot);
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if let Some(existing) = self.state.known() {
-                existing.hand_over(&mut transition, shop.marks.past());
+                existing.hand_over(&mut transition, context.marks.past());
             }
             if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));

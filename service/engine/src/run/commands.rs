@@ -8,7 +8,7 @@ use history::{Author, Command, ImportedRun, RequestKey, Start, StartWorkflow};
 use store::HeadKey;
 
 use crate::commit::read::RunReader;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, RunRequest};
 use crate::run::runs::Runs;
 use crate::run::start::start_of;
 use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasImported, WasReset};
@@ -50,31 +50,32 @@ impl Commands {
         let domain = self.registry.domain_in_use(domain).await?.name;
         let key = HeadKey::new(&*domain, &*start.workflow_id);
         let start = Box::new(start);
-        self.runs.ask(&key, |reply| RunRequest::Start { start, reply }).await
+        self.runs.submit(&key, |reply| Alone::Start { start, reply }).await
     }
 
-    /// Admits a command to a run: a signal, a cancel request, a termination.
+    /// Submits a command to a run: a signal, a cancel request, a termination.
     ///
     /// # Errors
     ///
     /// As for [`start`](Self::start); also if there is no such run or it is not the current one.
-    pub async fn tell(&self, at: &RunRef, command: Command) -> Result<Admitted, Refusal> {
-        self.tell_of(at, command, Author::default()).await
+    pub async fn submit(&self, at: &RunRef, command: Command) -> Result<Admitted, Refusal> {
+        self.submit_as(at, command, Author::default()).await
     }
 
-    /// Admits a command of this author to a run.
+    /// Submits a command of this author to a run.
     ///
     /// # Errors
     ///
-    /// As for [`tell`](Self::tell).
-    pub async fn tell_of(&self, at: &RunRef, command: Command, author: Author) -> Result<Admitted, Refusal> {
+    /// As for [`submit`](Self::submit).
+    pub async fn submit_as(&self, at: &RunRef, command: Command, author: Author) -> Result<Admitted, Refusal> {
         self.registry.must_know(&at.domain).await?;
-        let told = self.runs.tell_of(&at.key(), at.run_id, command, author).await;
-        if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
+        let admitted =
+            self.runs.submit(&at.key(), |reply| RunRequest::command(at.run_id, command, author, reply)).await;
+        if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&admitted, at.run_id) {
             // Distinguishes an earlier run from an unknown one.
             self.reader.load_run(&at.key(), run_id).await?;
         }
-        told
+        admitted
     }
 
     /// Continues a run in a new run from one of its events. The default is the newest run. The newest run is terminated
@@ -89,7 +90,7 @@ impl Commands {
         self.registry.must_know(&at.domain).await?;
         check_operator(&reset.operator)?;
         let reset = Box::new(reset);
-        self.runs.ask(&at.key(), |reply| RunRequest::Reset { run_id: at.run_id, reset, reply }).await
+        self.runs.submit(&at.key(), |reply| Alone::Reset { run_id: at.run_id, reset, reply }).await
     }
 
     /// Imports a closed run of another service with its history unchanged. If the run is already there with the same
@@ -103,7 +104,7 @@ impl Commands {
         let domain = self.registry.domain(domain).await?.name;
         let key = HeadKey::new(&*domain, imported.workflow_id());
         let imported = Box::new(imported);
-        self.runs.ask(&key, |reply| RunRequest::Import { imported, reply }).await
+        self.runs.submit(&key, |reply| Alone::Import { imported, reply }).await
     }
 
     /// Deletes a run, or all runs of the workflow id if no run id is given. Returns the number of deleted runs. The
@@ -118,11 +119,11 @@ impl Commands {
         let key = at.key();
         for check in 0..CHECKS_MAX {
             let (run_id, deletion) = (at.run_id, deletion.clone());
-            if let Some(count) = self.runs.ask(&key, |reply| RunRequest::Delete { run_id, deletion, reply }).await? {
+            if let Some(count) = self.runs.submit(&key, |reply| Alone::Delete { run_id, deletion, reply }).await? {
                 return Ok(count);
             }
             if check == CHECK_WITH_ROUND {
-                self.runs.look(&key).await?;
+                self.runs.wake(&key).await?;
             }
             tokio::time::sleep(CHECK_WAIT).await;
         }

@@ -7,8 +7,8 @@ use store::{HeadKey, ListQuery};
 use uuid::Uuid;
 
 use crate::commit::StoredRun;
+use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
-use crate::run::workshop::Workshop;
 use crate::{Deletion, Refusal};
 
 /// Number of runs of a workflow id that are listed at once.
@@ -22,7 +22,7 @@ impl RunWorker<'_> {
         run_id: Option<Uuid>,
         deletion: &Deletion,
     ) -> Result<Option<u64>, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+        let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         loop {
             // Nothing is deleted because of a cached state.
@@ -31,7 +31,7 @@ impl RunWorker<'_> {
             let current = self.loaded().await?.map(|loaded| loaded.run().clone());
             let current_id = current.as_ref().map(|run| run.started.run_id);
             if let Some(run_id) = run_id.filter(|run_id| Some(*run_id) != current_id) {
-                if shop.store.load_run(key, *run_id.as_bytes()).await?.is_none() {
+                if context.store.load_run(key, *run_id.as_bytes()).await?.is_none() {
                     let workflow_id = key.workflow_id.to_string();
                     return Err(Refusal::UnknownRun { workflow_id, run_id });
                 }
@@ -39,7 +39,7 @@ impl RunWorker<'_> {
                 if self.state.known().is_some_and(owes) {
                     return Ok(None);
                 }
-                shop.store.drop_run(key, *run_id.as_bytes()).await?;
+                context.store.drop_run(key, *run_id.as_bytes()).await?;
                 return Ok(Some(1));
             }
             if let Some(run) = current.clone().filter(history::Run::is_open) {
@@ -57,11 +57,11 @@ impl RunWorker<'_> {
                 return Ok(None);
             }
             // The newest run is deleted last: while it is there, an interrupted deletion can be repeated.
-            let earlier = if run_id.is_none() { shop.drop_earlier(key, current_id).await? } else { 0 };
+            let earlier = if run_id.is_none() { context.drop_earlier(key, current_id).await? } else { 0 };
             if let Some(current_id) = current_id {
                 self.state.forget();
-                shop.store.drop_run(key, *current_id.as_bytes()).await?;
-                shop.agenda.set(key, None);
+                context.store.drop_run(key, *current_id.as_bytes()).await?;
+                context.agenda.set(key, None);
             } else if earlier == 0 {
                 return Err(Refusal::unknown_workflow(key));
             }
@@ -70,7 +70,7 @@ impl RunWorker<'_> {
     }
 }
 
-impl Workshop {
+impl RunContext {
     /// Deletes all runs of a workflow id except the current one.
     async fn drop_earlier(&self, key: &HeadKey, current: Option<Uuid>) -> Result<u64, Refusal> {
         let query = ListQuery {

@@ -7,15 +7,16 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectKind, EffectResult, EventId, Origin, OutboundEffect, Outbox, RunStart, Timestamp, Transition,
+    Author, Command, Effect, EffectKind, EffectResult, EventId, Origin, OutboundEffect, Outbox, RunStart, Timestamp,
+    Transition,
 };
 use store::{HeadKey, Store};
 use uuid::Uuid;
 
+use crate::base::admission::open_runs::OpenRuns;
 use crate::base::background::Background;
 use crate::commit::StoredRun;
 use crate::commit::read::{self, RunReader};
-use crate::registry::quotas::OpenRuns;
 use crate::run::request::{EffectOutcome, EffectSource, RunRequest};
 use crate::run::runs::Runs;
 use crate::{Metrics, Refusal, commit::head};
@@ -113,7 +114,7 @@ impl Effects {
     /// Forgets the effects in `seen` that are no longer owed, because they cannot be delivered again.
     async fn forget_settled(&self, domain: &Arc<str>, transition: &mut Transition) {
         let seen: Vec<Origin> = transition.links().seen.iter().map(|seen| seen.origin.clone()).collect();
-        let looks = seen.iter().map(async |origin| {
+        let checks = seen.iter().map(async |origin| {
             let key = HeadKey::new(Arc::clone(domain), &*origin.workflow_id);
             match self.outbox_of(&key).await {
                 Ok(Some((holder, outbox))) => outbox.owes_for(holder, origin.run_id, origin.event_id),
@@ -122,7 +123,7 @@ impl Effects {
                 Err(_) => true,
             }
         });
-        let mut may_come = join_all(looks).await.into_iter();
+        let mut may_come = join_all(checks).await.into_iter();
         transition.links_mut().seen.retain(|_| may_come.next().unwrap_or(true));
     }
 
@@ -133,15 +134,15 @@ impl Effects {
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
         let bundle = Bundle { key, started, tail, tail_first, effects, round };
-        let room = Arc::clone(self);
+        let this = Arc::clone(self);
         self.background.spawn(async move {
-            let (room, bundle) = (&room, &bundle);
+            let (this, bundle) = (&this, &bundle);
             let deliveries = futures_util::stream::iter(&bundle.effects).for_each_concurrent(
                 EFFECTS_AT_ONCE,
-                async |effect| match room.deliver_one(bundle, *effect).await {
-                    Ok(()) => drop(room.metrics.effects.inc()),
+                async |effect| match this.deliver_one(bundle, *effect).await {
+                    Ok(()) => drop(this.metrics.effects.inc()),
                     Err(refusal) => {
-                        room.metrics.put_off(refusal.code());
+                        this.metrics.put_off(refusal.code());
                         let workflow_id = &bundle.key.workflow_id;
                         let (effect, event_id) = (effect.kind.word(), effect.event_id);
                         tracing::warn!(%refusal, %workflow_id, effect, event_id, "an effect on another run must wait");
@@ -178,7 +179,7 @@ impl Effects {
         let target = HeadKey::new(&*key.domain, &*outbound.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
         // A moot effect is already settled, or another node delivers it.
-        let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, outbound, reply }).await;
+        let taken = self.runs.submit(&target, |reply| RunRequest::effect(source, outbound, reply)).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);
         }
@@ -205,6 +206,6 @@ impl Effects {
     ) -> Result<(), Refusal> {
         let Effect { event_id, kind, .. } = effect;
         let settle = Command::SettleEffect { owner, event_id, kind, round, result };
-        self.runs.tell(key, None, settle).await.map(drop)
+        self.runs.submit(key, |reply| RunRequest::command(None, settle, Author::default(), reply)).await.map(drop)
     }
 }

@@ -9,17 +9,17 @@ use crate::base::metrics::Undelivered;
 use crate::commit::StoredRun;
 use crate::lists::Taker;
 use crate::lists::grant::{Grant, Granted, TakenAlong};
-use crate::run::after;
-use crate::run::workshop::Workshop;
+use crate::run::context::RunContext;
 
-impl Workshop {
+impl RunContext {
     /// Returns a started task for its poller; `start` is the number that
     /// [`start_task`](crate::lists::sync_match::start_task) returned.
     pub(crate) fn grant(
-        self: &Arc<Self>,
+        &self,
         key: &HeadKey,
         loaded: &StoredRun,
-        (scheduled_event_id, start): (EventId, u32),
+        scheduled_event_id: EventId,
+        start: u32,
         taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
@@ -43,17 +43,14 @@ impl Workshop {
             // After a commit of unknown outcome, the attempt may be over and a later one under way.
             let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
             // Details that an earlier attempt left for this one.
-            let mut beats = loaded.beats.iter().filter(|_| activity.attempts.is_some());
-            let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
+            let mut heartbeats = loaded.heartbeats.iter().filter(|_| activity.attempts.is_some());
+            let beat = heartbeats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
             let details = beat.and_then(|beat| beat.details.clone());
             (activity.task_list.clone(), Granted::Activity { task, activity: Arc::clone(activity), details })
         };
-        if let Some(poll) = taker.poll {
-            self.carry_out(key, loaded, vec![after::remember(key, run, scheduled_event_id, poll)]);
-        }
         Some(Grant {
             poll: taker.poll,
-            back: Some(self.request_reply.back()),
+            returner: Some(self.lists.undelivered.returner()),
             undelivered: Undelivered::ConnectionClosed,
             key: key.clone(),
             run_id,

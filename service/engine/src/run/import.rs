@@ -7,8 +7,8 @@ use store::{Cas, Expect, Head, HeadKey, PartKey};
 use uuid::Uuid;
 
 use crate::commit::{self, Draft, Prepared, StoredRun};
+use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
-use crate::run::workshop::Workshop;
 use crate::{EventRange, Refusal, WasImported};
 
 /// Maximum number of attempts if other nodes write to the workflow id meanwhile.
@@ -20,35 +20,35 @@ const PARTS_BYTES: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl RunWorker<'_> {
     pub(crate) async fn run_import(&mut self, imported: &ImportedRun) -> Result<WasImported, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+        let (context, key) = (self.context, self.key);
         let run_id = imported.run_id();
         for _ in 0..ATTEMPTS_MAX {
             // No answer is based on a cached state, and no state stays in the cache.
             self.state.forget();
-            if let Some(head) = shop.store.load_run(key, *run_id.as_bytes()).await? {
-                let there = shop.reader.open_head(key, head).await?;
-                shop.must_be_the_same(key, &there, imported).await?;
+            if let Some(head) = context.store.load_run(key, *run_id.as_bytes()).await? {
+                let there = context.reader.open_head(key, head).await?;
+                context.must_be_the_same(key, &there, imported).await?;
                 return Ok(WasImported { run_id, repeated: true });
             }
-            shop.disk.must_have_room()?;
+            context.disk.must_have_room()?;
             let current = self.loaded().await?.cloned();
             self.state.forget();
             let answer = match place(current.as_ref(), imported) {
                 Place::Beside => {
-                    let Prepared { next, parts } = shop.lay_out_import(key, None, imported);
-                    shop.must_be_parts_of_it(key, &next.head, &parts).await?;
-                    shop.store.put_kept(key, &next.head, &parts).await?
+                    let Prepared { next, parts } = context.lay_out_import(key, None, imported);
+                    context.must_be_parts_of_it(key, &next.head, &parts).await?;
+                    context.store.put_kept(key, &next.head, &parts).await?
                 }
                 Place::Newest(base) => {
-                    let Prepared { next, parts } = shop.lay_out_import(key, base, imported);
-                    shop.must_be_parts_of_it(key, &next.head, &parts).await?;
+                    let Prepared { next, parts } = context.lay_out_import(key, base, imported);
+                    context.must_be_parts_of_it(key, &next.head, &parts).await?;
                     let replaced = base.map(commit::replaced);
                     let expect = replaced.as_ref().map_or(Expect::Absent, Expect::Replacing);
-                    shop.store.commit(key, expect, &next.head, &parts).await?
+                    context.store.commit(key, expect, &next.head, &parts).await?
                 }
             };
             if answer == Cas::Won {
-                shop.metrics.committed(imported.events().len());
+                context.metrics.committed(imported.events().len());
                 return Ok(WasImported { run_id, repeated: false });
             }
         }
@@ -78,7 +78,7 @@ fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a
     if is_at_rest && run.started.at <= imported.run().started.at { Place::Newest(Some(current)) } else { Place::Beside }
 }
 
-impl Workshop {
+impl RunContext {
     /// Returns the head and the parts of an imported run. The parts are the same on every node, so that an interrupted
     /// import can be repeated.
     fn lay_out_import(&self, key: &HeadKey, base: Option<&StoredRun>, imported: &ImportedRun) -> Prepared {

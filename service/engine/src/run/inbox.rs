@@ -5,12 +5,13 @@
 //! the work use the same lock, so that no request is left between a worker that has found nothing more and a caller
 //! that has found a worker.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
 use crate::base::background::Background;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, Batched, RunRequest};
 
 /// Maximum size of the payloads of one commit, in bytes. Source: the minimum part size of every store.
 const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -18,31 +19,62 @@ const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Maximum number of requests in one commit.
 const FOLD_REQUESTS_MAX: usize = 256;
 
+/// The next work of a worker.
+pub(crate) enum InboxItem {
+    /// Requests that are admitted and committed together, in their order. There is at least one.
+    Batch(Vec<Batched>),
+    /// One request that is handled without others.
+    Alone(Alone),
+}
+
 #[derive(Default)]
-struct WaitingRequest {
-    requests: Vec<RunRequest>,
-    /// True while a worker handles them.
+struct InboxState {
+    queue: VecDeque<InboxItem>,
+    /// Size of the last batch in bytes, while it may get more requests.
+    last_batch_bytes: usize,
+    /// True while a worker handles the queue.
     is_worked_on: bool,
+}
+
+impl InboxState {
+    fn push(&mut self, request: RunRequest) {
+        match request {
+            RunRequest::Alone(request) => self.queue.push_back(InboxItem::Alone(request)),
+            RunRequest::Batched(request) => {
+                let bytes = request.bytes();
+                if let Some(InboxItem::Batch(batch)) = self.queue.back_mut()
+                    && batch.len() < FOLD_REQUESTS_MAX
+                    && self.last_batch_bytes.saturating_add(bytes) <= FOLD_BYTES_MAX
+                {
+                    self.last_batch_bytes += bytes;
+                    batch.push(request);
+                } else {
+                    self.last_batch_bytes = bytes;
+                    self.queue.push_back(InboxItem::Batch(vec![request]));
+                }
+            }
+        }
+    }
 }
 
 /// Queue of the requests to a run.
 #[derive(Default)]
-pub(crate) struct Inbox(Mutex<WaitingRequest>);
+pub(crate) struct Inbox(Mutex<InboxState>);
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, WaitingRequest> {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
     /// Adds a request. Returns true if there is no worker, and then the caller must run one.
     #[must_use]
-    pub(crate) fn put(&self, request: RunRequest) -> bool {
-        let mut waiting = self.lock();
-        waiting.requests.push(request);
-        !std::mem::replace(&mut waiting.is_worked_on, true)
+    pub(crate) fn add(&self, request: RunRequest) -> bool {
+        let mut state = self.lock();
+        state.push(request);
+        !std::mem::replace(&mut state.is_worked_on, true)
     }
 
-    /// Begins the work, for the caller that [must run it](Self::put).
+    /// Begins the work, for the caller that [must run it](Self::add).
     pub(crate) fn begin(&self) -> Shift<'_> {
         Shift(self)
     }
@@ -52,22 +84,13 @@ impl Inbox {
 pub(crate) struct Shift<'a>(&'a Inbox);
 
 impl Shift<'_> {
-    /// Takes the next requests in their order: as many as one commit takes, and at least one. Returns `None` if there
-    /// are no more. Then the work is over, and the next caller runs another worker.
-    pub(crate) fn next(&mut self) -> Option<Vec<RunRequest>> {
-        let mut waiting = self.0.lock();
-        let mut bytes = 0_usize;
-        let fits = |request: &RunRequest| {
-            bytes = bytes.saturating_add(request.bytes());
-            bytes <= FOLD_BYTES_MAX
-        };
-        let count = waiting.requests.iter().take(FOLD_REQUESTS_MAX).map(fits).take_while(|fits| *fits).count();
-        if waiting.requests.is_empty() {
-            // Set while the lock is held, so that the next caller starts another worker.
-            waiting.is_worked_on = false;
-            return None;
-        }
-        Some(waiting.requests.drain(..count.max(1)).collect())
+    /// Takes the next work; `None` if there is no more. Then the work is over, and the next caller runs another worker.
+    pub(crate) fn next(&mut self) -> Option<InboxItem> {
+        let mut state = self.0.lock();
+        let next = state.queue.pop_front();
+        // Cleared while the lock is held, so that the next caller starts another worker.
+        state.is_worked_on = next.is_some();
+        next
     }
 
     /// Ends the work after [`next`](Self::next) has returned `None`.
@@ -78,10 +101,10 @@ impl Shift<'_> {
 
 impl Drop for Shift<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.0.lock();
-        waiting.is_worked_on = false;
+        let mut state = self.0.lock();
+        state.is_worked_on = false;
         // Dropping the requests reports an unknown outcome to their callers.
-        waiting.requests.clear();
+        state.queue.clear();
     }
 }
 
@@ -128,49 +151,68 @@ mod tests {
     use crate::run::request::Reply;
 
     fn wake() -> RunRequest {
-        RunRequest::Look { reply: None }
+        Batched::Wake { reply: oneshot::channel().0 }.into()
     }
 
     /// Returns a signal with a payload of this size.
     fn signal(bytes: usize, reply: Reply<crate::Admitted>) -> RunRequest {
         let input = Some(Payload::from_trusted(&"1".repeat(bytes)));
         let command = Command::Signal { name: "s".to_owned(), input, identity: None, key: None, if_version: None };
-        RunRequest::Tell { run_id: None, command, author: Author::default(), reply }
+        RunRequest::command(None, command, Author::default(), reply)
+    }
+
+    /// Returns the number of requests of a batch; 0 for a request that is handled without others.
+    fn size(work: InboxItem) -> usize {
+        match work {
+            InboxItem::Batch(batch) => batch.len(),
+            InboxItem::Alone(_) => 0,
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_handled_alone_divides_batches() {
+        let inbox = Inbox::default();
+        let alone = || Alone::DispatchRiders { reply: oneshot::channel().0 }.into();
+        for request in [wake(), wake(), alone(), wake(), alone(), alone()] {
+            let _ = inbox.add(request);
+        }
+        let mut shift = inbox.begin();
+        assert_eq!(std::iter::from_fn(|| shift.next()).map(size).collect::<Vec<_>>(), [2, 0, 1, 0, 0]);
     }
 
     #[test]
     fn only_the_first_caller_runs_the_worker() {
         let inbox = Inbox::default();
-        assert_eq!([inbox.put(wake()), inbox.put(wake())], [true, false]);
+        assert_eq!([inbox.add(wake()), inbox.add(wake())], [true, false]);
         let mut shift = inbox.begin();
-        assert_eq!(shift.next().map(|batch| batch.len()), Some(2));
-        assert!(!inbox.put(wake()), "a worker handles the first two");
-        assert_eq!(shift.next().map(|batch| batch.len()), Some(1));
+        assert_eq!(shift.next().map(size), Some(2));
+        assert!(!inbox.add(wake()), "a worker handles the first two");
+        assert_eq!(shift.next().map(size), Some(1));
         assert!(shift.next().is_none());
         shift.end();
-        assert!(inbox.put(wake()), "there is no worker any more");
+        assert!(inbox.add(wake()), "there is no worker any more");
     }
 
     #[test]
     fn a_request_after_the_last_batch_starts_a_new_worker() {
         let inbox = Inbox::default();
-        assert!(inbox.put(wake()));
+        assert!(inbox.add(wake()));
         let mut shift = inbox.begin();
         assert!(shift.next().is_some() && shift.next().is_none());
-        assert!(inbox.put(wake()));
+        assert!(inbox.add(wake()));
         shift.end();
-        assert!(!inbox.put(wake()), "that caller runs the worker");
-        assert_eq!(inbox.begin().next().map(|batch| batch.len()), Some(2));
+        assert!(!inbox.add(wake()), "that caller runs the worker");
+        assert_eq!(inbox.begin().next().map(size), Some(2));
     }
 
     #[test]
     fn a_shift_dropped_early_clears_the_inbox() {
         let inbox = Inbox::default();
         let (reply, mut answer) = oneshot::channel();
-        assert!(inbox.put(signal(1, reply)));
+        assert!(inbox.add(signal(1, reply)));
         drop(inbox.begin());
         assert!(answer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
-        assert!(inbox.put(wake()));
+        assert!(inbox.add(wake()));
     }
 
     #[test]
@@ -178,10 +220,10 @@ mod tests {
         let batches = |sizes: &[usize]| {
             let inbox = Inbox::default();
             for bytes in sizes {
-                let _ = inbox.put(signal(*bytes, oneshot::channel().0));
+                let _ = inbox.add(signal(*bytes, oneshot::channel().0));
             }
             let mut shift = inbox.begin();
-            std::iter::from_fn(|| shift.next()).map(|batch| batch.len()).collect::<Vec<_>>()
+            std::iter::from_fn(|| shift.next()).map(size).collect::<Vec<_>>()
         };
         assert_eq!(batches(&[1; FOLD_REQUESTS_MAX + 1]), [FOLD_REQUESTS_MAX, 1]);
         assert_eq!(batches(&[FOLD_BYTES_MAX, 0, 1]), [2, 1]);

@@ -65,11 +65,11 @@ impl RunLookup {
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store.
     pub(crate) async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
-        let StoredRun { mut body, beats, .. } = self.look_up(at).await?;
+        let StoredRun { mut body, heartbeats, .. } = self.look_up(at).await?;
         self.reader.fill_notes(&at.key(), &mut body.run).await?;
         let closed_for = body.run.reset_by();
         let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
-        Ok(RunState { run: *body.run, beats, owed: body.links.outbox, reset_as })
+        Ok(RunState { run: *body.run, heartbeats, owed: body.links.outbox, reset_as })
     }
 
     /// Returns events of a run.

@@ -10,41 +10,99 @@ use uuid::Uuid;
 
 use crate::lists::grant::{Grant, RiderKind, TakenRiders};
 use crate::lists::{ListKey, Taker, WaitingTask};
-use crate::riders::put::{Posing, PutUpdate, Putting};
+use crate::riders::submitted::{QuerySubmission, SubmittedUpdate, UpdateSubmission};
 use crate::riders::waiting::NewQuery;
 use crate::{Admitted, Deletion, Refusal, Reset, Started, WasImported, WasReset};
 
 /// Channel for the answer to a request.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
+/// A channel together with the answer, which is sent only once the commit is durable.
+pub(crate) struct PendingReply<T> {
+    to: Reply<T>,
+    answer: Option<Result<T, Refusal>>,
+}
+
+impl<T> PendingReply<T> {
+    pub(crate) fn new(to: Reply<T>) -> Self {
+        Self { to, answer: None }
+    }
+
+    /// Sets the answer. It replaces the answer of an earlier attempt.
+    pub(crate) fn set(&mut self, answer: Result<T, Refusal>) {
+        self.answer = Some(answer);
+    }
+
+    /// Returns the refusal if the answer is one.
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        self.answer.as_ref()?.as_ref().err()
+    }
+
+    /// Sends the answer.
+    pub(crate) fn send(self) {
+        drop(self.to.send(self.answer.unwrap_or(Err(Refusal::Stopping))));
+    }
+
+    /// Sends this answer instead.
+    pub(crate) fn send_instead(self, answer: Result<T, Refusal>) {
+        drop(self.to.send(answer));
+    }
+}
+
 /// A request to a run.
 pub(crate) enum RunRequest {
+    /// Admitted and committed together with others.
+    Batched(Batched),
+    /// Handled without others.
+    Alone(Alone),
+}
+
+impl From<Batched> for RunRequest {
+    fn from(request: Batched) -> Self {
+        Self::Batched(request)
+    }
+}
+
+impl From<Alone> for RunRequest {
+    fn from(request: Alone) -> Self {
+        Self::Alone(request)
+    }
+}
+
+/// A request that is admitted and committed together with others.
+pub(crate) enum Batched {
+    /// Admits a command.
+    Command { run_id: Option<Uuid>, command: Command, author: Author, reply: PendingReply<Admitted> },
+    /// Starts a waiting task. The answer is `None` if it no longer waits. `start` is the number of the start.
+    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, start: Option<u32> },
+    /// Applies an effect of another run, except for starts.
+    Effect { source: EffectSource, outbound: Box<OutboundEffect>, reply: PendingReply<EffectOutcome> },
+    /// Wakes the run: fires its deadlines and offers its waiting tasks.
+    Wake { reply: Reply<()> },
+}
+
+/// A request that is handled without others.
+pub(crate) enum Alone {
     /// Starts a run of this workflow id.
     Start { start: Box<Start>, reply: Reply<Started> },
+    /// Starts a child, which is an effect of another run.
+    StartChild { source: EffectSource, outbound: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
     /// Deletes runs of this workflow id. The answer is `None` if they must deliver effects first.
     Delete { run_id: Option<Uuid>, deletion: Deletion, reply: Reply<Option<u64>> },
     /// Continues a run in a new run from one of its events.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
     /// Imports a run of another service.
     Import { imported: Box<ImportedRun>, reply: Reply<WasImported> },
-    /// Admits a command.
-    Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Admitted> },
-    /// Starts a waiting task. The answer is `None` if it no longer waits.
-    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
     /// Takes the riders of a run with a separate task, or with a turn if one waits by now.
     TakeRiders { run_id: Uuid, kind: RiderKind, taker: Taker, reply: Reply<TakenRiders> },
     /// Adds an update.
-    Update { run_id: Option<Uuid>, put: Box<PutUpdate>, reply: Reply<Putting> },
+    Update { run_id: Option<Uuid>, update: Box<SubmittedUpdate>, reply: Reply<UpdateSubmission> },
     /// Adds a query.
-    Pose { run_id: Option<Uuid>, query: Box<NewQuery>, reply: Reply<Posing> },
+    Query { run_id: Option<Uuid>, query: Box<NewQuery>, reply: Reply<QuerySubmission> },
     /// Hands out the waiting riders if possible.
-    SeeToRiders { reply: Reply<()> },
-    /// Applies an effect of another run.
-    Effect { source: EffectSource, outbound: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
-    /// Wakes the run: fires its deadlines and offers its waiting tasks.
-    Look { reply: Option<Reply<()>> },
+    DispatchRiders { reply: Reply<()> },
     /// Records a heartbeat. The answer is true if the activity should stop.
-    Beat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
+    Heartbeat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
 }
 
 /// Origin of an effect.
@@ -68,11 +126,28 @@ pub(crate) enum EffectOutcome {
 }
 
 impl RunRequest {
+    /// Returns a request to admit a command.
+    pub(crate) fn command(run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Admitted>) -> Self {
+        Self::Batched(Batched::Command { run_id, command, author, reply: PendingReply::new(reply) })
+    }
+
+    /// Returns a request to apply an effect of another run.
+    pub(crate) fn effect(source: EffectSource, outbound: Box<OutboundEffect>, reply: Reply<EffectOutcome>) -> Self {
+        match &outbound.task {
+            OutboundAction::Start(_) => Self::Alone(Alone::StartChild { source, outbound, reply }),
+            OutboundAction::Admit(_) => {
+                Self::Batched(Batched::Effect { source, outbound, reply: PendingReply::new(reply) })
+            }
+        }
+    }
+}
+
+impl Batched {
     /// Returns the approximate size in bytes that the request adds to a commit.
     pub(crate) fn bytes(&self) -> usize {
         let payload = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
         match self {
-            Self::Tell { command, .. } => match command {
+            Self::Command { command, .. } => match command {
                 Command::Signal { input, .. } => payload(input),
                 Command::Terminate { details, .. }
                 | Command::FailTurn { details, .. }
@@ -116,17 +191,7 @@ impl RunRequest {
                 OutboundAction::Admit(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
                 OutboundAction::Admit(_) | OutboundAction::Start(_) => 0,
             },
-            Self::Start { .. }
-            | Self::Delete { .. }
-            | Self::Reset { .. }
-            | Self::Import { .. }
-            | Self::Take { .. }
-            | Self::TakeRiders { .. }
-            | Self::Pose { .. }
-            | Self::SeeToRiders { .. }
-            | Self::Update { .. }
-            | Self::Look { .. }
-            | Self::Beat { .. } => 0,
+            Self::Take { .. } | Self::Wake { .. } => 0,
         }
     }
 }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::commit::StoredRun;
 use crate::lists::sync_match::waiting_turn;
+use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
-use crate::run::workshop::Workshop;
 use crate::{EventRange, Refusal, Reset, WasReset};
 
 /// Minimum remaining time that a run is kept for it to be reset, because it must still be there when the new run
@@ -19,7 +19,7 @@ const KEPT_AT_LEAST: history::Duration = history::Duration::from_secs(3_600);
 
 impl RunWorker<'_> {
     pub(crate) async fn run_reset(&mut self, run_id: Option<Uuid>, reset: &Reset) -> Result<WasReset, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+        let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         loop {
             // Nothing is refused because of a cached state.
@@ -27,20 +27,20 @@ impl RunWorker<'_> {
             self.start_successor().await?;
             let current = self.loaded().await?.cloned();
             let current = current.ok_or_else(|| Refusal::unknown_workflow(key))?;
-            if let Some(repeated) = shop.was_reset(key, &current, reset.key).await? {
+            if let Some(repeated) = context.was_reset(key, &current, reset.key).await? {
                 return Ok(repeated);
             }
-            let base = shop.base(key, &current, run_id).await?;
-            let now = shop.clock.now();
+            let base = context.base(key, &current, run_id).await?;
+            let now = context.clock.now();
             let expires_at = [&base, &current].into_iter().filter_map(|loaded| loaded.head.expires_at).min();
             if expires_at.is_some_and(|at| at < now.plus(KEPT_AT_LEAST).as_millis()) {
                 let problem = format!("it is about to be forgotten, {KEPT_AT_LEAST} is too short a time for that");
                 return Err(Fault::ResetNotPossible { problem }.into());
             }
-            shop.read_branch(key, &base, BranchReader::new(reset.branching)).await?;
+            context.read_branch(key, &base, BranchReader::new(reset.branching)).await?;
             let Branching { event_id, signals } = reset.branching;
             let base_run_id = base.run().started.run_id;
-            let plan = ResetPlan { new_run_id: shop.ids.run_id(now), run_id: base_run_id, event_id, signals };
+            let plan = ResetPlan { new_run_id: context.ids.run_id(now), run_id: base_run_id, event_id, signals };
             let mut transition = Transition::linked(current.run().clone(), current.body.links.clone());
             transition.plan_reset(plan, &reset.operator, reset.key, reset.by.clone(), now)?;
             let (last_event_id, waiting_turn) = (current.run().last_event_id, waiting_turn(current.run()));
@@ -57,7 +57,7 @@ impl RunWorker<'_> {
     }
 }
 
-impl Workshop {
+impl RunContext {
     /// Returns the transition that starts the successor of a run that was reset.
     pub(crate) async fn branch(
         &self,

@@ -10,8 +10,8 @@ use crate::commit::StoredRun;
 use crate::lists::grant::{Grant, RiderKind, TakenRiders};
 use crate::lists::sync_match::waiting_turn;
 use crate::lists::{ListKey, Side, Taker};
-use crate::riders::heard::UpdateHeard;
-use crate::riders::put::{Posing, PutUpdate, Putting};
+use crate::riders::outcome::UpdateTurnOutcome;
+use crate::riders::submitted::{QuerySubmission, SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::decider_list;
 use crate::riders::waiting::{NewQuery, NewUpdate};
 use crate::run::worker::RunWorker;
@@ -19,30 +19,34 @@ use crate::{Refusal, Started};
 
 impl RunWorker<'_> {
     /// Adds a query to the run's riders.
-    pub(crate) async fn run_pose(&mut self, run_id: Option<Uuid>, new: Box<NewQuery>) -> Result<Posing, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+    pub(crate) async fn run_query(
+        &mut self,
+        run_id: Option<Uuid>,
+        new: Box<NewQuery>,
+    ) -> Result<QuerySubmission, Refusal> {
+        let (context, key) = (self.context, self.key);
         let loaded = self.loaded_for_riders().await?;
         let run = loaded.run();
         match run_id {
-            Some(run_id) if run_id != run.started.run_id => return Ok(Posing::Earlier(new, run_id)),
-            None if run.status == Status::ContinuedAsNew => return Ok(Posing::GoesOn(new)),
+            Some(run_id) if run_id != run.started.run_id => return Ok(QuerySubmission::Earlier(new, run_id)),
+            None if run.status == Status::ContinuedAsNew => return Ok(QuerySubmission::Continued(new)),
             Some(_) | None => {}
         }
-        shop.riders.put_query(key, run, *new)?;
-        shop.request_reply.see_to_riders(key, loaded);
-        Ok(Posing::Put(run.started.run_id, decider_list(key, loaded)))
+        context.riders.put_query(key, run, *new)?;
+        context.request_reply.dispatch_riders(key, loaded);
+        Ok(QuerySubmission::Waits(run.started.run_id, decider_list(key, loaded)))
     }
 
     /// Hands out the waiting riders if possible.
-    pub(crate) async fn run_see_to_riders(&mut self) -> Result<(), Refusal> {
-        let (shop, key) = (self.shop, self.key);
-        shop.request_reply.see_to_riders(key, self.loaded_for_riders().await?);
+    pub(crate) async fn run_dispatch_riders(&mut self) -> Result<(), Refusal> {
+        let (context, key) = (self.context, self.key);
+        context.request_reply.dispatch_riders(key, self.loaded_for_riders().await?);
         Ok(())
     }
 
     /// Returns the run including the commits of other nodes, which answers must reflect.
     async fn loaded_for_riders(&mut self) -> Result<&StoredRun, Refusal> {
-        if self.shop.nodes.is_shared() {
+        if self.context.nodes.is_shared() {
             self.state.forget();
         }
         let key = self.key;
@@ -56,8 +60,8 @@ impl RunWorker<'_> {
         kind: RiderKind,
         taker: &Taker,
     ) -> Result<TakenRiders, Refusal> {
-        let (shop, key) = (self.shop, self.key);
-        if shop.nodes.is_shared() {
+        let (context, key) = (self.context, self.key);
+        if context.nodes.is_shared() {
             self.state.forget();
         }
         let Some(loaded) = self.loaded().await? else { return Ok(TakenRiders::Nothing) };
@@ -69,8 +73,8 @@ impl RunWorker<'_> {
             });
         }
         Ok(match waiting_turn(run) {
-            0 if shop.riders.settle(key, run).contains(&kind) => {
-                granted(shop.request_reply.grant_riders(key, loaded, kind, taker))
+            0 if context.riders.settle(key, run).contains(&kind) => {
+                granted(context.request_reply.grant_riders(key, loaded, kind, taker))
             }
             0 => TakenRiders::Nothing,
             scheduled_event_id => TakenRiders::Turn(scheduled_event_id),
@@ -79,20 +83,26 @@ impl RunWorker<'_> {
 
     /// Returns a task for the queries of an earlier run.
     async fn take_queries_of_earlier(&self, run_id: Uuid, taker: &Taker) -> Result<TakenRiders, Refusal> {
-        match self.shop.reader.load_run(self.key, run_id).await {
-            Ok(loaded) => Ok(granted(self.shop.request_reply.grant_riders(self.key, &loaded, RiderKind::Query, taker))),
+        match self.context.reader.load_run(self.key, run_id).await {
+            Ok(loaded) => {
+                Ok(granted(self.context.request_reply.grant_riders(self.key, &loaded, RiderKind::Query, taker)))
+            }
             Err(Refusal::UnknownRun { .. }) => Ok(TakenRiders::Nothing),
             Err(refusal) => Err(refusal),
         }
     }
 
     /// Adds an update to the run's riders.
-    pub(crate) async fn run_update(&mut self, run_id: Option<Uuid>, mut put: PutUpdate) -> Result<Putting, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+    pub(crate) async fn run_update(
+        &mut self,
+        run_id: Option<Uuid>,
+        mut put: SubmittedUpdate,
+    ) -> Result<UpdateSubmission, Refusal> {
+        let (context, key) = (self.context, self.key);
         if let Some(start) = put.start.take() {
             return Box::pin(self.run_update_with_start(put, &start)).await;
         }
-        if shop.nodes.is_shared() {
+        if context.nodes.is_shared() {
             // The state must include the commits of other nodes.
             self.state.forget();
         }
@@ -104,10 +114,10 @@ impl RunWorker<'_> {
             let mut run = Box::new(loaded.run().clone());
             let current = run.started.run_id;
             let request = key_of_update(&put.asked.update_id);
-            shop.marks.recall(key, &mut run, &[request]).await?;
+            context.marks.recall(key, &mut run, &[request]).await?;
             if let UpdateStatus::Ended { run_id: of, event_id } = run.status_of_update(&put.asked.update_id, run_id) {
-                if let Some(heard) = shop.request_reply.ended_in(key, loaded, of, event_id).await? {
-                    return Ok(Putting::Known(of, heard));
+                if let Some(heard) = context.request_reply.ended_in(key, loaded, of, event_id).await? {
+                    return Ok(UpdateSubmission::Known(of, heard));
                 }
                 run.forget_request(request);
             }
@@ -116,7 +126,7 @@ impl RunWorker<'_> {
                     let workflow_id = key.workflow_id.to_string();
                     Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
                 }
-                None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
+                None if run.status == Status::ContinuedAsNew => return Ok(UpdateSubmission::Continued),
                 _ => may_update_in(&run, &put.asked, run_id).map_err(Refusal::from),
             };
             let standing = match judged {
@@ -130,34 +140,38 @@ impl RunWorker<'_> {
                 Ok(standing) => standing,
             };
             return match standing {
-                UpdateStatus::Accepted { .. } => Ok(Putting::Known(current, UpdateHeard::Accepted)),
+                UpdateStatus::Accepted { .. } => Ok(UpdateSubmission::Known(current, UpdateTurnOutcome::Accepted)),
                 UpdateStatus::Ended { event_id, .. } => {
-                    Ok(Putting::Known(current, shop.request_reply.ended(key, loaded, event_id).await?))
+                    Ok(UpdateSubmission::Known(current, context.request_reply.ended(key, loaded, event_id).await?))
                 }
                 UpdateStatus::New => {
-                    let PutUpdate { asked, is_named, caller, reply, .. } = put;
+                    let SubmittedUpdate { asked, is_named, caller, reply, .. } = put;
                     let Some(reply) = reply else { return Err(Refusal::Stopping) };
                     let name = run.started.task_list.as_str().into();
                     let list = ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name };
                     let new = NewUpdate { asked, is_named, caller, reply };
-                    if let Some(heard) = shop.riders.put_update(key, current, new, shop.clock.now())? {
-                        return Ok(Putting::Known(current, heard));
+                    if let Some(heard) = context.riders.put_update(key, current, new, context.clock.now())? {
+                        return Ok(UpdateSubmission::Known(current, heard));
                     }
-                    shop.request_reply.see_to_riders(key, loaded);
-                    Ok(Putting::Waits(current, list))
+                    context.request_reply.dispatch_riders(key, loaded);
+                    Ok(UpdateSubmission::Waits(current, list))
                 }
             };
         }
     }
 
     /// Starts the run for an update unless it is open, and adds the update.
-    async fn run_update_with_start(&mut self, mut put: PutUpdate, start: &Start) -> Result<Putting, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+    async fn run_update_with_start(
+        &mut self,
+        mut put: SubmittedUpdate,
+        start: &Start,
+    ) -> Result<UpdateSubmission, Refusal> {
+        let (context, key) = (self.context, self.key);
         let newest = self.loaded().await?.map(|loaded| loaded.run().started.run_id);
-        let now = shop.clock.now();
+        let now = context.clock.now();
         let rejection = newest.and_then(|run_id| {
-            let heard = shop.riders.rejection(run_id, &put.asked.update_id, now)?;
-            Some(Putting::Known(run_id, heard))
+            let heard = context.riders.rejection(run_id, &put.asked.update_id, now)?;
+            Some(UpdateSubmission::Known(run_id, heard))
         });
         // The turn that rejected the update may also have closed the run. A repeated request must not start another.
         if let Some(known) = rejection {
@@ -166,7 +180,7 @@ impl RunWorker<'_> {
         match Box::pin(self.run_start(start, Some(&mut put))).await? {
             Started { run_id, repeated: false, existing: false } => {
                 let (domain, name) = (Arc::clone(&key.domain), start.task_list.as_str().into());
-                Ok(Putting::Began(run_id, ListKey { domain, side: Side::Decider, name }))
+                Ok(UpdateSubmission::Started(run_id, ListKey { domain, side: Side::Decider, name }))
             }
             Started { run_id, .. } => self.run_update(Some(run_id), put).await,
         }

@@ -6,11 +6,10 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use history::{Author, Command};
 use store::{HeadKey, Store};
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
+use crate::Refusal;
 use crate::base::background::Background;
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
@@ -18,14 +17,13 @@ use crate::nodes::Nodes;
 use crate::run::cache::Cache;
 use crate::run::cell::RunCell;
 use crate::run::inbox::RunWork;
-use crate::run::request::{Reply, RunRequest};
-use crate::{Admitted, Refusal};
+use crate::run::request::{Batched, Reply, RunRequest};
 
 /// Time that a node leaves a due run that it wrote to the run's home node.
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
 /// Handles the requests of runs.
-pub(crate) trait WorksOnRuns: Send + Sync {
+pub(crate) trait RunExecutor: Send + Sync {
     /// Handles the requests in a run's inbox until it is empty.
     fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
@@ -37,7 +35,7 @@ pub(crate) struct Runs {
     nodes: Arc<Nodes>,
     cache: Cache,
     background: Arc<Background>,
-    worker: OnceLock<Weak<dyn WorksOnRuns>>,
+    executor: OnceLock<Weak<dyn RunExecutor>>,
 }
 
 impl Runs {
@@ -48,33 +46,38 @@ impl Runs {
         cache_bytes: usize,
         background: Arc<Background>,
     ) -> Self {
-        Self { store, reader, nodes, cache: Cache::new(cache_bytes), background, worker: OnceLock::new() }
+        Self { store, reader, nodes, cache: Cache::new(cache_bytes), background, executor: OnceLock::new() }
     }
 
-    /// Sets the worker of runs. Only the first call has an effect.
-    pub(crate) fn are_worked_on_by(&self, worker: Weak<dyn WorksOnRuns>) {
-        drop(self.worker.set(worker));
+    /// Sets the executor of requests. Only the first call has an effect.
+    pub(crate) fn set_executor(&self, executor: Weak<dyn RunExecutor>) {
+        drop(self.executor.set(executor));
     }
 
     /// Adds a request to a run's inbox. If this returns the work, the caller must run it.
     #[must_use]
-    fn submit(&self, cell: &Arc<RunCell>, request: RunRequest) -> Option<RunWork> {
-        if !cell.inbox.put(request) {
+    fn enqueue(&self, cell: &Arc<RunCell>, request: RunRequest) -> Option<RunWork> {
+        if !cell.inbox.add(request) {
             return None;
         }
-        let Some(worker) = self.worker.get().and_then(Weak::upgrade) else {
+        let Some(executor) = self.executor.get().and_then(Weak::upgrade) else {
             // The service has stopped. Dropping the requests reports an unknown outcome to their callers.
             drop(cell.inbox.begin());
             return None;
         };
-        Some(RunWork::new(&self.background, worker.work(Arc::clone(cell))))
+        Some(RunWork::new(&self.background, executor.work(Arc::clone(cell))))
     }
 
-    /// Sends a request to a run and waits for the answer. `make` creates the request from the channel for the answer.
-    pub(crate) async fn ask<T>(&self, key: &HeadKey, make: impl FnOnce(Reply<T>) -> RunRequest) -> Result<T, Refusal> {
+    /// Submits a request to a run and waits for the answer: the only way to a run. `make` creates the request from the
+    /// channel for the answer.
+    pub(crate) async fn submit<T, R: Into<RunRequest>>(
+        &self,
+        key: &HeadKey,
+        make: impl FnOnce(Reply<T>) -> R,
+    ) -> Result<T, Refusal> {
         let (reply, mut answer) = oneshot::channel();
         let cell = self.cache.cell(key);
-        let work = self.submit(&cell, make(reply));
+        let work = self.enqueue(&cell, make(reply).into());
         drop(cell);
         let answered = match work {
             None => answer.await,
@@ -88,35 +91,14 @@ impl Runs {
         answered.map_err(lost)?
     }
 
-    /// Admits a command to a run.
-    pub(crate) async fn tell(
-        &self,
-        key: &HeadKey,
-        run_id: Option<Uuid>,
-        command: Command,
-    ) -> Result<Admitted, Refusal> {
-        self.tell_of(key, run_id, command, Author::default()).await
-    }
-
-    /// Admits a command of this author to a run.
-    pub(crate) async fn tell_of(
-        &self,
-        key: &HeadKey,
-        run_id: Option<Uuid>,
-        command: Command,
-        author: Author,
-    ) -> Result<Admitted, Refusal> {
-        self.ask(key, |reply| RunRequest::Tell { run_id, command, author, reply }).await
-    }
-
     /// Wakes one run now: fires its deadlines and offers its waiting tasks.
     ///
     /// # Errors
     ///
     /// An error of the store.
-    pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
+    pub(crate) async fn wake(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.leave_to_home(key).await;
-        self.ask(key, |reply| RunRequest::Look { reply: Some(reply) }).await
+        self.submit(key, |reply| Batched::Wake { reply }).await
     }
 
     /// Prepares for handling a due run if nodes share a store: gives the run's home node time to handle it first, and
@@ -183,7 +165,7 @@ mod tests {
         let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1, Arc::new(crate::SystemClock)));
         let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
         for _ in 0..2 {
-            let answer = runs.look(&HeadKey::new("d", "w")).await;
+            let answer = runs.wake(&HeadKey::new("d", "w")).await;
             assert!(matches!(answer, Err(Refusal::OutcomeUnknown { .. })), "{answer:?}");
         }
     }

@@ -8,12 +8,12 @@ use history::{
 use store::HeadKey;
 
 use crate::TypeKind;
+use crate::base::admission::open_runs::RunPermit;
 use crate::commit::StoredRun;
 use crate::lists::sync_match::waiting_turn;
-use crate::registry::quotas::RunPermit;
-use crate::riders::put::PutUpdate;
+use crate::riders::submitted::SubmittedUpdate;
+use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
-use crate::run::workshop::Workshop;
 use crate::{EventRange, Refusal, Registry, Started};
 
 /// Reason of the termination of a run that a start replaces.
@@ -42,9 +42,9 @@ impl RunWorker<'_> {
     pub(crate) async fn run_start(
         &mut self,
         start: &Start,
-        mut update: Option<&mut PutUpdate>,
+        mut update: Option<&mut SubmittedUpdate>,
     ) -> Result<Started, Refusal> {
-        let (shop, key) = (self.shop, self.key);
+        let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         let author = Author::of_start(start);
         // A run that replaces an open one needs no additional capacity in its domain or on the disk.
@@ -52,10 +52,10 @@ impl RunWorker<'_> {
         loop {
             let before = self.state.was_cached();
             Box::pin(self.start_successor()).await?;
-            let now = shop.clock.now();
-            let run_id = shop.ids.run_id(now);
+            let now = context.clock.now();
+            let run_id = context.ids.run_id(now);
             let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
-            let starting = shop.starting(key, existing.as_mut(), start, update.as_deref()).await?;
+            let starting = context.starting(key, existing.as_mut(), start, update.as_deref()).await?;
             // That a run is open is not reported from a cache either.
             let needs_proof = match &starting {
                 Err(fault) => fault.depends_on_state(),
@@ -93,15 +93,15 @@ impl RunWorker<'_> {
                 }
                 (Starting::New | Starting::Existing { .. } | Starting::TerminateFirst, _) => {}
             }
-            let mut transition = Transition::start(&shop.traces.rooted(start, run_id), run_id, now)?;
+            let mut transition = Transition::start(&context.traces.rooted(start, run_id), run_id, now)?;
             if room.is_none() && !replaces {
-                room = shop.room_for(&key.domain, start, update.is_some()).await?;
+                room = context.room_for(&key.domain, start, update.is_some()).await?;
             }
             if let Some(earlier) = self.state.known() {
-                earlier.hand_over(&mut transition, shop.marks.past());
+                earlier.hand_over(&mut transition, context.marks.past());
             }
             if let Some(update) = update.as_deref_mut() {
-                update.put_ahead(&shop.riders, key, run_id, shop.clock.now())?;
+                update.put_ahead(&context.riders, key, run_id, context.clock.now())?;
             }
             let written = self.write(transition, 0, 0, &mut attempt).await;
             if let Ok(Some(())) = written {
@@ -111,7 +111,7 @@ impl RunWorker<'_> {
                 return Ok(Started { run_id, repeated: false, existing: false });
             }
             if let Some(update) = update.as_deref_mut() {
-                update.take_back(&shop.riders, key);
+                update.take_back(&context.riders, key);
             }
             written?;
         }
@@ -120,7 +120,7 @@ impl RunWorker<'_> {
     /// Starts the successor of a run that has continued as new, is retried or was reset, if it has not started yet. The
     /// workflow id counts as open until then: every request to the run starts the successor first.
     pub(crate) async fn start_successor(&mut self) -> Result<(), Refusal> {
-        let (shop, key) = (self.shop, self.key);
+        let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         loop {
             let Some(loaded) = self.loaded().await? else { return Ok(()) };
@@ -128,15 +128,15 @@ impl RunWorker<'_> {
                 return Ok(());
             }
             let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
-            let closing = shop.reader.read_page(key, loaded, &newest).await?.events.pop();
+            let closing = context.reader.read_page(key, loaded, &newest).await?.events.pop();
             let planned = loaded.body.links.reset.as_deref().cloned();
             let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
-            let (run, now) = (loaded.run(), shop.clock.now());
+            let (run, now) = (loaded.run(), context.clock.now());
             let by = closing.as_ref().and_then(|event| event.by.clone());
-            let asked = if planned.is_none() { shop.cancel_request(key, loaded).await? } else { None };
+            let asked = if planned.is_none() { context.cancel_request(key, loaded).await? } else { None };
             let asked = asked.as_ref();
             let mut transition = match (planned, closing.map(|event| event.kind)) {
-                (Some(reset), _) => shop.branch(key, loaded, &reset).await?,
+                (Some(reset), _) => context.branch(key, loaded, &reset).await?,
                 (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, asked, now),
                 (None, closing) => {
                     let followed_by = closing.and_then(|closing| closing.followed_by());
@@ -145,12 +145,12 @@ impl RunWorker<'_> {
                         return Err(Refusal::Corrupt { what });
                     };
                     let first = EventRange { limit: 1, ..EventRange::default() };
-                    let first = shop.reader.read_page(key, loaded, &first).await?.events.pop();
+                    let first = context.reader.read_page(key, loaded, &first).await?.events.pop();
                     let input = first.and_then(|first| first.kind.payload().cloned());
                     Transition::retry(run, run_id, input, not_before.unwrap_or(now), asked, now)
                 }
             };
-            loaded.hand_over(&mut transition, shop.marks.past());
+            loaded.hand_over(&mut transition, context.marks.past());
             if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(());
             }
@@ -164,20 +164,20 @@ impl RunWorker<'_> {
         told: Option<(&Command, &Author)>,
         attempt: &mut u32,
     ) -> Result<bool, Refusal> {
-        let shop = self.shop;
+        let context = self.context;
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(&run));
         let Some(loaded) = self.state.known() else { return Ok(false) };
         let mut transition = Transition::linked(run, loaded.body.links.clone());
         if let Some((command, author)) = told
             && transition.repeated(command, None).is_none()
         {
-            transition.admit_as(command, author, shop.clock.now())?;
+            transition.admit_as(command, author, context.clock.now())?;
         }
         Ok(self.write(transition, last_event_id, waiting_turn, attempt).await?.is_some())
     }
 }
 
-impl Workshop {
+impl RunContext {
     /// Returns the newest cancel request of a run; `None` if there was none.
     async fn cancel_request(&self, key: &HeadKey, loaded: &StoredRun) -> Result<Option<Event>, Refusal> {
         if !loaded.run().cancel_requested {
@@ -215,7 +215,7 @@ impl Workshop {
         key: &HeadKey,
         mut existing: Option<&mut Run>,
         start: &Start,
-        update: Option<&PutUpdate>,
+        update: Option<&SubmittedUpdate>,
     ) -> Result<Result<Starting, Fault>, Refusal> {
         let judge = |existing: Option<&Run>| match update {
             Some(update) => starting_for(existing, start, &update.asked),

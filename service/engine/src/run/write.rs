@@ -9,9 +9,9 @@ use store::{Cas, Expect, Head, HeadKey, PartKey};
 use tokio::time::Instant;
 
 use crate::commit::{self, Draft, LATE_OFFERS, Prepared, StoredRun};
-use crate::run::after::{self, MadeWith, facts, notice};
+use crate::run::after::{self, CommitCounts, MadeWith, facts, notice};
+use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
-use crate::run::workshop::Workshop;
 use crate::{Refusal, lists::backlog};
 
 /// Maximum number of attempts of a commit that lost a race or was not applied.
@@ -47,67 +47,58 @@ impl RunWorker<'_> {
         waited_before: EventId,
         attempt: &mut u32,
     ) -> Result<Option<()>, Refusal> {
-        let (shop, key) = (self.shop, self.key);
-        let now = shop.clock.now();
-        let spilled = transition.spill(self.committed(&transition), now, shop.marks.past());
-        if let Err(refusal) = shop.marks.keep_marks(key, &spilled).await {
+        let (context, key) = (self.context, self.key);
+        let now = context.clock.now();
+        let spilled = transition.spill(self.committed(&transition), now, context.marks.past());
+        if let Err(refusal) = context.marks.keep_marks(key, &spilled).await {
             self.state.forget();
             return Err(refusal);
         }
-        let (reserved, unmatched) = shop.lists.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
+        let (reserved, unmatched) =
+            context.lists.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
         let recorded = transition.events().len();
         let before = self.state.known().map(StoredRun::run);
-        let (facts, spans) = (facts::of_transition(before, &transition), shop.traces.ended(before, &transition));
+        let facts = facts::of_transition(before, &transition);
+        let spans = context.traces.ended(before, &transition);
         let notice = notice::of_transition(before, &transition);
         let began = Instant::now();
         let base = self.state.known();
-        let (op, Prepared { mut next, parts }) = shop.lay_out(key, base, transition, unmatched.is_empty(), now).await;
-        let mut made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
+        let (op, Prepared { mut next, parts }) =
+            context.lay_out(key, base, transition, unmatched.is_empty(), now).await;
+        let round = next.body.links.outbox.round();
         let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
         let expect = match (base, &replaced) {
             (_, Some(replaced)) => Expect::Replacing(replaced),
             (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
             (None, None) => Expect::Absent,
         };
-        match shop.commit_until_known(key, expect, &next.head, &parts, op, attempt).await {
+        match context.commit_until_known(key, expect, &next.head, &parts, op, attempt).await {
             Ok(CommitOutcome::Conflict) => {
-                shop.lists.unreserve(made.reserved, None);
+                context.apply_after_failure(key, after::of_failure(reserved, None));
                 self.state.forget();
-                shop.lost_race(key, recorded, attempt).await.map(|()| None)
+                context.lost_race(key, recorded, attempt).await.map(|()| None)
             }
             Ok(CommitOutcome::NotApplied) => {
-                shop.lists.unreserve(made.reserved, None);
+                context.apply_after_failure(key, after::of_failure(reserved, None));
                 self.state.forget();
                 Ok(None)
             }
             Ok(outcome) => {
+                let run_id = next.run().started.run_id;
                 if let CommitOutcome::AppliedThenSuperseded(found) = outcome {
-                    if found.head.run != next.head.run {
-                        // The run is over, and with it the tasks of this commit.
-                        shop.lists.unreserve(std::mem::take(&mut made.reserved), None);
-                        made.unmatched.clear();
-                    }
                     next = *found;
                 }
-                shop.metrics.committed(recorded);
-                shop.metrics.measured.committed(began.elapsed());
-                shop.metrics.measured.note(&key.domain, &facts);
-                shop.traces.tell(&key.domain, spans);
-                if let Some(notice) = notice {
-                    shop.notices.of_run(&key.domain, &notice);
-                }
-                shop.metrics.marks_written.inc_by(spilled.marks.len() as u64);
-                shop.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
-                next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                let follows = after::of_commit(key, base, &next, made, shop.clock.now());
-                shop.carry_out(key, &next, follows);
+                let (marks_written, forgotten_early) = (spilled.marks.len(), spilled.forgotten_early);
+                let counts =
+                    CommitCounts { events: recorded, took: began.elapsed(), facts, marks_written, forgotten_early };
+                let made = MadeWith { run_id, counts: Box::new(counts), spans, notice, reserved, unmatched, round };
+                let after = after::of_commit(key, base, &next, made, context.clock.now());
+                context.apply_after(key, &next, after);
                 self.state.replace(next);
                 Ok(Some(()))
             }
             Err(refusal) => {
-                shop.lists.unreserve(made.reserved, Some(&refusal));
-                // The tasks may have been started or may still wait.
-                shop.agenda.look_again(key, shop.clock.now());
+                context.apply_after_failure(key, after::of_failure(reserved, Some(&refusal)));
                 self.state.forget();
                 Err(refusal)
             }
@@ -122,7 +113,7 @@ impl RunWorker<'_> {
     }
 }
 
-impl Workshop {
+impl RunContext {
     /// Lays out a commit with its operation id and the time of the next wake. A transition without changes comes from a
     /// wake of a run whose tasks still wait.
     async fn lay_out(
@@ -140,8 +131,8 @@ impl Workshop {
             Some(base) if are_all_matched && !backlog::has_new_waiting_task(base.run(), &run) => base.body.offers,
             _ => 0,
         };
-        let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
-        let due = self.due_to_store(base, commit::due(&run, &links, beats, offers, now), now);
+        let heartbeats = base.map(|base| base.heartbeats.as_slice()).unwrap_or_default();
+        let due = self.due_to_store(base, commit::due(&run, &links, heartbeats, offers, now), now);
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
         let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));
@@ -245,7 +236,7 @@ impl Workshop {
         if !loaded.body.ops.contains(&op) {
             return Ok(None);
         }
-        loaded.beats = self.reader.read_beats(key, loaded.run()).await?;
+        loaded.heartbeats = self.reader.read_heartbeats(key, loaded.run()).await?;
         Ok(Some(loaded))
     }
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::commit::read::RunReader;
 use crate::riders::place::By;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, RunRequest};
 use crate::tasks::Tasks;
 use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind};
 
@@ -238,7 +238,10 @@ impl Tasks {
     /// A fault of the rules, e.g. [`Fault::ActivityClosed`], or an error of the store.
     pub async fn answer_activity(&self, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
         let key = token.key();
-        match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
+        let author = token.author.clone();
+        let submitted =
+            self.runs.submit(&key, |reply| RunRequest::command(Some(token.run_id), command, author, reply)).await;
+        match submitted {
             Ok(_) => Ok(()),
             Err(refusal) => Err(self.refusal_of_its_task(&key, token, refusal).await),
         }
@@ -254,7 +257,7 @@ impl Tasks {
         check_payload("details", details.as_ref())?;
         let key = token.key();
         let (run_id, task) = (token.run_id, token.task);
-        match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
+        match self.runs.submit(&key, |reply| Alone::Heartbeat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),
             Err(refusal) => Err(self.refusal_of_its_task(&key, token, refusal).await),
         }

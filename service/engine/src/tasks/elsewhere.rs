@@ -4,6 +4,7 @@ use history::admit::must_hold;
 use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};
 
 use crate::nodes::messages::Passed;
+use crate::run::request::RunRequest;
 use crate::tasks::Tasks;
 use crate::tasks::answers::refusal_of_its_run;
 use crate::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken};
@@ -59,7 +60,8 @@ impl Tasks {
                 // Makes the turn available to another decider at once, without waiting for its timeout.
                 let (turn, reason) = (token.turn, Some("node-lost".to_owned()));
                 let fail = Command::FailTurn { turn, reason, details: None };
-                match self.runs.tell(&key, Some(token.run_id), fail).await {
+                let (run_id, author) = (Some(token.run_id), Author::default());
+                match self.runs.submit(&key, |reply| RunRequest::command(run_id, fail, author, reply)).await {
                     Ok(_) => Err(Fault::TurnLost.into()),
                     Err(refusal) => {
                         let judge = |run: &Run| must_hold(run, turn).err();

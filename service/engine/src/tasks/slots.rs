@@ -7,8 +7,8 @@ use history::{Payload, PollId};
 use tokio::time::Instant;
 
 use crate::Refusal;
+use crate::base::admission::count_waiting;
 use crate::base::background::Background;
-use crate::base::shares::watch;
 use crate::lists::grant::Grant;
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::{SlotsPolled, WaitingSlots};
@@ -75,7 +75,7 @@ impl Tasks {
         let polling = if free.is_empty() { None } else { Some(self.lists.pollers.polling(&list, &taker)?) };
         if polling.is_some() {
             if !poll.wait.is_zero() {
-                watch()?;
+                count_waiting()?;
             }
             self.lists.seek(&list);
         }
@@ -261,7 +261,7 @@ impl Slots {
                 if self.deadline > Instant::now() {
                     self.lists.seek_waiting(&self.list);
                 }
-                (self.free, self.waits) = (standby_slots, waiting.room);
+                (self.free, self.waits) = (standby_slots, waiting.free_slots);
                 self.waiting = Some(waiting);
                 Vec::new()
             }

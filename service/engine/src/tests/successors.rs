@@ -76,12 +76,12 @@ async fn any_node_starts_the_successor_of_a_dead_node_s_run() {
 
         let (store, first) = died_between(close.clone()).await;
         let engine = node(&store).await;
-        engine.runs.look(&HeadKey::new("default", "w")).await.unwrap();
+        engine.runs.wake(&HeadKey::new("default", "w")).await.unwrap();
         assert_eq!(names(&engine, first).await, begun);
 
         let (store, first) = died_between(close.clone()).await;
         let engine = node(&store).await;
-        engine.commands().tell(&at, signal.clone()).await.unwrap();
+        engine.commands().submit(&at, signal.clone()).await.unwrap();
         assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
 
         // A start finds the workflow id in use; one that may use the open run uses the successor.
@@ -98,7 +98,7 @@ async fn any_node_starts_the_successor_of_a_dead_node_s_run() {
         let (store, first) = died_between(close.clone()).await;
         let (one, other) = (node(&store).await, node(&store).await);
         let key = HeadKey::new("default", "w");
-        let (a, b) = tokio::join!(one.runs.look(&key), other.runs.look(&key));
+        let (a, b) = tokio::join!(one.runs.wake(&key), other.runs.wake(&key));
         a.and(b).unwrap();
         assert_eq!(names(&one, first).await, begun);
     }

@@ -112,7 +112,7 @@ impl SeenTime {
     }
 
     /// Checks the clock; `stored` is the newest time that any node has stored.
-    fn look(&mut self, stored: Option<Timestamp>, now: Timestamp, at: Instant) -> Option<Doubt> {
+    fn observe(&mut self, stored: Option<Timestamp>, now: Timestamp, at: Instant) -> Option<Doubt> {
         self.written = stored;
         let Some(newest) = self.newest.max(stored) else {
             // The store has no time yet.
@@ -214,7 +214,7 @@ impl Guard {
             if let Some(record) = &record {
                 seen.take_in(record);
             }
-            let doubt = seen.look(known.or(record.as_ref().map(|record| record.newest)), now, Instant::now());
+            let doubt = seen.observe(known.or(record.as_ref().map(|record| record.newest)), now, Instant::now());
             // The process has just started: only the store shows that the clock is behind.
             if is_first && let Some(behind) = seen.behind(now) {
                 seen.record_move(now.plus(behind), now);
@@ -339,7 +339,7 @@ mod tests {
 
         fn is_believed(&mut self, says: u64, passed: u64) -> bool {
             let now = Timestamp::from_millis(1_700_000_000_000 + says * 1_000);
-            let doubt = self.seen.look(self.stored, now, self.start + std::time::Duration::from_secs(passed));
+            let doubt = self.seen.observe(self.stored, now, self.start + std::time::Duration::from_secs(passed));
             self.stored = self.seen.news().or(self.stored);
             doubt.is_none()
         }
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(bench.seen.behind(at(HOUR - 61)), Some(Duration::from_secs(61)));
         bench.seen.take_in(&GuardRecord { newest: at(5), moves: Vec::new(), confirmed: 1 });
         assert_eq!(bench.seen.behind(at(5)), Some(Duration::from_secs(HOUR - 5)), "it has yet to read the record once");
-        bench.seen.look(Some(at(HOUR)), at(5), bench.start);
+        bench.seen.observe(Some(at(HOUR)), at(5), bench.start);
         bench.seen.take_in(&GuardRecord { newest: at(5), moves: Vec::new(), confirmed: 2 });
         assert_eq!(bench.seen.behind(at(5)), None, "an operator confirmed it at another node");
     }

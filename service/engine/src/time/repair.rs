@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::base::clock::ClockStanding;
 use crate::nodes::Nodes;
 use crate::run::lookup::RunLookup;
-use crate::run::request::RunRequest;
+use crate::run::request::{Alone, RunRequest};
 use crate::run::runs::Runs;
 use crate::time::guard::Guard;
 use crate::{Clock, EventRange, Refusal, RunRef, RunState};
@@ -60,7 +60,7 @@ pub struct DeadlineRepair {
 /// A run with the data needed for its repair.
 struct RepairData {
     late: LateRun,
-    beats: Vec<Heartbeat>,
+    heartbeats: Vec<Heartbeat>,
     /// Durations of timers whose duration is not in the state.
     timers: BTreeMap<EventId, Duration>,
 }
@@ -79,7 +79,7 @@ impl DeadlineRepair {
         let mut found = LateRuns { looked_at: read.rows.len() as u64, next: read.next, ..LateRuns::default() };
         for row in read.rows {
             let (domain, run_id) = (Arc::clone(&query.domain), Some(Uuid::from_bytes(row.run)));
-            match self.look(&RunRef { domain, workflow_id: row.workflow_id, run_id }).await {
+            match self.find_late(&RunRef { domain, workflow_id: row.workflow_id, run_id }).await {
                 Ok(looked) if looked.late.deadlines.is_empty() => {}
                 Ok(looked) => found.runs.push(looked.late),
                 // Deleted since the page was read.
@@ -100,7 +100,7 @@ impl DeadlineRepair {
     pub async fn repair(&self, at: &RunRef, operator: OperatorAction, author: Author) -> Result<RepairedRun, Refusal> {
         history::admit::check_operator(&operator)?;
         self.must_be_right().await?;
-        let RepairData { late, beats, timers } = self.look(at).await?;
+        let RepairData { late, heartbeats, timers } = self.find_late(at).await?;
         if !late.run.is_open() {
             return Err(Fault::RunClosed { status: late.run.status }.into());
         }
@@ -108,22 +108,23 @@ impl DeadlineRepair {
             return Ok(RepairedRun { late, event_id: None });
         }
         let (key, run_id) = (at.key(), late.run.started.run_id);
-        self.repair_beats(at, &late.run, &beats).await?;
-        let command = Command::RepairDeadlines { heartbeats: beats, timers, operator, key: None };
-        let admitted = self.runs.tell_of(&key, Some(run_id), command, author).await?;
+        self.repair_heartbeats(at, &late.run, &heartbeats).await?;
+        let command = Command::RepairDeadlines { heartbeats, timers, operator, key: None };
+        let admitted =
+            self.runs.submit(&key, |reply| RunRequest::command(Some(run_id), command, author, reply)).await?;
         Ok(RepairedRun { late, event_id: (!admitted.repeated).then_some(admitted.event_id) })
     }
 
-    async fn look(&self, at: &RunRef) -> Result<RepairData, Refusal> {
-        let RunState { mut run, beats, owed, .. } = self.lookup.describe(at).await?;
+    async fn find_late(&self, at: &RunRef) -> Result<RepairData, Refusal> {
+        let RunState { mut run, heartbeats, owed, .. } = self.lookup.describe(at).await?;
         let now = self.clock.now();
         let mut timers = BTreeMap::new();
         for event_id in run.timers_without_span(now) {
             timers.extend(self.timer_span(at, run.started.run_id, event_id).await?.map(|span| (event_id, span)));
         }
         run.learn_timer_spans(&timers);
-        let deadlines = run.late_deadlines(&beats, &owed, now);
-        Ok(RepairData { late: LateRun { run, deadlines }, beats, timers })
+        let deadlines = run.late_deadlines(&heartbeats, &owed, now);
+        Ok(RepairData { late: LateRun { run, deadlines }, heartbeats, timers })
     }
 
     /// Returns the duration of a timer from its TimerScheduled event.
@@ -138,13 +139,13 @@ impl DeadlineRepair {
     }
 
     /// Repairs heartbeats with times ahead of the clock: they count as received now.
-    async fn repair_beats(&self, at: &RunRef, run: &Run, beats: &[Heartbeat]) -> Result<(), Refusal> {
+    async fn repair_heartbeats(&self, at: &RunRef, run: &Run, heartbeats: &[Heartbeat]) -> Result<(), Refusal> {
         let now = self.clock.now();
-        for beat in beats.iter().filter(|beat| beat.at > now) {
+        for beat in heartbeats.iter().filter(|beat| beat.at > now) {
             let activity = run.activities.get(&beat.scheduled_event_id);
             let Some(task) = activity.and_then(|activity| activity.task(beat.scheduled_event_id)) else { continue };
             let (run_id, details) = (run.started.run_id, beat.details.clone());
-            let beaten = self.runs.ask(&at.key(), |reply| RunRequest::Beat { run_id, task, details, reply }).await;
+            let beaten = self.runs.submit(&at.key(), |reply| Alone::Heartbeat { run_id, task, details, reply }).await;
             match beaten {
                 // The activity was completed in the meantime.
                 Ok(_) | Err(Refusal::Fault(_)) => {}

@@ -86,7 +86,7 @@ impl Sweeper {
         keep("taking over from other nodes", |sweep| Box::pin(async move { sweep.take_over().await }));
         keep("filling lists again", |sweep| Box::pin(async move { sweep.lists.keep_refilling().await }));
         keep("writing down what waits", |sweep| Box::pin(async move { sweep.lists.keep_writing_down().await }));
-        keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_telling().await }));
+        keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_reporting().await }));
         keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
         keep("watching the clock", |sweep| Box::pin(async move { sweep.watch_clock().await }));
         keep("looking again after the clock was put back", |sweep| {
@@ -103,7 +103,7 @@ impl Sweeper {
     async fn keep_sending_heartbeats(self: &Arc<Self>) {
         let mut began = Instant::now();
         loop {
-            tokio::time::sleep_until(self.nodes.next_beat(began)).await;
+            tokio::time::sleep_until(self.nodes.next_heartbeat(began)).await;
             began = Instant::now();
             match self.nodes.beat().await {
                 Ok(false) => {}
@@ -117,11 +117,11 @@ impl Sweeper {
     fn nodes_have_changed(self: &Arc<Self>) {
         self.agenda.read_again();
         self.nodes.changed.notify_one();
-        self.lists.seek_anew();
+        self.lists.seek_all_again();
         // Waiting callers expect notifications from nodes that may have left, so they must check again.
         self.watchers.close();
-        self.lists.tell_all_waiting();
-        self.lists.tell_all_lost();
+        self.lists.announce_pollers();
+        self.lists.send_lost_polls();
     }
 
     async fn sweep(self: &Arc<Self>) {
@@ -244,8 +244,8 @@ impl Sweeper {
     async fn wake_or_retry(self: &Arc<Self>, key: &HeadKey) {
         self.metrics.looks.inc();
         let looked = match domain_of_schedule(key) {
-            Some(_) => self.schedules.look(key).await,
-            None => self.runs.look(key).await,
+            Some(_) => self.schedules.wake(key).await,
+            None => self.runs.wake(key).await,
         };
         if let Err(refusal) = looked {
             // A full disk is logged once, not for each run.
@@ -253,7 +253,7 @@ impl Sweeper {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
             }
             // The row is still in the store, but this agenda has passed it.
-            self.agenda.look_again(key, self.clock.now());
+            self.agenda.wake_again(key, self.clock.now());
         }
     }
 
@@ -274,7 +274,7 @@ impl Sweeper {
             if !self.guard.take_put_back() {
                 continue;
             }
-            if let Err(refusal) = self.schedules.look_at_all().await {
+            if let Err(refusal) = self.schedules.wake_all().await {
                 tracing::warn!(%refusal, "schedules could not be looked at after the clock was put back");
                 self.guard.put_back_again();
             }

@@ -12,11 +12,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::Metrics;
+use crate::base::admission::ThrottledCounts;
 use crate::base::clock::ClockStanding;
 use crate::base::disk::room::DiskRoom;
 use crate::base::metrics::label::LabelValue;
 use crate::base::metrics::measured::ListDepth;
-use crate::base::shares::ThrottledCounts;
 use crate::registry::run_counts::{GAUGES, Gauged};
 
 /// Gauges that are read when the page is requested.
@@ -26,7 +26,7 @@ pub(crate) struct Gauges {
     pub(crate) cached_bytes: usize,
     pub(crate) agenda: usize,
     pub(crate) watched_runs: usize,
-    pub(crate) askers: usize,
+    pub(crate) query_callers: usize,
     pub(crate) updates: usize,
     pub(crate) lists: Vec<ListDepth>,
     pub(crate) node_versions: BTreeMap<String, Option<String>>,
@@ -266,7 +266,12 @@ impl Gauges {
             ("cached_bytes", MetricKind::Gauge, "Size of the runs in the cache", self.cached_bytes as u64),
             ("wakes_scheduled", MetricKind::Gauge, "Runs whose next wake is known in memory", self.agenda as u64),
             ("watched_runs", MetricKind::Gauge, "Runs with waiting callers", self.watched_runs as u64),
-            ("queries_waiting", MetricKind::Gauge, "Callers waiting for an answer or a change", self.askers as u64),
+            (
+                "queries_waiting",
+                MetricKind::Gauge,
+                "Callers waiting for an answer or a change",
+                self.query_callers as u64,
+            ),
             ("updates_waiting", MetricKind::Gauge, "Updates waiting for a decider", self.updates as u64),
             ("store_commits", MetricKind::Counter, "Commits of the store", store.commits),
             ("store_syncs", MetricKind::Counter, "Syncs of the store", store.syncs),

@@ -6,7 +6,7 @@ use history::EventId;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::base::shares::watch;
+use crate::base::admission::count_waiting;
 use crate::base::watch::RunProgress;
 use crate::views::Views;
 use crate::{Refusal, RunRef, RunState, SeenVersion};
@@ -30,7 +30,7 @@ impl Views {
         if found.last_event_id > after || !found.is_open() || self.background.is_stopping() {
             return Ok(());
         }
-        watch()?;
+        count_waiting()?;
         tokio::select! {
             biased;
             () = watching.beyond(run_id, after) => {}
@@ -60,7 +60,7 @@ impl Views {
             if !is_seen || Instant::now() >= deadline || self.background.is_stopping() {
                 return Ok(described);
             }
-            watch()?;
+            count_waiting()?;
             // A closed run can only be replaced by another, which matters only if the caller did not name a run.
             let changed = async {
                 match at.run_id {
@@ -99,7 +99,7 @@ impl Views {
             match Box::pin(self.describe(&newest)).await {
                 Ok(RunState { run, .. }) => {
                     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
-                    self.watchers.tell(&key, RunProgress { run_id, last_event_id, closed });
+                    self.watchers.notify(&key, RunProgress { run_id, last_event_id, closed });
                 }
                 Err(refusal) => tracing::debug!(%refusal, "a run that is watched could not be looked at"),
             }

@@ -71,7 +71,7 @@ impl Metered {
                 let input = Some(Payload::from_json(&text).unwrap());
                 let name = format!("n{number}");
                 let signal = Command::Signal { name, input, identity: None, key: None, if_version: None };
-                engine.commands().tell(&at, signal).await.unwrap()
+                engine.commands().submit(&at, signal).await.unwrap()
             });
         }
         tasks.join_all().await;

@@ -97,7 +97,7 @@ impl Peers for From {
     }
 
     async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
-        Ok(self.line.node(node)?.request_reply().hear_answers(said.clone()))
+        Ok(self.line.node(node)?.request_reply().deliver_answers(said.clone()))
     }
 }
 

@@ -244,7 +244,7 @@ async fn many_signals_and_large_payloads_are_all_read_back_both_ways() {
             let input = Some(Payload::from_json(&text).unwrap());
             let name = format!("n{number}");
             let signal = Command::Signal { name, input, identity: None, key: None, if_version: None };
-            engine.commands().tell(&at("busy"), signal).await.unwrap()
+            engine.commands().submit(&at("busy"), signal).await.unwrap()
         });
     }
     while let Some(told) = tasks.join_next().await {
@@ -330,7 +330,7 @@ async fn signals_under(chances: Chances) -> (Service, usize) {
     for number in 0..40 {
         let name = format!("s{number}");
         let signal = Command::Signal { name, input: None, identity: None, key: None, if_version: None };
-        match service.engine.commands().tell(&at("w"), signal).await {
+        match service.engine.commands().submit(&at("w"), signal).await {
             Ok(_) => acknowledged += 1,
             Err(refusal) => assert_eq!(refusal.code(), "outcome-unknown"),
         }

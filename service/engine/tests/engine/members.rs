@@ -70,7 +70,7 @@ async fn waiting_runs(service: &Service, seconds: u64) -> Vec<String> {
 
 async fn signal(service: &Service, id: &str) {
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
-    service.engine.commands().tell(&at(id), signal).await.unwrap();
+    service.engine.commands().submit(&at(id), signal).await.unwrap();
 }
 
 async fn expired(service: &Service, ids: &[String]) -> usize {

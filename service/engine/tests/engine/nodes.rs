@@ -51,7 +51,7 @@ async fn a_node_accepts_a_heartbeat_of_an_activity_it_has_not_seen() {
     assert_eq!(last_event_in_memory(&other).await, 5, "it still has the old state");
     assert!(!other.engine.tasks().heartbeat(&token, None).await.unwrap());
     let again = Service::over(Arc::clone(&one.store)).await;
-    assert_eq!(again.engine.views().describe(&at("w")).await.unwrap().beats.len(), 1, "it is in the store");
+    assert_eq!(again.engine.views().describe(&at("w")).await.unwrap().heartbeats.len(), 1, "it is in the store");
 }
 
 #[tokio::test]
@@ -96,11 +96,11 @@ async fn a_repeated_request_is_found_in_the_run_that_was_replaced() {
     let name = || "s".to_owned();
     let signal = Command::Signal { name: name(), input: None, identity: None, key: None, if_version: None };
     let run = at("w");
-    let (told, ()) = tokio::join!(one.engine.commands().tell(&run, signal), async {
+    let (told, ()) = tokio::join!(one.engine.commands().submit(&run, signal), async {
         assert_eq!(other.names("w").await.last(), Some(&"Signal"), "it is not retried yet");
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        other.engine.commands().tell(&at("w"), terminate).await.unwrap();
+        other.engine.commands().submit(&at("w"), terminate).await.unwrap();
         let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
         other.engine.commands().start(DOMAIN, again).await.unwrap();
         faults.set_on(false);

@@ -80,7 +80,7 @@ impl Service {
         let operator = OperatorAction { identity: Some("ann".to_owned()), reason: Some("stock count".to_owned()) };
         let (activity_id, act) = (activity_id.to_owned(), ActivityCommand::Pause);
         let command = Command::ActOnActivity { activity_id, act, operator, key: None };
-        self.engine.commands().tell(&at(id), command).await.unwrap();
+        self.engine.commands().submit(&at(id), command).await.unwrap();
     }
 
     async fn run_id_of(&self, id: &str) -> String {

@@ -183,7 +183,7 @@ async fn a_parent_that_continues_as_new_is_closed_for_its_children() {
     let both = vec![child("ended", ChildPolicy::Terminate), child("left", ChildPolicy::Abandon)];
     service.decide("parent", both).await;
     service.decide("left", vec![]).await;
-    service.engine.commands().tell(&at("parent"), signal_command("go")).await.unwrap();
+    service.engine.commands().submit(&at("parent"), signal_command("go")).await.unwrap();
     service.decide("parent", vec![ContinueAsNew { force: true, ..ContinueAsNew::default() }.into()]).await;
     while !service.names("ended").await.contains(&"WorkflowTerminated") {
         tokio::task::yield_now().await;
@@ -191,7 +191,7 @@ async fn a_parent_that_continues_as_new_is_closed_for_its_children() {
     // The left child keeps its parent, but the parent gets no event of the child's close.
     let parent = service.engine.views().describe(&at("left")).await.unwrap().run.started.parent.clone().unwrap();
     assert_eq!(parent.run_id, first);
-    service.engine.commands().tell(&at("left"), signal_command("go")).await.unwrap();
+    service.engine.commands().submit(&at("left"), signal_command("go")).await.unwrap();
     service.decide("left", vec![succeed()]).await;
     for id in ["left", "ended", "parent"] {
         while !service.engine.views().describe(&at(id)).await.unwrap().owed.is_empty() {
@@ -246,7 +246,7 @@ async fn a_child_starts_and_its_parent_gets_its_close() {
     assert_eq!(*service.names("parent").await.last().unwrap(), "ChildStarted", "no turn");
     assert_eq!(service.engine.views().describe(&at("parent")).await.unwrap().run.children.len(), 1);
     // Signals in both directions.
-    service.engine.commands().tell(&at("parent"), signal_command("go")).await.unwrap();
+    service.engine.commands().submit(&at("parent"), signal_command("go")).await.unwrap();
     service.decide("parent", vec![signal("child", "hello")]).await;
     assert!(service.decide("child", vec![signal("parent", "hello to you"), succeed()]).await.contains(&"Signal"));
     told("ChildSuccess").await;
@@ -296,7 +296,7 @@ async fn a_child_whose_id_is_in_use_is_not_started() {
     assert!(service.decide("parent", vec![]).await.contains(&"ChildScheduleFailed"));
     service.decide("other", vec![succeed()]).await;
     // A successful run prevents a new one unless the policy permits it.
-    service.engine.commands().tell(&at("parent"), signal_command("again")).await.unwrap();
+    service.engine.commands().submit(&at("parent"), signal_command("again")).await.unwrap();
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     service.decide("parent", vec![]).await;
     let causes: Vec<_> = service

@@ -235,7 +235,7 @@ async fn a_completed_turn_is_not_sent_again() {
     let turn = poll(&one, "q", 1).await.unwrap();
     one.complete(turn, vec![]).await.unwrap();
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
-    one.engine.commands().tell(&at("v"), signal).await.unwrap();
+    one.engine.commands().submit(&at("v"), signal).await.unwrap();
     let next = poll(&two, "q", 2).await.expect("the next turn");
     assert_eq!(next.task().started_event_id, 7);
     next.delivered();

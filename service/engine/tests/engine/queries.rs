@@ -77,7 +77,7 @@ impl Service {
     pub(crate) async fn signal(&self, id: &str, name: &str) {
         let (name, key) = (name.to_owned(), None);
         let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-        self.engine.commands().tell(&at(id), signal).await.unwrap();
+        self.engine.commands().submit(&at(id), signal).await.unwrap();
     }
 
     /// Starts a run, completes its first turn, and leaves it without anything to do.
@@ -355,7 +355,7 @@ async fn query_rides_and_its_run_is_terminated_the_closed_run_answers() {
     let turn = service.task().await;
     turn.delivered();
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    service.engine.commands().tell(&at("w"), terminate).await.unwrap();
+    service.engine.commands().submit(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
     assert!(task.task().query_only);
     assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowTerminated");
@@ -613,7 +613,7 @@ async fn an_answer_without_the_latest_events_has_an_old_version() {
     let (_, version) = result(asking.await.unwrap());
     let if_version = Some(version);
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version };
-    let refusal = service.engine.commands().tell(&at("w"), signal).await.unwrap_err();
+    let refusal = service.engine.commands().submit(&at("w"), signal).await.unwrap_err();
     assert!(matches!(refusal, Refusal::Fault(Fault::VersionMismatch { .. })), "{refusal}");
 }
 
@@ -624,11 +624,11 @@ fn operator() -> history::event::OperatorAction {
 impl Service {
     async fn pause(&self, id: &str) {
         let pause = Command::Pause { stop_clocks: false, operator: operator(), key: None };
-        self.engine.commands().tell(&at(id), pause).await.unwrap();
+        self.engine.commands().submit(&at(id), pause).await.unwrap();
     }
 
     async fn resume(&self, id: &str) {
-        self.engine.commands().tell(&at(id), Command::Resume { operator: operator(), key: None }).await.unwrap();
+        self.engine.commands().submit(&at(id), Command::Resume { operator: operator(), key: None }).await.unwrap();
     }
 }
 

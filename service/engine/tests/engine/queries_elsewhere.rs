@@ -239,7 +239,7 @@ async fn a_watcher_is_notified_of_events_of_another_node() {
     assert_eq!(tokio::time::timeout(soon, state).await.expect("it is seen soon").unwrap(), run.version + 1);
     events.await.unwrap().unwrap();
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    two.engine.commands().tell(&at("w"), terminate).await.unwrap();
+    two.engine.commands().submit(&at("w"), terminate).await.unwrap();
     let status = tokio::time::timeout(soon, end).await.expect("it is seen soon").unwrap();
     assert_eq!(status, history::Status::Terminated);
 }

@@ -16,7 +16,7 @@ impl Service {
     async fn terminate(&self, id: &str) {
         let (reason, details, identity, key, child_policy) = (None, None, None, None, None);
         let terminate = Command::Terminate { reason, details, identity, key, child_policy };
-        self.engine.commands().tell(&at(id), terminate).await.unwrap();
+        self.engine.commands().submit(&at(id), terminate).await.unwrap();
     }
 
     async fn ask_for(&self, id: &str, wait: Duration) -> Asking {

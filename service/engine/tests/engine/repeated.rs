@@ -25,7 +25,7 @@ pub(crate) fn of(id: &str, run_id: Uuid) -> RunRef {
 
 impl Service {
     pub(crate) async fn tell(&self, id: &str, key: u64) -> Admitted {
-        self.engine.commands().tell(&at(id), keyed(key)).await.unwrap()
+        self.engine.commands().submit(&at(id), keyed(key)).await.unwrap()
     }
 
     /// Repeats a command: it returns the first result and records nothing.
@@ -142,10 +142,10 @@ async fn a_signal_is_known_in_every_successor_and_at_every_node() {
     }
     // A repetition that names its run is recognized, although the run is not the newest. A repetition that names
     // another run is a new request.
-    let told = service.engine.commands().tell(&of("w", first[0].run_id), keyed(3)).await.unwrap();
+    let told = service.engine.commands().submit(&of("w", first[0].run_id), keyed(3)).await.unwrap();
     assert_eq!((told.event_id, told.repeated), (first[3].event_id, true));
-    assert!(!service.engine.commands().tell(&of("w", second), keyed(3)).await.unwrap().repeated);
-    let refused = service.engine.commands().tell(&of("w", first[0].run_id), keyed(999_999)).await.unwrap_err();
+    assert!(!service.engine.commands().submit(&of("w", second), keyed(3)).await.unwrap().repeated);
+    let refused = service.engine.commands().submit(&of("w", first[0].run_id), keyed(999_999)).await.unwrap_err();
     assert!(matches!(refused, Refusal::RunNotCurrent { .. }), "{refused}");
 }
 
@@ -263,7 +263,7 @@ async fn a_run_without_retention_is_kept_for_its_known_requests() {
     let kept = expires_at(service.stored("keyed").await.unwrap()).since(now);
     assert!(kept >= limits::REQUESTS_KEPT && kept <= history::Duration::from_secs(26 * 3_600), "{kept}");
     // The keys are still known when another run replaces this one.
-    let told = service.engine.commands().tell(&at("keyed"), keyed(5)).await.unwrap();
+    let told = service.engine.commands().submit(&at("keyed"), keyed(5)).await.unwrap();
     assert!(told.repeated);
     service.engine.commands().start(DOMAIN, start("keyed")).await.unwrap();
     service.tell_again("keyed", 5, &told).await;

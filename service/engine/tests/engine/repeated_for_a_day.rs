@@ -69,7 +69,7 @@ impl Service {
     /// Repeats all requests: each returns its first result.
     async fn repeat_all(&self, id: &str, first: &[(Command, Admitted)], updated: &(String, u64, u64)) {
         for (command, first) in first {
-            let again = self.engine.commands().tell(&at(id), command.clone()).await.unwrap();
+            let again = self.engine.commands().submit(&at(id), command.clone()).await.unwrap();
             let heard = (again.run_id, again.event_id, again.repeated);
             assert_eq!(heard, (first.run_id, first.event_id, true), "{command:?}");
         }
@@ -89,17 +89,17 @@ async fn requests_are_known_for_a_day_although_the_store_expires_runs() {
         let updated = service.updated(id, "u").await;
         let mut first = Vec::new();
         for command in others().into_iter().chain([keyed(0)]) {
-            let told = service.engine.commands().tell(&at(id), command.clone()).await.unwrap();
+            let told = service.engine.commands().submit(&at(id), command.clone()).await.unwrap();
             assert!(!told.repeated);
             first.push((command, told));
         }
         service.tell_many(id, 1..signals).await;
-        let told = service.engine.commands().tell(&at(id), terminate()).await.unwrap();
+        let told = service.engine.commands().submit(&at(id), terminate()).await.unwrap();
         first.push((terminate(), told));
         heard.push((id, first, updated));
     }
     let end = Command::Terminate { reason: None, details: None, child_policy: None, identity: None, key: None };
-    service.engine.commands().tell(&at("plain"), end).await.unwrap();
+    service.engine.commands().submit(&at("plain"), end).await.unwrap();
     service.wait(23, HOUR).await;
     service.wait(1, history::Duration::from_millis(59 * MINUTE.as_millis())).await;
     let gone = service.engine.views().describe(&at("plain")).await.unwrap_err();
@@ -113,7 +113,7 @@ async fn requests_are_known_for_a_day_although_the_store_expires_runs() {
     // clocks.
     service.wait(3, HOUR).await;
     for (id, ..) in &heard {
-        let refused = service.engine.commands().tell(&at(id), keyed(0)).await.unwrap_err();
+        let refused = service.engine.commands().submit(&at(id), keyed(0)).await.unwrap_err();
         assert_eq!(refused.code(), "unknown-workflow", "{id}");
     }
 }
@@ -162,7 +162,7 @@ async fn the_embedded_store_knows_requests_after_it_is_reopened() {
     let updated = service.updated("w", "u").await;
     let mut first = Vec::new();
     for command in others() {
-        let told = service.engine.commands().tell(&at("w"), command.clone()).await.unwrap();
+        let told = service.engine.commands().submit(&at("w"), command.clone()).await.unwrap();
         first.push((command, told));
     }
     let signals = service.tell_many("w", 0..MANY).await;
@@ -187,7 +187,7 @@ async fn the_embedded_store_knows_requests_after_it_is_reopened() {
         "also after it has closed"
     );
     service.repeat_all("w", &first, &updated).await;
-    let refused = service.engine.commands().tell(&at("w"), keyed(999_999)).await.unwrap_err();
+    let refused = service.engine.commands().submit(&at("w"), keyed(999_999)).await.unwrap_err();
     assert!(matches!(refused, Refusal::Fault(history::Fault::RunClosed { .. })), "{refused}");
     service.engine.shutdown().await.unwrap();
 }

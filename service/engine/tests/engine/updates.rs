@@ -526,14 +526,14 @@ async fn a_close_ends_the_wait_and_a_successor_takes_the_update() {
     let token = task.task().token.clone();
     task.delivered();
     let terminate = Command::Terminate { reason: None, details: None, child_policy: None, identity: None, key: None };
-    service.engine.commands().tell(&at("w"), terminate.clone()).await.unwrap();
+    service.engine.commands().submit(&at("w"), terminate.clone()).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed");
     assert_eq!(service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err().code(), "run-closed");
 
     service.idle("v").await;
     let asking = service.update("v", "u").await;
     service.judged(&[("u", Verdict::Later)], Vec::new()).await.unwrap();
-    service.engine.commands().tell(&at("v"), terminate).await.unwrap();
+    service.engine.commands().submit(&at("v"), terminate).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed", "no decider will answer it");
 
     let both = [("u", done("2"))];
@@ -692,16 +692,16 @@ async fn a_pause_ends_the_wait_of_updates_that_no_decider_has() {
     let operator = || history::event::OperatorAction { identity: None, reason: None };
     let pause = || Command::Pause { stop_clocks: false, operator: operator(), key: None };
     let waits = service.update("w", "u").await;
-    service.engine.commands().tell(&at("w"), pause()).await.unwrap();
+    service.engine.commands().submit(&at("w"), pause()).await.unwrap();
     assert_eq!(code(waits.await.unwrap()), "run-paused");
     assert_eq!(code(service.update("w", "u").await.await.unwrap()), "run-paused");
     service.nothing_to_judge().await;
-    service.engine.commands().tell(&at("w"), Command::Resume { operator: operator(), key: None }).await.unwrap();
+    service.engine.commands().submit(&at("w"), Command::Resume { operator: operator(), key: None }).await.unwrap();
     let judged = service.update("w", "v").await;
     let task = service.judge().await;
     let token = task.task().token.clone();
     task.delivered();
-    service.engine.commands().tell(&at("w"), pause()).await.unwrap();
+    service.engine.commands().submit(&at("w"), pause()).await.unwrap();
     assert_eq!(service.say(&token, &[("v", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
     assert_eq!(code(judged.await.unwrap()), "run-paused");
     assert!(!service.names("w").await.contains(&"UpdateAccepted"));
@@ -727,7 +727,7 @@ async fn of_fifty_signals_with_one_version_one_is_accepted() {
     for number in 0..50 {
         let (engine, name) = (Arc::clone(&service.engine), format!("s{number}"));
         let signal = Command::Signal { name, input: None, identity: None, key: None, if_version };
-        signaling.spawn(async move { engine.commands().tell(&at("w"), signal).await });
+        signaling.spawn(async move { engine.commands().submit(&at("w"), signal).await });
     }
     let told = signaling.join_all().await;
     assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1, "one of them is recorded");

@@ -80,7 +80,7 @@ async fn a_resumed_run_is_woken_soon_although_its_turn_waited_long() {
     let service = open(&store, &clock, None).await;
     service.start("w").await;
     until_wakes_are_late(&service, "w").await;
-    let act = async |command| service.engine.commands().tell(&at("w"), command).await;
+    let act = async |command| service.engine.commands().submit(&at("w"), command).await;
     let operator = OperatorAction { identity: None, reason: None };
     act(Command::Pause { stop_clocks: false, operator: operator.clone(), key: None }).await.unwrap();
     act(Command::Resume { operator, key: None }).await.unwrap();

@@ -158,7 +158,7 @@ async fn watchers_learn_of_a_close_without_a_turn() {
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    service.engine.commands().tell(&at("w"), terminate).await.unwrap();
+    service.engine.commands().submit(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
     assert!(task.task().query_only);
     service.answer(task, Vec::new(), &said("ended")).await.unwrap();

@@ -296,7 +296,7 @@ async fn a_signal_takes_1_write_unit_and_its_turn_2() {
     service.units();
     let (name, input) = ("approve".to_owned(), Some(payload()));
     let signal = Command::Signal { name, input, key: None, identity: None, if_version: None };
-    service.engine.commands().tell(&at(), signal).await.unwrap();
+    service.engine.commands().submit(&at(), signal).await.unwrap();
     check_budget(&[service.units()], 1);
     let turn = service.turn().await;
     service.complete(turn, vec![]).await;
@@ -322,7 +322,7 @@ impl Service {
     async fn tell_all(&mut self, keys: std::ops::Range<u64>) -> Vec<u64> {
         let mut spent = Vec::new();
         for key in keys {
-            self.engine.commands().tell(&at(), keyed(key)).await.unwrap();
+            self.engine.commands().submit(&at(), keyed(key)).await.unwrap();
             spent.push(self.units());
         }
         spent
@@ -344,7 +344,7 @@ async fn a_requests_key_is_free_up_to_40_keys_per_run() {
     check_budget(&service.tell_all(FREE..IN_STATE).await, (IN_STATE - FREE) * 2 + 4);
     let reads = service.store.stats().read_units;
     for key in [0, FREE, IN_STATE - 1] {
-        assert!(service.engine.commands().tell(&at(), keyed(key)).await.unwrap().repeated);
+        assert!(service.engine.commands().submit(&at(), keyed(key)).await.unwrap().repeated);
     }
     assert_eq!((service.units(), service.store.stats().read_units), (0, reads), "all keys are in the state");
     // The commit of twice the size, its mark, and a chunk for every eight requests.
@@ -354,7 +354,7 @@ async fn a_requests_key_is_free_up_to_40_keys_per_run() {
     assert!(service.engine.render_metrics().contains(&marks), "one unit each");
     for (key, is_known) in [(5, true), (500, false)] {
         let reads = service.store.stats().read_units;
-        let answer = service.engine.commands().tell(&at(), keyed(key)).await.unwrap();
+        let answer = service.engine.commands().submit(&at(), keyed(key)).await.unwrap();
         assert_eq!((answer.repeated, service.store.stats().read_units - reads), (is_known, 1), "{key}");
         assert_eq!(service.units() == 0, is_known, "a repeated request writes nothing");
     }
@@ -481,7 +481,7 @@ async fn a_head_full_of_activities_does_not_chunk_each_commit() {
     for number in 0..12 {
         let name = format!("news-{number}");
         let signal = Command::Signal { name, input: None, key: None, identity: None, if_version: None };
-        service.engine.commands().tell(&at(), signal).await.unwrap();
+        service.engine.commands().submit(&at(), signal).await.unwrap();
     }
     let run_id = service.engine.views().describe(&at()).await.unwrap().run.started.run_id;
     let key = HeadKey { domain: DOMAIN.into(), workflow_id: ID.into() };
@@ -556,7 +556,7 @@ async fn counting_by_several_engines_stays_within_budget() {
     stuck(&other, 3).await;
     let wake = Command::Signal { name: "wake".to_owned(), input: None, key: None, identity: None, if_version: None };
     let woken = RunRef { domain: DOMAIN.into(), workflow_id: "a".into(), run_id: None };
-    other.commands().tell(&woken, wake).await.unwrap();
+    other.commands().submit(&woken, wake).await.unwrap();
     stuck(&service.engine, 2).await;
     stuck(&other, 2).await;
     let (before, since) = (service.store.stats().read_units, tokio::time::Instant::now());

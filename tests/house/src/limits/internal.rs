@@ -13,7 +13,7 @@ pub const INTERNAL: &[Internal] = &[
             "history/src/limits.rs SUCCESSES_REMEMBERED_MAX",
             "service/engine/src/base/agenda.rs ENTRIES_MAX",
             "service/engine/src/base/notices/rate_limit.rs LISTS_MAX",
-            "service/engine/src/base/shares.rs NAMES_COUNTED_MAX",
+            "service/engine/src/base/admission/quotas.rs NAMES_COUNTED_MAX",
             "service/engine/src/lists/backlog.rs LISTS_MAX",
             "service/engine/src/lists/in_flight.rs LISTS_MAX",
             "service/engine/src/lists/matching.rs TO_WRITE_MAX",
@@ -49,7 +49,7 @@ pub const INTERNAL: &[Internal] = &[
             "service/engine/src/run/import.rs ATTEMPTS_MAX",
             "service/engine/src/run/write.rs ATTEMPTS_MAX",
             "service/engine/src/schedules.rs TRIES_MAX",
-            "service/engine/src/schedules/look.rs ROUNDS_MAX",
+            "service/engine/src/schedules/wake.rs ROUNDS_MAX",
         ],
     },
     Internal {

@@ -1,6 +1,6 @@
 //! A service that holds programs to SWF's limits, and one that does not.
 
-use engine::Quotas;
+use engine::SwfQuotas;
 use history::{Duration, SwfLimits};
 use swf_sdk::decisions::{child_order, complete, marker, start_child};
 use swf_sdk::{ORDER, World, events, fault, list, names, workflow};
@@ -13,14 +13,14 @@ async fn signal(world: &World, id: &str) {
 #[test]
 fn the_limits_are_those_of_aws() {
     let run = SwfLimits { events: 25_000, time: Duration::from_days(365) };
-    let expected = Quotas { run, open_runs: 100_000, domains: 100, pollers: 1_000 };
-    assert_eq!(Quotas::default(), expected);
+    let expected = SwfQuotas { run, open_runs: 100_000, domains: 100, pollers: 1_000 };
+    assert_eq!(SwfQuotas::default(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_with_too_many_events_is_terminated() {
     let run = SwfLimits { events: 5, ..SwfLimits::default() };
-    let world = World::limited(Quotas { run, ..Quotas::default() }).await;
+    let world = World::limited(SwfQuotas { run, ..SwfQuotas::default() }).await;
     let run_id = world.start("w").await;
     world.decide(vec![marker("m")]).await;
     assert_eq!(names(&world.history("w", &run_id).await), "Started DTScheduled DTStarted DTCompleted MarkerRecorded");
@@ -34,7 +34,7 @@ async fn a_run_with_too_many_events_is_terminated() {
 #[tokio::test(start_paused = true)]
 async fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
     let run = SwfLimits { time: Duration::from_secs(3_600), ..SwfLimits::default() };
-    let limited = World::limited(Quotas { run, ..Quotas::default() }).await;
+    let limited = World::limited(SwfQuotas { run, ..SwfQuotas::default() }).await;
     for (world, is_open, told) in [(limited, false, "3600"), (World::ready().await, true, "7200")] {
         let start =
             world.swf.start_workflow_execution().domain("default").workflow_id("w").workflow_type(workflow(ORDER));
@@ -52,7 +52,7 @@ async fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
 
 #[tokio::test(start_paused = true)]
 async fn as_many_runs_are_open_in_a_domain_as_may_be_children_included() {
-    let world = World::limited(Quotas { open_runs: 3, ..Quotas::default() }).await;
+    let world = World::limited(SwfQuotas { open_runs: 3, ..SwfQuotas::default() }).await;
     let start = |id: &str| {
         let start = world.swf.start_workflow_execution().domain("default").workflow_id(id);
         start.workflow_type(workflow(ORDER)).send()
@@ -97,7 +97,7 @@ async fn as_many_runs_are_open_in_a_domain_as_may_be_children_included() {
 
 #[tokio::test(start_paused = true)]
 async fn there_are_as_many_domains_as_may_be_deprecated_ones_included() {
-    let world = World::limited(Quotas { domains: 2, ..Quotas::default() }).await;
+    let world = World::limited(SwfQuotas { domains: 2, ..SwfQuotas::default() }).await;
     let register =
         |name: &str| world.swf.register_domain().name(name).workflow_execution_retention_period_in_days("1").send();
     register("second").await.unwrap();
@@ -107,7 +107,7 @@ async fn there_are_as_many_domains_as_may_be_deprecated_ones_included() {
 
 #[tokio::test(start_paused = true)]
 async fn as_many_polls_wait_on_a_list_as_may_be() {
-    let world = World::limited(Quotas { pollers: 2, ..Quotas::default() }).await;
+    let world = World::limited(SwfQuotas { pollers: 2, ..SwfQuotas::default() }).await;
     let polls: Vec<_> = (0..2)
         .map(|_| {
             let world = world.clone();

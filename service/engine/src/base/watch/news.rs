@@ -39,7 +39,7 @@ impl DomainNews {
     }
 
     /// Notifies the watchers of a domain that something has changed.
-    pub(crate) fn tell(&self, domain: &str) {
+    pub(crate) fn notify(&self, domain: &str) {
         if self.count.load(Relaxed) == 0 {
             return;
         }
@@ -79,10 +79,10 @@ mod tests {
     #[tokio::test]
     async fn changes_are_merged_and_reach_watchers_of_their_domain() {
         let news = Arc::<DomainNews>::default();
-        news.tell("a");
+        news.notify("a");
         let (mut one, mut other) = (news.watch("a"), news.watch("b"));
         for _ in 0..3 {
-            news.tell("a");
+            news.notify("a");
         }
         assert!(one.changed().await);
         assert!(!one.receiver.has_changed().unwrap() && !other.receiver.has_changed().unwrap());

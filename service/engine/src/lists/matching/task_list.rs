@@ -1,5 +1,7 @@
 //! One list: its tasks and its pollers, in the order in which they are served.
 
+pub(super) mod dispatch;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -39,7 +41,7 @@ impl Drop for Kept {
 }
 
 #[derive(Default)]
-pub(super) struct TaskList {
+pub(crate) struct TaskList {
     /// In the order in which they are taken.
     pub(super) tasks: BTreeMap<PlaceOnList, Kept>,
     /// Number of tasks that were ever added.
@@ -58,16 +60,29 @@ impl TaskList {
         self.tasks.is_empty() && self.pollers.is_empty() && !self.overflowed
     }
 
-    pub(super) fn next_poller(&mut self) -> Option<Poller> {
-        self.next_poller_that(|_| true)
+    /// Returns true if a turn or an activity waits.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.tasks.len() > self.riders
     }
 
-    /// Takes the next poller that can handle a task.
-    pub(super) fn next_poller_for(&mut self, task: &OnList) -> Option<Poller> {
-        if task.is_riders() { self.next_poller_that(|taker| task.is_for(taker)) } else { self.next_poller() }
+    /// Returns true if this task is on the list.
+    fn has(&self, task: &WaitingTask) -> bool {
+        self.known.contains_key(&task.known())
     }
 
-    pub(super) fn next_poller_that(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
+    /// Adds a task at this place; without one, behind the tasks of its priority.
+    pub(super) fn insert(&mut self, task: OnList, place: Option<PlaceOnList>, all: &Arc<AtomicUsize>) {
+        let place = place.unwrap_or_else(|| {
+            self.came += 1;
+            (Reverse(task.priority()), self.came)
+        });
+        self.riders += usize::from(task.is_riders());
+        self.known.insert(task.known(), place);
+        self.tasks.insert(place, Kept::new(task, all));
+    }
+
+    /// Takes the next poller that passes `can`. Only [`dispatch`](Self::dispatch) calls this.
+    fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
         // Removes disconnected pollers from the front. Others are removed once they are in front.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
@@ -78,20 +93,20 @@ impl TaskList {
         let at = able.find(|(_, poller)| !poller.is_standby()).map_or(first, |(at, _)| at);
         let poller = self.pollers.get_mut(at)?;
         let slot = poller.next_slot();
-        if slot.is_none() || poller.room() == 0 {
+        if slot.is_none() || poller.free_slots() == 0 {
             let whole = self.pollers.remove(at);
             return slot.or(whole);
         }
         slot
     }
 
-    /// Takes the first entry that passes `can`.
-    pub(super) fn pop_task(&mut self, can: impl Fn(&OnList) -> bool) -> Option<OnList> {
-        let at = self.tasks.iter().find(|(_, kept)| can(&kept.task)).map(|(at, _)| *at)?;
-        let task = self.tasks.remove(&at)?.task.clone();
+    /// Takes the first entry for which `copy` returns a copy. Only [`dispatch`](Self::dispatch) calls this.
+    fn take_first<T>(&mut self, copy: impl Fn(&OnList) -> Option<T>) -> Option<T> {
+        let (place, taken) = self.tasks.iter().find_map(|(place, kept)| Some((*place, copy(&kept.task)?)))?;
+        let Kept { task, .. } = &self.tasks.remove(&place)?;
         self.known.remove(&task.known());
         self.riders -= usize::from(task.is_riders());
-        Some(task)
+        Some(taken)
     }
 
     /// Implements [`Matching::oldest`](super::Matching::oldest).
@@ -105,15 +120,14 @@ impl TaskList {
         firsts.take(PRIORITIES_EXAMINED).filter_map(|kept| kept.task.task()?.since).min()
     }
 
-    /// Replaces the waiting riders of a run by its turn, which carries them: a run has only one of them on a list.
-    pub(super) fn convert(&mut self, turn: &OnList) -> bool {
-        let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.riders > 0) else { return false };
+    /// Removes the waiting riders of a run whose turn carries them: a run has only one of the two on a list. Returns
+    /// their place.
+    pub(super) fn remove_riders_of(&mut self, turn: &OnList) -> Option<PlaceOnList> {
+        let WaitingTask { run_id, .. } = turn.task().filter(|_| self.riders > 0)?;
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));
-        let Some(place) = kinds.find_map(|asks| self.known.remove(&asks)) else { return false };
-        let Some(Kept { task, .. }) = self.tasks.get_mut(&place) else { return false };
-        *task = turn.clone();
-        self.known.insert(turn.known(), place);
+        let place = kinds.find_map(|asks| self.known.remove(&asks))?;
+        self.tasks.remove(&place)?;
         self.riders -= 1;
-        true
+        Some(place)
     }
 }

@@ -3,6 +3,7 @@
 use store::HeadKey;
 
 use super::*;
+use crate::lists::grant::RiderKind;
 use crate::lists::{Side, WaitingRiders};
 
 fn list() -> ListKey {
@@ -47,9 +48,9 @@ fn a_query_merged_into_a_turn_is_withdrawn_with_it() {
     let asks = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
     assert!(matches!(matching.offer(&list(), OnList::Riders(asks)), Offered::Waits));
     assert_eq!(matching.waiting(&list()), (0, false), "riders are not counted");
-    assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known));
+    assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Waits), "it replaces the query");
     assert_eq!(matching.waiting(&list()), (1, false));
-    assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known), "it is known by its new name");
+    assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known), "it is on the list");
     matching.withdraw(&list(), Uuid::from_u128(1), 5);
     assert_eq!(matching.waiting(&list()), (0, false));
 }
@@ -124,6 +125,55 @@ fn examined_lists_are_bounded_and_more_are_reported() {
     assert_eq!([examine(1), examine(2), examine(3), examine(4)], [(1, true), (2, true), (3, false), (3, false)]);
 }
 
+/// Takes a poller for a new task.
+fn reserve(matching: &Matching) -> Result<Poller, Stays> {
+    matching.dispatch(&list(), ToWaiting::Task(&task(9, 9)))
+}
+
+#[test]
+fn tasks_leave_in_order_and_the_gate_says_why_not() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    assert_eq!(reserve(&matching).err(), Some(Stays::NoPoller), "there is no list");
+    let riders = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
+    assert!(matches!(matching.offer(&list(), OnList::Riders(riders.clone())), Offered::Waits));
+    assert_eq!(matching.dispatch(&list(), ToNode), Err(Stays::NoTask), "riders do not leave for other nodes");
+    assert_eq!(matching.dispatch(&list(), ToPoll(&Taker::default())), Err(Stays::NoTask), "nor for any poller");
+    assert_eq!(reserve(&matching).err(), Some(Stays::NoPoller));
+    assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Waits));
+    assert_eq!(reserve(&matching).err(), Some(Stays::BehindOthers));
+    assert_eq!(matching.dispatch(&list(), ToNode), Ok(task(2, 2)));
+    let answers = Taker { answers: true, ..Taker::default() };
+    assert_eq!(matching.dispatch(&list(), ToPoll(&answers)), Ok(OnList::Riders(riders)));
+    assert!(matching.depths().is_empty(), "an idle list takes no room");
+}
+
+#[test]
+fn a_turn_that_replaces_its_riders_goes_to_a_waiting_poller() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let riders = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
+    assert!(matches!(matching.offer(&list(), OnList::Riders(riders)), Offered::Waits));
+    let _waiting = wait_with(&matching, 7, &[0]);
+    assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Poller(..)), "it does not answer queries");
+    assert!(matching.depths().is_empty(), "neither the riders nor the poller is left");
+}
+
+#[tokio::test]
+async fn a_poller_put_back_gets_the_task_that_came_meanwhile() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let waiting = wait_with(&matching, 7, &[0]);
+    let poller = reserve(&matching).unwrap();
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
+    let (poller, found) = matching.put_back(&list(), poller).unwrap();
+    assert_eq!((poller.taker.poll, found), (Some(PollId(7).of_slot(0)), OnList::Task(task(1, 2))));
+    assert!(matching.put_back(&list(), poller).is_none());
+    assert_eq!(matching.pollers(&list()), 1);
+    let poller = reserve(&matching).unwrap();
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
+    drop(waiting);
+    assert!(matching.put_back(&list(), poller).is_none(), "its connection is gone");
+    assert_eq!((matching.pollers(&list()), matching.waiting(&list()).0), (0, 1));
+}
+
 /// Polls with these slots and expects to wait.
 fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
@@ -136,7 +186,7 @@ fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots
 
 /// Returns the polls of the next reserved pollers.
 fn taken(matching: &Matching, count: usize) -> Vec<Option<PollId>> {
-    (0..count).map(|_| matching.reserve(&list()).and_then(|poller| poller.taker.poll)).collect()
+    (0..count).map(|_| reserve(matching).ok().and_then(|poller| poller.taker.poll)).collect()
 }
 
 #[test]
@@ -210,13 +260,13 @@ fn waiting_tasks_fill_slots_and_the_rest_stay_free() {
 fn a_returned_slot_is_first_and_an_ended_poll_has_none() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
     let (first, _second) = (wait_with(&matching, 7, &[2, 1, 0]), wait_with(&matching, 8, &[0]));
-    let reserved = matching.reserve(&list()).unwrap();
-    assert!(matching.poll_for(&list(), reserved).is_none());
+    let reserved = reserve(&matching).unwrap();
+    assert!(matching.put_back(&list(), reserved).is_none());
     assert_eq!(matching.pollers(&list()), 4);
     assert_eq!(taken(&matching, 1), [Some(PollId(7).of_slot(0))], "the one that was put back");
-    let reserved = matching.reserve(&list()).unwrap();
+    let reserved = reserve(&matching).unwrap();
     let waiting = wait_with(&matching, 9, &[1, 0]);
-    assert!(matching.poll_for(&list(), reserved).is_none());
+    assert!(matching.put_back(&list(), reserved).is_none());
     drop(first);
     assert_eq!(matching.depths()[0].2, 3, "none of its slots is there any more");
     assert_eq!(taken(&matching, 1), [Some(PollId(8).of_slot(0))]);
@@ -236,12 +286,12 @@ fn a_lost_slot_gets_no_task_and_its_neighbors_do() {
 async fn a_poll_ended_while_reserved_gets_none_if_that_fails() {
     let matching = Matching::new(WaitingBounds::default());
     let PollResult::Wait(waiting) = matching.poll(&list(), &Taker::default()) else { panic!("nothing waits") };
-    let reserved = matching.reserve(&list()).unwrap();
+    let reserved = reserve(&matching).unwrap();
     let mut end = std::pin::pin!(waiting.end());
     let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
     assert!(end.as_mut().poll(context).is_pending(), "it waits for the commit that has reserved it");
     assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits), "no other poller waits");
-    assert!(matching.poll_for(&list(), reserved).is_none(), "it takes nothing more");
+    assert!(matching.put_back(&list(), reserved).is_none(), "it takes nothing more");
     assert!(end.await.is_none());
     assert_eq!((matching.pollers(&list()), matching.waiting(&list()).0), (0, 1));
 }
@@ -250,10 +300,10 @@ async fn a_poll_ended_while_reserved_gets_none_if_that_fails() {
 async fn slots_withdrawn_while_reserved_close_if_that_fails() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
     let mut waiting = wait_with(&matching, 7, &[2, 1, 0]);
-    let (first, second) = (matching.reserve(&list()).unwrap(), matching.reserve(&list()).unwrap());
-    assert!(matching.poll_for(&list(), first).is_none());
+    let (first, second) = (reserve(&matching).unwrap(), reserve(&matching).unwrap());
+    assert!(matching.put_back(&list(), first).is_none());
     assert_eq!(waiting.withdraw(), [0, 2], "one was put back, one was never reserved");
-    assert!(matching.poll_for(&list(), second).is_none());
+    assert!(matching.put_back(&list(), second).is_none());
     assert!(matches!(waiting.granted.recv().await, Some((1, None))));
     assert!(waiting.granted.recv().await.is_none(), "nothing more can come");
     drop(waiting);

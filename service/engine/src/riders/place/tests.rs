@@ -115,9 +115,9 @@ fn reading_the_run_gives_its_held_turn_and_idle_version() {
 fn ends(asked: &ProposedUpdate, run_id: Uuid, run: &Run) -> String {
     let word = |place| match ends_unjudged(place, run_id, asked, run) {
         None => "–".to_owned(),
-        Some(UpdateHeard::Accepted) => "accepted".to_owned(),
-        Some(UpdateHeard::GoneOn) => "gone-on".to_owned(),
-        Some(UpdateHeard::Refused(refusal)) => refusal.code().to_owned(),
+        Some(UpdateTurnOutcome::Accepted) => "accepted".to_owned(),
+        Some(UpdateTurnOutcome::Continued) => "gone-on".to_owned(),
+        Some(UpdateTurnOutcome::Refused(refusal)) => refusal.code().to_owned(),
         Some(other) => panic!("{other:?} is for deciders to say"),
     };
     [Waits, Out(OWN), Lent, Answering(OWN)].map(word).join(" ")

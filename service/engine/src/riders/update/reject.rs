@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::lists::elsewhere::Elsewhere;
 use crate::nodes::Nodes;
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateTurnOutcome;
 use crate::{Refusal, RejectedUpdate};
 
 /// Time for the other nodes to reply whether one of their deciders has an update. Ours: as for repeated polls.
@@ -29,12 +29,15 @@ pub(super) async fn confirm_rejection(
     key: &HeadKey,
     run_id: Uuid,
     update_id: &str,
-    heard: UpdateHeard,
-) -> UpdateHeard {
+    heard: UpdateTurnOutcome,
+) -> UpdateTurnOutcome {
     let (reason, details) = match &heard {
-        UpdateHeard::Rejected { reason, details } => (Some(reason.clone()), details.clone()),
-        UpdateHeard::Unanswered => (None, None),
-        UpdateHeard::Done { .. } | UpdateHeard::Accepted | UpdateHeard::Refused(_) | UpdateHeard::GoneOn => {
+        UpdateTurnOutcome::Rejected { reason, details } => (Some(reason.clone()), details.clone()),
+        UpdateTurnOutcome::Unanswered => (None, None),
+        UpdateTurnOutcome::Done { .. }
+        | UpdateTurnOutcome::Accepted
+        | UpdateTurnOutcome::Refused(_)
+        | UpdateTurnOutcome::Continued => {
             return heard;
         }
     };
@@ -51,7 +54,7 @@ pub(super) async fn confirm_rejection(
         None => "it was rejected, but it cannot be said whether a decider of another node has it",
     };
     let update_id = rejected.update_id;
-    UpdateHeard::Refused(Refusal::UpdateTimedOut { update_id, recorded: true, why, waits_for: None })
+    UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { update_id, recorded: true, why, waits_for: None })
 }
 
 /// Asks all other nodes to give up an update; `None` if one does not reply.

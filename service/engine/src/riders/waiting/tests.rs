@@ -34,7 +34,13 @@ impl Riders {
         answer
     }
 
-    fn send(&self, run: &Run, update_id: &str, if_version: Option<EventId>, caller: u64) -> Receiver<UpdateHeard> {
+    fn send(
+        &self,
+        run: &Run,
+        update_id: &str,
+        if_version: Option<EventId>,
+        caller: u64,
+    ) -> Receiver<UpdateTurnOutcome> {
         self.send_with(run, update_id, if_version, None, caller)
     }
 
@@ -45,7 +51,7 @@ impl Riders {
         if_version: Option<EventId>,
         input: Option<Payload>,
         caller: u64,
-    ) -> Receiver<UpdateHeard> {
+    ) -> Receiver<UpdateTurnOutcome> {
         let (reply, heard) = oneshot::channel();
         let (update_id, name) = (update_id.to_owned(), "n".to_owned());
         let asked = ProposedUpdate { update_id, name, input, identity: None, if_version, by: None };
@@ -78,7 +84,7 @@ fn equal_queries_and_equal_update_ids_are_shared() {
     let (riders, run) = (Riders::default(), idle());
     let _answers = [riders.ask(&run, "a", 1), riders.ask(&run, "a", 2), riders.ask(&run, "b", 3)];
     let _heard = [riders.send(&run, "a", None, 4), riders.send(&run, "a", None, 5), riders.send(&run, "b", None, 6)];
-    assert_eq!((riders.askers(), riders.updates()), (3, 2));
+    assert_eq!((riders.query_callers(), riders.updates()), (3, 2));
     assert_eq!(
         riders.turn_takes(&run, TURN),
         (0, vec!["a".to_owned(), "b".to_owned()]),
@@ -88,7 +94,7 @@ fn equal_queries_and_equal_update_ids_are_shared() {
     assert_eq!(riders.turn_takes(&run, shows).0, 2);
     // A query that is out is not joined by a new caller, because its answer may show less; an update is.
     let _more = (riders.ask(&run, "a", 7), riders.send(&run, "a", None, 8));
-    assert_eq!((riders.askers(), riders.updates()), (4, 2));
+    assert_eq!((riders.query_callers(), riders.updates()), (4, 2));
     assert_eq!(riders.turn_takes(&run, shows), (1, Vec::new()));
 }
 
@@ -146,7 +152,7 @@ fn a_look_at_a_closed_run_is_for_its_queries_alone() {
     assert!(riders.settle_closed(&key(), &closed));
     assert!(heard.try_recv().is_err());
     riders.settle(&key(), &closed);
-    assert!(matches!(heard.try_recv(), Ok(UpdateHeard::Refused(_))), "it is the newest, and has closed");
+    assert!(matches!(heard.try_recv(), Ok(UpdateTurnOutcome::Refused(_))), "it is the newest, and has closed");
 }
 
 #[test]
@@ -170,10 +176,10 @@ fn riders_without_callers_are_removed_unless_judged() {
     riders.turn_takes(&run, shows);
     let out = Some(RiderPlace::Out(By::Turn(shows)));
     assert_eq!([riders.part(&key(), 1).leave(), riders.part(&key(), 2).leave()], [out, out]);
-    assert_eq!((riders.askers(), riders.updates()), (0, 1));
+    assert_eq!((riders.query_callers(), riders.updates()), (0, 1));
     assert!(!riders.part(&key(), 2).leave_if_waiting(), "it has left");
     assert!(riders.lose(&key(), By::Turn(shows)));
-    assert_eq!((riders.askers(), riders.updates()), (0, 0));
+    assert_eq!((riders.query_callers(), riders.updates()), (0, 0));
     assert!(riders.lock().is_empty());
 }
 
@@ -182,13 +188,13 @@ fn a_lent_update_is_not_taken_until_it_returns() {
     let (riders, run) = (Riders::default(), idle());
     let mut heard = riders.send(&run, "u", None, 1);
     let run_id = run.started.run_id;
-    let rejected = UpdateHeard::Rejected { reason: "no".to_owned(), details: None };
+    let rejected = UpdateTurnOutcome::Rejected { reason: "no".to_owned(), details: None };
     let give_up = || riders.give_up(&key(), run_id, "u", &rejected, Timestamp::default());
     assert!(riders.lend(&key(), run_id, "u").is_some() && riders.lend(&key(), run_id, "u").is_none());
     assert_eq!(riders.turn_takes(&run, TURN), (0, Vec::new()));
     assert!(!give_up() && heard.try_recv().is_err());
     riders.end_lending(&key(), run_id, "u");
-    assert!(give_up() && matches!(heard.try_recv(), Ok(UpdateHeard::Rejected { .. })));
+    assert!(give_up() && matches!(heard.try_recv(), Ok(UpdateTurnOutcome::Rejected { .. })));
     assert_eq!(riders.updates(), 0);
     assert!(riders.rejection(run_id, "u", Timestamp::default()).is_some());
 }
@@ -238,7 +244,7 @@ fn a_run_has_room_for_8_mib_of_riders_of_a_kind() {
 #[test]
 fn a_node_has_room_for_100_000_callers_of_queries() {
     let (riders, run) = (Riders::default(), idle());
-    let mut others: Vec<_> = (1..ASKERS_MAX).map(|_| CountGuard::new(&riders.askers)).collect();
+    let mut others: Vec<_> = (1..ASKERS_MAX).map(|_| CountGuard::new(&riders.query_callers)).collect();
     let _last = riders.ask(&run, "a", 1);
     let more = || {
         let (reply, _answer) = oneshot::channel();

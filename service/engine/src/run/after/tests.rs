@@ -9,7 +9,7 @@ use super::*;
 use crate::commit::tests::{LIMITS, turn};
 use crate::commit::{self, Draft};
 use crate::lists::Taker;
-use crate::lists::matching::{Matching, PollResult, WaitingBounds};
+use crate::lists::matching::{Matching, PollResult, ToWaiting, WaitingBounds};
 
 const POLL: PollId = PollId(9);
 
@@ -53,10 +53,20 @@ fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
 }
 
 /// Returns a poller that waits for a task of the list.
-fn reserved(list: &ListKey, scheduled_event_id: EventId) -> Reserved {
+fn reserved(list: &ListKey, scheduled_event_id: EventId, poll: Option<PollId>) -> Reserved {
     let lists = Matching::new(WaitingBounds::default());
-    let PollResult::Wait(_waiting) = lists.poll(list, &Taker::default()) else { panic!("nothing is offered") };
-    Reserved { list: list.clone(), poller: lists.reserve(list).unwrap(), scheduled_event_id, start: 0 }
+    let taker = Taker { poll, ..Taker::default() };
+    let PollResult::Wait(_waiting) = lists.poll(list, &taker) else { panic!("nothing is offered") };
+    let task =
+        WaitingTask { key: key(), run_id: Uuid::nil(), scheduled_event_id, lost: None, priority: 0, since: None };
+    let Ok(poller) = lists.dispatch(list, ToWaiting::Task(&task)) else { panic!("a poller waits") };
+    Reserved { list: list.clone(), poller, scheduled_event_id, start: 0 }
+}
+
+fn counts() -> Box<CommitCounts> {
+    let facts = CommitFacts { workflow_type: "t".into(), all: Vec::new() };
+    let took = std::time::Duration::ZERO;
+    Box::new(CommitCounts { events: 1, took, facts, marks_written: 0, forgotten_early: 0 })
 }
 
 /// Returns what follows from one more commit if a poller waits for `matched`.
@@ -66,13 +76,17 @@ fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Optio
     let is_new = |task: &WaitingTask| !known.iter().any(|(_, known, _)| known == task);
     let unmatched = waiting.filter(|(_, task, _)| is_new(task)).map(|(list, task, _)| (list, task)).collect();
     let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
-    let made = MadeWith { reserved: matched.iter().map(|id| reserved(&list, *id)).collect(), unmatched, round: 3 };
+    let reserved = matched.iter().map(|id| reserved(&list, *id, None)).collect();
+    let run_id = next.run().started.run_id;
+    let made = MadeWith { run_id, counts: counts(), spans: Vec::new(), notice: None, reserved, unmatched, round: 3 };
     of_commit(&key(), before, next, made, now()).iter().map(word).collect()
 }
 
 fn line(after: Vec<String>) -> String {
-    let told =
-        after.into_iter().filter(|word| !word.ends_with("riders") && !word.ends_with("flight")).collect::<Vec<_>>();
+    let told = after
+        .into_iter()
+        .filter(|word| !word.ends_with("riders") && !word.ends_with("flight") && word != "count")
+        .collect::<Vec<_>>();
     told.join(", ")
 }
 
@@ -92,6 +106,10 @@ fn found(start: &Start, commits: &[&[Command]]) -> String {
 
 fn word(after: &After) -> String {
     match after {
+        After::Count(_) => "count".to_owned(),
+        After::SendSpans(spans) => format!("send {} spans", spans.len()),
+        After::Report(notice) => format!("report {}", notice.why),
+        After::ReturnPollers(pollers) => format!("return {} pollers", pollers.len()),
         After::InFlight { list, scheduled_event_id, hold: Hold::Begins { .. }, .. } => {
             format!("{scheduled_event_id} of {} in flight", list.name)
         }
@@ -104,7 +122,7 @@ fn word(after: &After) -> String {
         After::SettleRiders => "settle riders".to_owned(),
         After::Grant(reserved) => format!("grant {}", reserved.scheduled_event_id),
         After::Offer(list, task) => format!("offer {} on {}", task.scheduled_event_id, list.name),
-        After::SeeToRiders => "see to riders".to_owned(),
+        After::DispatchRiders => "dispatch riders".to_owned(),
         After::Notify(RunProgress { last_event_id, closed: false, .. }) => format!("notify of {last_event_id}"),
         After::Notify(RunProgress { last_event_id, closed: true, .. }) => {
             format!("notify of {last_event_id}, the last")
@@ -154,9 +172,44 @@ fn child() -> Decision {
 fn riders_are_settled_before_grants_and_handed_out_last() {
     let begun = run(&start(), &[&[]]);
     let all = all_that_follows(None, &begun, None);
-    assert_eq!(all, ["wake in 30s", "settle riders", "offer 2 on l", "see to riders", "notify of 2"]);
+    assert_eq!(all, ["count", "wake in 30s", "settle riders", "offer 2 on l", "dispatch riders", "notify of 2"]);
     let all = all_that_follows(None, &run(&start(), &[&[taken(None)]]), Some(2));
-    assert_eq!(all, ["2 of l in flight", "wake in 30s", "settle riders", "grant 2", "see to riders", "notify of 3"]);
+    let expected =
+        ["count", "2 of l in flight", "wake in 30s", "settle riders", "grant 2", "dispatch riders", "notify of 3"];
+    assert_eq!(all, expected);
+}
+
+/// Returns what follows from a commit of the run `run_id` that started turn 2 for this poll, if `next` is found.
+fn follows_for_poll(next: &StoredRun, run_id: Uuid, poll: PollId) -> Vec<String> {
+    let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
+    let reserved = vec![reserved(&list, 2, Some(poll))];
+    let (spans, unmatched) = (Vec::new(), Vec::new());
+    let made = MadeWith { run_id, counts: counts(), spans, notice: None, reserved, unmatched, round: 3 };
+    of_commit(&key(), None, next, made, now()).iter().map(word).collect()
+}
+
+#[test]
+fn a_poll_is_remembered_before_it_gets_its_task() {
+    let next = run(&start(), &[&[taken(Some(POLL))]]);
+    let run_id = next.run().started.run_id;
+    let all = follows_for_poll(&next, run_id, POLL);
+    assert!(all.join(", ").contains("settle riders, remember 2 for poll 9, grant 2, dispatch riders"), "{all:?}");
+    // After a commit of unknown outcome, another node may have sent the task to another poll.
+    let all = follows_for_poll(&next, run_id, PollId(8));
+    assert!(all.join(", ").contains("settle riders, grant 2, dispatch riders"), "{all:?}");
+}
+
+#[test]
+fn pollers_return_if_another_run_followed_the_commit() {
+    let next = run(&start(), &[&[taken(Some(POLL))]]);
+    let all = follows_for_poll(&next, Uuid::from_u128(9), POLL);
+    assert!(all.join(", ").contains("settle riders, return 1 pollers, dispatch riders"), "{all:?}");
+}
+
+#[test]
+fn a_run_is_woken_again_only_if_its_commit_failed() {
+    assert!(!of_failure(Vec::new(), None).wakes_again, "it is tried again");
+    assert!(of_failure(Vec::new(), Some(&Refusal::Stopping)).wakes_again);
 }
 
 #[test]

@@ -126,7 +126,7 @@ pub(super) const SWF: Section = Section {
         Row {
             what: "Open runs, with `--swf-limits`",
             per: "domain",
-            constant: "service/engine/src/registry/quotas.rs OPEN_RUNS_MAX",
+            constant: "service/engine/src/base/admission/open_runs.rs OPEN_RUNS_MAX",
             beyond: "LimitExceededFault",
             tried_in: "tests/swf/tests/sdk/limits.rs",
             test: "as_many_runs_are_open_in_a_domain_as_may_be_children_included",
@@ -136,7 +136,7 @@ pub(super) const SWF: Section = Section {
         Row {
             what: "Domains, with `--swf-limits`",
             per: "all nodes",
-            constant: "service/engine/src/registry/quotas.rs DOMAINS_MAX",
+            constant: "service/engine/src/base/admission/open_runs.rs DOMAINS_MAX",
             beyond: "LimitExceededFault",
             tried_in: "tests/swf/tests/sdk/limits.rs",
             test: "there_are_as_many_domains_as_may_be_deprecated_ones_included",
@@ -146,7 +146,7 @@ pub(super) const SWF: Section = Section {
         Row {
             what: "Polls, with `--swf-limits`",
             per: "task list",
-            constant: "service/engine/src/registry/quotas.rs POLLERS_MAX",
+            constant: "service/engine/src/base/admission/open_runs.rs POLLERS_MAX",
             beyond: "LimitExceededFault",
             tried_in: "tests/swf/tests/sdk/limits.rs",
             test: "as_many_polls_wait_on_a_list_as_may_be",

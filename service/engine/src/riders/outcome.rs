@@ -14,7 +14,7 @@ pub(crate) struct DeciderAnswer {
 
 /// Outcome of an update, as far as its turn determines it.
 #[derive(Debug, Clone)]
-pub(crate) enum UpdateHeard {
+pub(crate) enum UpdateTurnOutcome {
     /// Completed.
     Done { event_id: EventId, version: EventId, result: Option<Payload> },
     /// Accepted but not completed.
@@ -26,5 +26,5 @@ pub(crate) enum UpdateHeard {
     /// No decider will get it any more.
     Refused(Refusal),
     /// Its run continues as another one.
-    GoneOn,
+    Continued,
 }

@@ -1,4 +1,4 @@
-//! Carries out what follows from a commit.
+//! Applies what follows from a commit.
 
 use std::sync::Arc;
 
@@ -6,14 +6,18 @@ use store::HeadKey;
 
 use crate::commit::StoredRun;
 use crate::lists::sync_match::Reserved;
-use crate::run::after::{After, Hold};
-use crate::run::workshop::Workshop;
+use crate::run::after::{After, AfterFailure, CommitCounts, Hold};
+use crate::run::context::RunContext;
 
-impl Workshop {
-    /// Carries out what follows, in order.
-    pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
+impl RunContext {
+    /// Applies what follows from a commit, in order.
+    pub(crate) fn apply_after(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
         for it in after {
             match it {
+                After::Count(counts) => self.count(key, &counts),
+                After::SendSpans(spans) => self.traces.send(&key.domain, spans),
+                After::Report(notice) => self.notices.of_run(&key.domain, &notice),
+                After::ReturnPollers(reserved) => self.lists.unreserve(reserved, None),
                 After::InFlight { list, run_id, scheduled_event_id, hold } => {
                     let task = (run_id, scheduled_event_id);
                     match hold {
@@ -34,8 +38,8 @@ impl Workshop {
                 After::SettleRiders => drop(self.riders.settle(key, next.run())),
                 After::Grant(reserved) => self.grant_reserved(key, next, *reserved),
                 After::Offer(list, task) => self.lists.offer(&list, task),
-                After::SeeToRiders => self.request_reply.see_to_riders(key, next),
-                After::Notify(progress) => self.watchers.tell(key, progress),
+                After::DispatchRiders => self.request_reply.dispatch_riders(key, next),
+                After::Notify(progress) => self.watchers.notify(key, progress),
                 After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
                 After::Remember(poll, list, task) => self.lists.remember(poll, &list, task),
                 After::Deliver { effects, round } => self.effects.deliver(key, next, effects, round),
@@ -43,10 +47,26 @@ impl Workshop {
         }
     }
 
-    fn grant_reserved(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, reserved: Reserved) {
+    /// Applies what follows from a commit that failed or is tried again.
+    pub(crate) fn apply_after_failure(&self, key: &HeadKey, after: AfterFailure<'_>) {
+        self.lists.unreserve(after.reserved, after.refusal);
+        if after.wakes_again {
+            self.agenda.wake_again(key, self.clock.now());
+        }
+    }
+
+    fn count(&self, key: &HeadKey, counts: &CommitCounts) {
+        self.metrics.committed(counts.events);
+        self.metrics.measured.committed(counts.took);
+        self.metrics.measured.note(&key.domain, &counts.facts);
+        self.metrics.marks_written.inc_by(counts.marks_written as u64);
+        self.metrics.requests_forgotten_early.inc_by(counts.forgotten_early);
+    }
+
+    fn grant_reserved(&self, key: &HeadKey, next: &StoredRun, reserved: Reserved) {
         let Reserved { poller, scheduled_event_id, start, .. } = reserved;
         self.metrics.matched_at_once.inc();
-        match self.grant(key, next, (scheduled_event_id, start), &poller.taker) {
+        match self.grant(key, next, scheduled_event_id, start, &poller.taker) {
             Some(grant) => poller.grant(grant),
             // Only happens after a commit of unknown outcome that other nodes have built on. The task's timeout handles
             // it.

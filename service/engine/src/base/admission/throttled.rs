@@ -38,14 +38,14 @@ impl LimitKind {
 
 /// Holder of a quota.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Whose {
+pub enum QuotaHolder {
     /// A domain.
     Domain(Arc<str>),
     /// A credential.
     Credential(Arc<str>),
 }
 
-impl Whose {
+impl QuotaHolder {
     pub(super) fn domain(name: &str) -> Self {
         Self::Domain(name.into())
     }
@@ -70,7 +70,7 @@ impl Whose {
     }
 }
 
-impl std::fmt::Display for Whose {
+impl std::fmt::Display for QuotaHolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} `{}`", self.kind(), self.name())
     }
@@ -85,7 +85,7 @@ pub struct Throttled {
     /// Its value.
     pub max: u64,
     /// Its holder.
-    pub whose: Whose,
+    pub whose: QuotaHolder,
     /// Time to wait.
     pub wait: Duration,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use store::Store;
 
+use crate::base::admission::open_runs::OpenRuns;
 use crate::base::agenda::Agenda;
 use crate::base::clock::{Ids, NewestTime};
 use crate::base::disk::DiskReserve;
@@ -14,7 +15,6 @@ use crate::commit::read::RunReader;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
 use crate::registry::known::Marks;
-use crate::registry::quotas::OpenRuns;
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::Riders;
 use crate::run::effects::Effects;
@@ -22,7 +22,7 @@ use crate::run::runs::Runs;
 use crate::{Clock, Metrics};
 
 /// Dependencies of a run's worker.
-pub(crate) struct Workshop {
+pub(crate) struct RunContext {
     pub(crate) runs: Arc<Runs>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: store::Limits,

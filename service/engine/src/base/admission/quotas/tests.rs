@@ -1,96 +1,100 @@
 use super::*;
+use crate::base::admission::{
+    BURST_MAX, BYTES_PER_SECOND_MIN, ChargedRequest, Limit, OPEN_RUNS_MAX, REQUESTS_PER_SECOND_MAX, RequestOrigin,
+    TASK_LISTS_MAX, WATCHERS_MAX, count_waiting,
+};
 
 fn limit(domain: &str) -> Limit {
     Limit { domain: Some(domain.to_owned()), ..Limit::default() }
 }
 
-fn limits(limits: Vec<Limit>) -> Arc<Shares> {
-    let shares = Arc::new(Shares::default());
-    shares.replace(ShareLimits::read(limits).unwrap());
-    shares
+fn limits(limits: Vec<Limit>) -> Arc<Quotas> {
+    let quotas = Arc::new(Quotas::default());
+    quotas.replace(QuotaLimits::read(limits).unwrap());
+    quotas
 }
 
-fn of(domain: &str) -> Asking<'_> {
-    Asking { domain: Some(domain), ..Asking::default() }
+fn of(domain: &str) -> RequestOrigin<'_> {
+    RequestOrigin { domain: Some(domain), ..RequestOrigin::default() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_of_ones_own_stands_in_the_place_of_the_one_for_each() {
-    let shares = limits(vec![
+    let quotas = limits(vec![
         Limit { requests_per_second: Some(1), ..limit("*") },
         Limit { requests_per_second: Some(3), ..limit("shop") },
         limit("free"),
     ]);
-    let passed = |domain: &str| (0..5).filter(|_| shares.admit(of(domain)).is_ok()).count();
+    let passed = |domain: &str| (0..5).filter(|_| quotas.admit(of(domain)).is_ok()).count();
     assert_eq!((passed("shop"), passed("a"), passed("b"), passed("free")), (3, 1, 1, 5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_count_for_credential_and_domain_except_task_answers() {
     let credential = Limit { credential: Some("one".to_owned()), requests_per_second: Some(1), ..Limit::default() };
-    let shares = limits(vec![credential, Limit { requests_per_second: Some(2), ..limit("shop") }]);
-    let asking = |credential| Asking { credential: Some(credential), ..of("shop") };
-    assert!(shares.admit(asking("one")).is_ok());
-    let refused = shares.admit(asking("one")).unwrap_err();
+    let quotas = limits(vec![credential, Limit { requests_per_second: Some(2), ..limit("shop") }]);
+    let asking = |credential| RequestOrigin { credential: Some(credential), ..of("shop") };
+    assert!(quotas.admit(asking("one")).is_ok());
+    let refused = quotas.admit(asking("one")).unwrap_err();
     assert_eq!((refused.kind, refused.max, refused.retry_after()), (LimitKind::Requests, 1, 1));
     assert_eq!(refused.to_string(), "credential `one` has reached its limit of 1 requests-per-second");
-    assert!(shares.admit(asking("two")).is_ok(), "the second of the domain");
-    assert_eq!(shares.admit(asking("two")).unwrap_err().whose, Whose::domain("shop"));
-    assert!(shares.admit(Asking { is_of_task: true, ..asking("one") }).is_ok());
+    assert!(quotas.admit(asking("two")).is_ok(), "the second of the domain");
+    assert_eq!(quotas.admit(asking("two")).unwrap_err().whose, QuotaHolder::domain("shop"));
+    assert!(quotas.admit(RequestOrigin { is_of_task: true, ..asking("one") }).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn so_many_wait_at_once_whatever_the_limits_become_meanwhile() {
-    let with = |watchers| ShareLimits::read(vec![Limit { watchers: Some(watchers), ..limit("shop") }]).unwrap();
-    let shares = Arc::new(Shares::default());
-    shares.replace(with(2));
-    let waiting = |count: usize| (0..count).map(|_| shares.admit(of("shop")).unwrap().unwrap()).collect::<Vec<_>>();
-    let begin = async |under_way: &UnderWay| under_way.during(async { (watch(), watch()) }).await;
+    let with = |watchers| QuotaLimits::read(vec![Limit { watchers: Some(watchers), ..limit("shop") }]).unwrap();
+    let quotas = Arc::new(Quotas::default());
+    quotas.replace(with(2));
+    let waiting = |count: usize| (0..count).map(|_| quotas.admit(of("shop")).unwrap().unwrap()).collect::<Vec<_>>();
+    let begin = async |under_way: &ChargedRequest| under_way.during(async { (count_waiting(), count_waiting()) }).await;
     let first = waiting(3);
     assert_eq!(begin(&first[0]).await, (Ok(()), Ok(())), "it counts once");
     assert!(begin(&first[1]).await.0.is_ok());
     assert_eq!(begin(&first[2]).await.0.unwrap_err().kind, LimitKind::Watchers);
-    shares.replace(with(3));
+    quotas.replace(with(3));
     let more = waiting(2);
     assert!(begin(&more[0]).await.0.is_ok());
     assert!(begin(&more[1]).await.0.is_err(), "those from before still wait");
     drop(first);
     assert!(begin(&more[1]).await.0.is_ok());
-    assert!(watch().is_ok(), "nobody's");
+    assert!(count_waiting().is_ok(), "nobody's");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_use_of_an_unchanged_limit_is_kept() {
     let with = |shop, other| {
-        ShareLimits::read(vec![
+        QuotaLimits::read(vec![
             Limit { requests_per_second: Some(shop), ..limit("shop") },
             Limit { requests_per_second: Some(other), ..limit("other") },
         ])
         .unwrap()
     };
-    let shares = Arc::new(Shares::default());
-    shares.replace(with(1, 1));
-    assert!(shares.admit(of("shop")).is_ok() && shares.admit(of("other")).is_ok());
-    shares.replace(with(1, 2));
-    assert!(shares.admit(of("shop")).is_err() && shares.admit(of("other")).is_ok());
-    shares.replace(ShareLimits::default());
-    assert!(shares.admit(of("shop")).unwrap().is_none());
+    let quotas = Arc::new(Quotas::default());
+    quotas.replace(with(1, 1));
+    assert!(quotas.admit(of("shop")).is_ok() && quotas.admit(of("other")).is_ok());
+    quotas.replace(with(1, 2));
+    assert!(quotas.admit(of("shop")).is_err() && quotas.admit(of("other")).is_ok());
+    quotas.replace(QuotaLimits::default());
+    assert!(quotas.admit(of("shop")).unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn names_beyond_the_maximum_are_counted_together() {
-    let shares = limits(vec![Limit { requests_per_second: Some(1), ..limit("*") }]);
-    for number in 0..SHARES_KEPT_MAX + 7 {
+    let quotas = limits(vec![Limit { requests_per_second: Some(1), ..limit("*") }]);
+    for number in 0..QUOTAS_KEPT_MAX + 7 {
         let domain = format!("d{number}");
-        assert!(shares.admit(of(&domain)).is_ok() && shares.admit(of(&domain)).is_err());
+        assert!(quotas.admit(of(&domain)).is_ok() && quotas.admit(of(&domain)).is_err());
     }
-    assert!(shares.in_force.read().unwrap().shares.len() <= SHARES_KEPT_MAX);
+    assert!(quotas.in_force.read().unwrap().uses.len() <= QUOTAS_KEPT_MAX);
     let count = |name: &str| {
         let labels = [("limit", "requests-per-second".into()), ("scope", "domain".into()), ("name", name.into())];
-        shares.counts().get_or_create(&labels).get()
+        quotas.counts().get_or_create(&labels).get()
     };
     assert_eq!((count("d0"), count("d99"), count("d100")), (1, 1, 0));
-    assert!(count("*") >= u64::try_from(SHARES_KEPT_MAX - NAMES_COUNTED_MAX).unwrap());
+    assert!(count("*") >= u64::try_from(QUOTAS_KEPT_MAX - NAMES_COUNTED_MAX).unwrap());
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn invalid_limits_are_refused_with_the_reason() {
         (vec![Limit { burst: Some(1), ..limit("d") }], "`burst` means nothing without `requests-per-second`"),
         (vec![Limit { watchers: Some(1_000_001), ..limit("d") }], "`watchers` is 1000001"),
     ] {
-        let said = ShareLimits::read(entries).unwrap_err();
+        let said = QuotaLimits::read(entries).unwrap_err();
         assert!(said.contains(says), "{said}");
     }
 }
@@ -135,7 +139,7 @@ fn limits_at_the_ends_of_their_ranges_are_accepted() {
         let read = |value| {
             let mut it = Limit { requests_per_second: Some(1), ..limit("d") };
             set(&mut it, value);
-            ShareLimits::read(vec![it]).map(drop)
+            QuotaLimits::read(vec![it]).map(drop)
         };
         assert_eq!((read(least), read(most)), (Ok(()), Ok(())), "{name}");
         for value in [least - 1, most + 1] {

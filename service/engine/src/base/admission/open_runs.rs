@@ -10,12 +10,13 @@ use history::{DomainCapacity, Start, SwfLimits};
 use store::{ListQuery, Store};
 use tokio::time::Instant;
 
-use crate::base::shares::{LimitKind, Shares};
+use crate::base::admission::quotas::Quotas;
+use crate::base::admission::throttled::LimitKind;
 use crate::{Limited, Refusal};
 
 /// SWF's quotas. The defaults are those of AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quotas {
+pub struct SwfQuotas {
     /// Limits of each run.
     pub run: SwfLimits,
     /// Maximum number of open runs of a domain, including children.
@@ -32,7 +33,7 @@ const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;
 
-impl Default for Quotas {
+impl Default for SwfQuotas {
     fn default() -> Self {
         Self { run: SwfLimits::default(), open_runs: OPEN_RUNS_MAX, domains: DOMAINS_MAX, pollers: POLLERS_MAX }
     }
@@ -124,14 +125,14 @@ impl KnownOfDomain {
 /// Number of open runs by domain.
 pub(crate) struct OpenRuns {
     store: Arc<dyn Store>,
-    shares: Arc<Shares>,
-    quotas: Option<Quotas>,
+    quotas: Arc<Quotas>,
+    swf_quotas: Option<SwfQuotas>,
     known: Mutex<HashMap<Arc<str>, KnownOfDomain>>,
 }
 
 impl OpenRuns {
-    pub(crate) fn new(store: Arc<dyn Store>, shares: Arc<Shares>, quotas: Option<Quotas>) -> Self {
-        Self { store, shares, quotas, known: Mutex::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, quotas: Arc<Quotas>, swf_quotas: Option<SwfQuotas>) -> Self {
+        Self { store, quotas, swf_quotas, known: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, KnownOfDomain>> {
@@ -185,8 +186,8 @@ impl Drop for RunPermit {
 
 impl OpenRuns {
     /// SWF's quotas, if they are enforced.
-    pub(crate) fn quotas(&self) -> Option<&Quotas> {
-        self.quotas.as_ref()
+    pub(crate) fn swf_quotas(&self) -> Option<&SwfQuotas> {
+        self.swf_quotas.as_ref()
     }
 
     /// Takes capacity for a run if fewer than `max` are open; otherwise `None`. Exact for starts by this node;
@@ -209,11 +210,11 @@ impl OpenRuns {
     ///
     /// [`Refusal::QuotaExceeded`], [`Refusal::LimitExceeded`] over SWF's protocol, or the store's.
     pub(crate) async fn room_for(self: &Arc<Self>, domain: &str, start: &Start) -> Result<Option<RunPermit>, Refusal> {
-        let swf = self.quotas().filter(|_| start.swf.is_some()).map(|quotas| quotas.open_runs);
-        match (self.shares.open_runs(domain), swf) {
+        let swf = self.swf_quotas().filter(|_| start.swf.is_some()).map(|quotas| quotas.open_runs);
+        match (self.quotas.open_runs(domain), swf) {
             (None, None) => Ok(None),
             (Some(max), swf) if swf.is_none_or(|swf| max <= swf as u64) => match self.room(domain, max).await? {
-                None => Err(Refusal::QuotaExceeded(self.shares.reached(domain, LimitKind::OpenRuns, max))),
+                None => Err(Refusal::QuotaExceeded(self.quotas.reached(domain, LimitKind::OpenRuns, max))),
                 room => Ok(room),
             },
             (_, swf) => {
@@ -232,8 +233,8 @@ impl OpenRuns {
     ///
     /// The store's.
     pub(crate) async fn room_for_child(self: &Arc<Self>, domain: &str) -> Result<DomainCapacity, Refusal> {
-        let own = self.shares.open_runs(domain);
-        let swf = self.quotas().map(|quotas| quotas.open_runs as u64);
+        let own = self.quotas.open_runs(domain);
+        let swf = self.swf_quotas().map(|quotas| quotas.open_runs as u64);
         let Some(min) = own.into_iter().chain(swf).min() else { return Ok(DomainCapacity::Free) };
         if let Some(room) = self.room(domain, min).await? {
             room.keep_for_child();
@@ -241,7 +242,7 @@ impl OpenRuns {
         }
         if let Some(max) = own.filter(|own| *own == min) {
             // Counted and logged here, because no caller receives the refusal.
-            drop(self.shares.reached(domain, LimitKind::OpenRuns, max));
+            drop(self.quotas.reached(domain, LimitKind::OpenRuns, max));
             return Ok(DomainCapacity::Full);
         }
         Ok(DomainCapacity::FullForSwf)

@@ -35,7 +35,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// The store's; remaining work is in the due index.
-    pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
+    pub(crate) async fn wake(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.runs.leave_to_home(key).await;
         let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
         let mut done: Vec<ActionDone> = Vec::new();
@@ -152,7 +152,7 @@ impl Scheduler {
             }
         };
         let at = RunRef { domain: domain.into(), workflow_id: run.workflow_id.as_str().into(), run_id: None };
-        match self.commands.tell(&at, command).await {
+        match self.commands.submit(&at, command).await {
             Err(refusal) if refusal.is_retryable() => {
                 tracing::warn!(%refusal, workflow_id = %run.workflow_id, "a run of a schedule could not be ended yet");
                 None

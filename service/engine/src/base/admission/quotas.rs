@@ -1,13 +1,8 @@
-//! Quotas of domains and credentials. This module owns the configured limits and the use of each. A request over a
-//! limit fails with the time to wait, and is counted and logged.
+//! Quotas of domains and credentials: the configured limits and the use of each. A request beyond a limit fails with the
+//! time to wait, and is counted and logged.
 //!
-//! A request is admitted once, on arrival (`Shares::admit`). Its later use (waiting, bytes) is charged to the same
-//! quotas by the `UnderWay` that admission returned.
-
-mod limit;
-mod rate;
-mod throttled;
-mod under_way;
+//! A request is admitted once, on arrival ([`Quotas::admit`]). Its later use (waiting, bytes) is charged to the same
+//! quotas by the [`ChargedRequest`](super::ChargedRequest) that admission returned.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +12,9 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-pub use limit::{
-    BURST_MAX, BYTES_PER_SECOND_MIN, Limit, OPEN_RUNS_MAX, REQUESTS_PER_SECOND_MAX, ShareLimits, TASK_LISTS_MAX,
-    WATCHERS_MAX,
-};
-pub use throttled::{LimitKind, Throttled, Whose};
-pub use under_way::{Asking, UnderWay, watch};
-
-use limit::Amounts;
-use rate::{Debt, Rate};
-use throttled::ThrottledLog;
+use crate::base::admission::limits::{Amounts, QuotaLimits};
+use crate::base::admission::rate::{Debt, Rate};
+use crate::base::admission::throttled::{LimitKind, QuotaHolder, Throttled, ThrottledLog};
 
 /// Maximum number of domains and credentials whose throttled requests are counted by name; those of others are
 /// counted together. Ours: the names are labels of a metric.
@@ -37,7 +25,7 @@ const OTHERS: &str = "*";
 
 /// Maximum number of domains and credentials whose use is kept. Ours: four times the maximum number of domains.
 /// Beyond it, the use of idle ones is forgotten and starts at zero again.
-const SHARES_KEPT_MAX: usize = 4_096;
+const QUOTAS_KEPT_MAX: usize = 4_096;
 
 /// Time to wait if it is not known when the quota is available again. Ours.
 const WAIT_UNKNOWN: Duration = Duration::from_secs(1);
@@ -47,19 +35,19 @@ pub type ThrottledCounts = Family<[(&'static str, Arc<str>); 3], Counter>;
 
 /// Use of one domain or credential.
 #[derive(Debug)]
-struct UsedShare {
-    whose: Whose,
+pub(super) struct QuotaUse {
+    whose: QuotaHolder,
     /// Label in metrics.
     label: Arc<str>,
     amounts: Amounts,
-    requests: Option<Rate>,
-    bytes: Option<Debt>,
+    pub(super) requests: Option<Rate>,
+    pub(super) bytes: Option<Debt>,
     /// Number of waiting requests. It is kept when the limits change.
     watchers: Arc<AtomicUsize>,
 }
 
-impl UsedShare {
-    fn new(whose: Whose, label: Arc<str>, amounts: Amounts, watchers: Arc<AtomicUsize>) -> Arc<Self> {
+impl QuotaUse {
+    fn new(whose: QuotaHolder, label: Arc<str>, amounts: Amounts, watchers: Arc<AtomicUsize>) -> Arc<Self> {
         let requests = amounts.requests_per_second.map(|rate| Rate::new(rate, amounts.burst.unwrap_or(rate)));
         let bytes = amounts.bytes_per_second.map(Debt::new);
         Arc::new(Self { whose, label, amounts, requests, bytes, watchers })
@@ -73,29 +61,29 @@ impl UsedShare {
 
 /// Limits in force, and the use of each.
 #[derive(Debug, Default)]
-struct LimitInForce {
-    limits: ShareLimits,
-    shares: HashMap<Whose, Arc<UsedShare>>,
+struct LimitsInForce {
+    limits: QuotaLimits,
+    uses: HashMap<QuotaHolder, Arc<QuotaUse>>,
     /// Holders that are counted by name.
-    named: HashSet<Whose>,
+    named: HashSet<QuotaHolder>,
 }
 
 /// Quotas of all domains and credentials. Always behind an [`Arc`].
 #[derive(Debug, Default)]
-pub struct Shares {
-    in_force: RwLock<LimitInForce>,
+pub struct Quotas {
+    in_force: RwLock<LimitsInForce>,
     counts: ThrottledCounts,
     told: ThrottledLog,
 }
 
-impl Shares {
+impl Quotas {
     /// Replaces the limits from the next request on. The use of unchanged limits is kept.
-    pub fn replace(&self, limits: ShareLimits) {
+    pub fn replace(&self, limits: QuotaLimits) {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
-        in_force.shares.retain(|whose, share| match limits.of(whose) {
+        in_force.uses.retain(|whose, used| match limits.of(whose) {
             Some(amounts) => {
-                if share.amounts != amounts {
-                    *share = share.with(amounts);
+                if used.amounts != amounts {
+                    *used = used.with(amounts);
                 }
                 true
             }
@@ -114,74 +102,74 @@ impl Shares {
         &self.counts
     }
 
-    fn share(&self, whose: Whose) -> Option<Arc<UsedShare>> {
+    pub(super) fn use_of(&self, whose: QuotaHolder) -> Option<Arc<QuotaUse>> {
         {
             let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(share) = in_force.shares.get(&whose) {
-                return Some(Arc::clone(share));
+            if let Some(used) = in_force.uses.get(&whose) {
+                return Some(Arc::clone(used));
             }
             in_force.limits.of(&whose)?;
         }
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         let amounts = in_force.limits.of(&whose)?;
-        if in_force.shares.len() >= SHARES_KEPT_MAX {
-            in_force.shares.retain(|_, share| Arc::strong_count(share) > 1);
+        if in_force.uses.len() >= QUOTAS_KEPT_MAX {
+            in_force.uses.retain(|_, used| Arc::strong_count(used) > 1);
         }
         let named = in_force.named.iter().filter(|other| other.kind() == whose.kind()).count();
         if named < NAMES_COUNTED_MAX {
             in_force.named.insert(whose.clone());
         }
         let label: Arc<str> = if in_force.named.contains(&whose) { whose.name() } else { OTHERS.into() };
-        let share = in_force.shares.entry(whose.clone());
-        Some(Arc::clone(share.or_insert_with(|| UsedShare::new(whose, label, amounts, Arc::default()))))
+        let used = in_force.uses.entry(whose.clone());
+        Some(Arc::clone(used.or_insert_with(|| QuotaUse::new(whose, label, amounts, Arc::default()))))
     }
 
     /// Maximum number of open runs of a domain.
     pub fn open_runs(&self, domain: &str) -> Option<u64> {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
-        if in_force.limits.is_empty() { None } else { in_force.limits.of(&Whose::domain(domain))?.open_runs }
+        if in_force.limits.is_empty() { None } else { in_force.limits.of(&QuotaHolder::domain(domain))?.open_runs }
     }
 
     /// Maximum number of task lists of a domain that are polled at once.
     pub fn task_lists(&self, domain: &str) -> Option<u64> {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
-        if in_force.limits.is_empty() { None } else { in_force.limits.of(&Whose::domain(domain))?.task_lists }
+        if in_force.limits.is_empty() { None } else { in_force.limits.of(&QuotaHolder::domain(domain))?.task_lists }
     }
 
     /// Records that a domain has reached a limit that is enforced elsewhere.
     pub fn reached(&self, domain: &str, kind: LimitKind, max: u64) -> Throttled {
-        let whose = Whose::domain(domain);
-        match self.share(whose.clone()) {
-            Some(share) => self.throttled(&share, kind, WAIT_UNKNOWN),
+        let whose = QuotaHolder::domain(domain);
+        match self.use_of(whose.clone()) {
+            Some(used) => self.throttled(&used, kind, WAIT_UNKNOWN),
             // The limits have changed in the meantime.
             None => Throttled { kind, max, whose, wait: WAIT_UNKNOWN },
         }
     }
 
-    fn throttled(&self, share: &UsedShare, kind: LimitKind, wait: Duration) -> Throttled {
-        let max = share.amounts.of(kind).unwrap_or_default();
-        let throttled = Throttled { kind, max, whose: share.whose.clone(), wait };
+    pub(super) fn throttled(&self, used: &QuotaUse, kind: LimitKind, wait: Duration) -> Throttled {
+        let max = used.amounts.of(kind).unwrap_or_default();
+        let throttled = Throttled { kind, max, whose: used.whose.clone(), wait };
         let labels =
-            [("limit", kind.word().into()), ("scope", share.whose.kind().into()), ("name", Arc::clone(&share.label))];
+            [("limit", kind.word().into()), ("scope", used.whose.kind().into()), ("name", Arc::clone(&used.label))];
         self.counts.get_or_create(&labels).inc();
         self.told.tell(&throttled);
         throttled
     }
 
     /// Counts a waiting request until the returned value is dropped.
-    fn watcher(&self, share: &Arc<UsedShare>) -> Result<Watcher, Throttled> {
-        let max = share.amounts.watchers.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
+    pub(super) fn watcher(&self, used: &Arc<QuotaUse>) -> Result<Watcher, Throttled> {
+        let max = used.amounts.watchers.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let take = |watchers: usize| watchers.checked_add(1).filter(|watchers| *watchers <= max);
-        match share.watchers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(_) => Ok(Watcher(Arc::clone(&share.watchers))),
-            Err(_) => Err(self.throttled(share, LimitKind::Watchers, WAIT_UNKNOWN)),
+        match used.watchers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(_) => Ok(Watcher(Arc::clone(&used.watchers))),
+            Err(_) => Err(self.throttled(used, LimitKind::Watchers, WAIT_UNKNOWN)),
         }
     }
 }
 
 /// A waiting request, counted until this is dropped.
 #[derive(Debug)]
-struct Watcher(Arc<AtomicUsize>);
+pub(super) struct Watcher(Arc<AtomicUsize>);
 
 impl Drop for Watcher {
     fn drop(&mut self) {

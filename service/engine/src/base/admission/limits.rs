@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::{LimitKind, Whose};
+use crate::base::admission::throttled::{LimitKind, QuotaHolder};
 
 /// Maximum rate of requests. Ours: far more than a service answers.
 pub const REQUESTS_PER_SECOND_MAX: u64 = 1_000_000;
@@ -75,18 +75,18 @@ impl Amounts {
 
 /// All limits of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ShareLimits {
-    entries: HashMap<Whose, Amounts>,
+pub struct QuotaLimits {
+    entries: HashMap<QuotaHolder, Amounts>,
     each_domain: Option<Amounts>,
     each_credential: Option<Amounts>,
 }
 
-impl ShareLimits {
+impl QuotaLimits {
     /// Returns the domains with their own entries.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().filter_map(|whose| match whose {
-            Whose::Domain(name) => Some(&**name),
-            Whose::Credential(_) => None,
+            QuotaHolder::Domain(name) => Some(&**name),
+            QuotaHolder::Credential(_) => None,
         })
     }
 
@@ -109,7 +109,7 @@ impl ShareLimits {
             }
             let is_second = if &*name != EACH {
                 read.entries.insert(whose.clone(), amounts).is_some()
-            } else if matches!(whose, Whose::Domain(_)) {
+            } else if matches!(whose, QuotaHolder::Domain(_)) {
                 read.each_domain.replace(amounts).is_some()
             } else {
                 read.each_credential.replace(amounts).is_some()
@@ -126,24 +126,24 @@ impl ShareLimits {
     }
 
     /// Returns the limits of a domain or credential. Its own entry replaces the one for `*`.
-    pub(super) fn of(&self, whose: &Whose) -> Option<Amounts> {
+    pub(super) fn of(&self, whose: &QuotaHolder) -> Option<Amounts> {
         let each = match whose {
-            Whose::Domain(_) => self.each_domain,
-            Whose::Credential(_) => self.each_credential,
+            QuotaHolder::Domain(_) => self.each_domain,
+            QuotaHolder::Credential(_) => self.each_credential,
         };
         self.entries.get(whose).copied().or(each)
     }
 }
 
-fn read_one(limit: Limit) -> Result<(Whose, Amounts), String> {
+fn read_one(limit: Limit) -> Result<(QuotaHolder, Amounts), String> {
     let Limit { domain, credential, requests_per_second, burst, bytes_per_second, open_runs, task_lists, watchers } =
         limit;
     let whose = match (domain.as_deref(), credential.as_deref()) {
         (Some(""), None) | (None, Some("")) => {
             return Err("[[limits]] of an empty name; `*` is each domain, or each credential".to_owned());
         }
-        (Some(domain), None) => Whose::domain(domain),
-        (None, Some(credential)) => Whose::credential(credential),
+        (Some(domain), None) => QuotaHolder::domain(domain),
+        (None, Some(credential)) => QuotaHolder::credential(credential),
         (None, None) => return Err("[[limits]] must say whose they are: domain or credential".to_owned()),
         (Some(_), Some(_)) => {
             return Err("[[limits]] are of a domain or of a credential; write two of them".to_owned());
@@ -162,7 +162,7 @@ fn read_one(limit: Limit) -> Result<(Whose, Amounts), String> {
             return Err(format!("the limits of {whose}: `{name}` is {value}, expected {min} to {max}"));
         }
     }
-    let is_credential = matches!(whose, Whose::Credential(_));
+    let is_credential = matches!(whose, QuotaHolder::Credential(_));
     if let Some(name) = [("open-runs", open_runs), ("task-lists", task_lists)]
         .iter()
         .find_map(|(name, value)| value.filter(|_| is_credential).map(|_| name))

@@ -1,4 +1,4 @@
-//! Requests about riders to the worker of a run, and their replies.
+//! Riders on their way to the worker of their run, and the results of submitting them.
 
 use history::{ProposedUpdate, Start, Timestamp};
 use store::HeadKey;
@@ -7,31 +7,31 @@ use uuid::Uuid;
 
 use crate::Refusal;
 use crate::lists::ListKey;
-use crate::riders::heard::UpdateHeard;
+use crate::riders::outcome::UpdateTurnOutcome;
 use crate::riders::waiting::{NewQuery, NewUpdate, Riders};
 
-/// Result of putting a query.
-pub(crate) enum Posing {
+/// Result of submitting a query.
+pub(crate) enum QuerySubmission {
     /// Waits at this run for a decider that polls this list.
-    Put(Uuid, ListKey),
+    Waits(Uuid, ListKey),
     /// Its run continues as another one, which is about to start.
-    GoesOn(Box<NewQuery>),
+    Continued(Box<NewQuery>),
     /// Refers to a run that is not the newest one.
     Earlier(Box<NewQuery>, Uuid),
 }
 
 /// An update on its way to the worker of its run.
-pub(crate) struct PutUpdate {
+pub(crate) struct SubmittedUpdate {
     pub(crate) asked: ProposedUpdate,
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
     /// Channel for its outcome, until it is put.
-    pub(crate) reply: Option<oneshot::Sender<UpdateHeard>>,
+    pub(crate) reply: Option<oneshot::Sender<UpdateTurnOutcome>>,
     /// Start of a run, for the case that none is open.
     pub(crate) start: Option<Box<Start>>,
 }
 
-impl PutUpdate {
+impl SubmittedUpdate {
     /// Puts the update to a run that is about to start, so that its first turn takes it.
     pub(crate) fn put_ahead(
         &mut self,
@@ -52,14 +52,14 @@ impl PutUpdate {
     }
 }
 
-/// Result of putting an update.
-pub(crate) enum Putting {
+/// Result of submitting an update.
+pub(crate) enum UpdateSubmission {
     /// Waits for a decider that polls this list.
     Waits(Uuid, ListKey),
     /// A run was started for it; it waits for the decider of its first turn.
-    Began(Uuid, ListKey),
+    Started(Uuid, ListKey),
     /// Its run continues as another one, which is about to start.
-    GoesOn,
+    Continued,
     /// The update was judged before.
-    Known(Uuid, UpdateHeard),
+    Known(Uuid, UpdateTurnOutcome),
 }

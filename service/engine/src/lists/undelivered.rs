@@ -1,0 +1,89 @@
+//! Tasks that did not reach their poller. A turn or an activity is recorded as returned, and is handed out again at once
+//! instead of timing out. Riders wait for another task.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock, Weak};
+
+use history::{Author, Command};
+use store::HeadKey;
+use uuid::Uuid;
+
+use crate::Metrics;
+use crate::base::background::Background;
+use crate::base::notices::Notices;
+use crate::lists::ListKey;
+use crate::lists::grant::{ReturnBy, ReturnedTask, RiderKind, TaskReturner};
+use crate::run::request::RunRequest;
+use crate::run::runs::Runs;
+
+/// Owner of the riders of lost tasks.
+pub(crate) trait RiderOwner: Send + Sync {
+    /// Makes the riders of a lost task wait for another one.
+    fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64);
+}
+
+/// Returns tasks that were not delivered.
+pub(crate) struct UndeliveredTasks {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) notices: Arc<Notices>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) riders: OnceLock<Weak<dyn RiderOwner>>,
+}
+
+impl UndeliveredTasks {
+    /// Sets the owner of riders. Only the first call has an effect.
+    pub(crate) fn set_riders(&self, riders: Weak<dyn RiderOwner>) {
+        drop(self.riders.set(riders));
+    }
+
+    /// Returns what a task needs to be returned.
+    pub(crate) fn returner(self: &Arc<Self>) -> Arc<dyn TaskReturner> {
+        Arc::new(Returner { tasks: Arc::clone(self), _kept: self.background.kept() })
+    }
+
+    fn return_task(self: &Arc<Self>, returned: ReturnedTask) {
+        let ReturnedTask { key, run_id, task_list, undelivered, by } = returned;
+        self.metrics.delivery_failed(undelivered);
+        tracing::debug!(
+            domain = %key.domain, %task_list, workflow_id = %key.workflow_id, reason = undelivered.word(),
+            "a task could not be delivered and is given back"
+        );
+        match by {
+            ReturnBy::Command(command) => self.record_return(key, run_id, &task_list, command),
+            ReturnBy::Riders(kind, task) => {
+                if let Some(riders) = self.riders.get().and_then(Weak::upgrade) {
+                    riders.lose_riders(&key, run_id, kind, task);
+                }
+            }
+        }
+    }
+
+    /// Records the return of a task. Outside a runtime, the process is ending, and the task's timeout handles it.
+    fn record_return(self: &Arc<Self>, key: HeadKey, run_id: Uuid, task_list: &str, command: Command) {
+        let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), task_list);
+        let tasks = Arc::clone(self);
+        self.background.spawn(async move {
+            let request = |reply| RunRequest::command(Some(run_id), command, Author::default(), reply);
+            match tasks.runs.submit(&key, request).await {
+                Ok(_) => tasks.notices.delivery_failed(&list.named()),
+                // Refused if the task has timed out or closed in the meantime, which is just as good.
+                Err(refusal) => {
+                    tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+                }
+            }
+        });
+    }
+}
+
+/// Keeps the executor of the runs alive until the task is returned.
+struct Returner {
+    tasks: Arc<UndeliveredTasks>,
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl TaskReturner for Returner {
+    fn return_task(self: Arc<Self>, returned: ReturnedTask) {
+        self.tasks.return_task(returned);
+    }
+}
