@@ -22,17 +22,17 @@ use crate::turns::Turns;
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Query, QueryError, TakesTurns, Window};
 
-/// Duration above which a turn is logged as slow. Ours: deciders only decide, so a turn normally takes milliseconds.
+/// Duration above which a turn is logged as slow. Our choice: deciders only decide, so a turn normally takes milliseconds.
 const SLOW_TURN: Duration = Duration::from_secs(1);
 
-/// Time for which the host retries the delivery of an answer. Ours: it roughly covers the decider's start-to-close
+/// Time for which the host retries the delivery of an answer. Our choice: it roughly covers the decider's start-to-close
 /// timeout, after which the service refuses the answer anyway.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Default number of states kept between turns.
 const CACHED_STATES: usize = 10_000;
 
-/// Default number of concurrent turns. Ours: a turn holds its window in memory and needs the processor only for
+/// Default number of concurrent turns. Our choice: a turn holds its window in memory and needs the processor only for
 /// microseconds.
 const TURNS_AT_ONCE: usize = 64;
 

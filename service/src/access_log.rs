@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Maximum number of lines that wait to be written. Further ones are counted and dropped. Ours: one second of many
+/// Maximum number of lines that wait to be written. Further ones are counted and dropped. Our choice: one second of many
 /// requests, about 5 MB.
 const LINES_MAX: usize = 16_384;
 
 /// Maximum number of lines written before the writer checks whether the file was moved.
 const BATCH_LINES_MAX: usize = 1_024;
 
-/// Time that the shutdown waits for outstanding lines. Ours.
+/// Time that the shutdown waits for outstanding lines. Our choice.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 /// Mode of the file, which contains personal data.

@@ -13,8 +13,8 @@ use axum::{Extension, Router};
 use crate::access::{CallAccess, Credentials, Level, Wire};
 use crate::front::Front;
 use crate::http::{
-    Console, Gate, Hosts, Judged, Paths, Refused, Route, Routes, With, check_host, console_routes, docs_routes,
-    measure, with_options,
+    Console, Gate, GateLayer, Hosts, MiddlewareLayer, Paths, Refused, Route, Routes, check_host, console_routes,
+    docs_routes, measure, with_options,
 };
 use crate::{nodes, rest, swf};
 
@@ -40,7 +40,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     let front = front.into();
     let measured = front.clone();
     let gate = Gate::new(front.clone(), credentials.clone());
-    let known = || Judged::new(gate.clone(), Route::UNKNOWN);
+    let known = || GateLayer::new(gate.clone(), Route::UNKNOWN);
     let mut routes = vec![(Wire::Rest, rest::routes(console))];
     if console == Console::On {
         routes.extend([(Wire::Rest, console_routes()), (Wire::Rest, docs_routes())]);
@@ -59,7 +59,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
         .merge(swf::router(front, credentials))
         .fallback(no_such_path.layer(known()).layer(Extension(Arc::clone(&paths))))
         .method_not_allowed_fallback(wrong_method.layer(known()).layer(Extension(paths)))
-        .layer(With((measure(measured), check_host(hosts))))
+        .layer(MiddlewareLayer((measure(measured), check_host(hosts))))
 }
 
 /// Returns the router of the API without authentication.

@@ -13,4 +13,4 @@ pub use chain::{Change, ChangeOutcome, Entry, EntryContent, GENESIS, Names};
 pub use files::FILE_BYTES_MAX;
 pub use log::{Announced, AuditCounts, AuditLog, Unwritten};
 pub use read::{EntryPage, PAGE_BYTES_MAX, read_after};
-pub use verify::{Misfit, VerifiedChain, verify};
+pub use verify::{ChainError, VerifiedChain, verify};

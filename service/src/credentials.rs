@@ -19,8 +19,8 @@ const WHAT: &str = "credentials";
 /// Sections of the configuration file that are reloaded while the service runs.
 const READ_AGAIN: [&str; 3] = ["credentials", "issuers", "limits"];
 
-/// Time between two checks for secrets that expire soon. Ours: it is the precision of the gauge.
-const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Time between two checks for secrets that expire soon. Our choice: it is the precision of the gauge.
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
     for key in READ_AGAIN {
@@ -54,7 +54,7 @@ impl Keeper {
                     self.read_again(why, &mut rest);
                     self.warn_of_unknown_domains().await;
                 }
-                () = tokio::time::sleep(EXPIRY_LOOK_EVERY) => {
+                () = tokio::time::sleep(EXPIRY_CHECK_INTERVAL) => {
                     // Domains may be created while the service runs.
                     if !self.front.unknown_domains().is_empty() {
                         self.look_for_unknown_domains().await;
@@ -141,7 +141,7 @@ impl Keeper {
                 }
             }
         }
-        self.front.note_unknown_domains(named.keys().cloned().collect());
+        self.front.set_unknown_domains(named.keys().cloned().collect());
         named
     }
 

@@ -2,11 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Number of descriptors reserved for everything except client connections. Ours: a dozen for the store, four for
+/// Number of descriptors reserved for everything except client connections. Our choice: a dozen for the store, four for
 /// each of 64 commands of Lambda tasks, and as many again for calls to functions, other nodes and a database.
 const RESERVE: usize = 512;
 
-/// Minimum number of descriptors. Ours: half of them are enough for the store, the runtime and its sockets.
+/// Minimum number of descriptors. Our choice: half of them are enough for the store, the runtime and its sockets.
 const DESCRIPTORS_MIN: usize = 64;
 
 /// Raises the limit and returns the maximum number of connections: `wanted` or the default, or fewer if the limit

@@ -85,7 +85,7 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
 #[cfg(feature = "dynamodb")]
 const READ_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Maximum number of attempts of a read, within the time limit of the store. Ours.
+/// Maximum number of attempts of a read, within the time limit of the store. Our choice.
 #[cfg(feature = "dynamodb")]
 const READ_TRIES: u32 = 8;
 

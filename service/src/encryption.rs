@@ -9,7 +9,7 @@ use engine::{Engine, Node, SystemClock};
 use serde::Deserialize;
 use service::front::Front;
 use service::nodes::{Joined, NodeTrust, join_trusting};
-use service::reload::{FileWatch, Hangups};
+use service::reload::{FileWatch, ReloadSignal};
 use service::tls::{Tls, TlsCallers, TlsFiles};
 
 use crate::config;
@@ -63,7 +63,11 @@ impl EncryptionOptions {
     }
 
     /// Returns the TLS configuration for this address, if there is one, and the watch of its files.
-    pub(crate) fn open(&self, listen: SocketAddr, hangups: &Hangups) -> Result<Option<(Arc<Tls>, FileWatch)>, String> {
+    pub(crate) fn open(
+        &self,
+        listen: SocketAddr,
+        reload_signal: &ReloadSignal,
+    ) -> Result<Option<(Arc<Tls>, FileWatch)>, String> {
         let is_required = self.tls_client_required;
         let callers = self.tls_client_ca.clone().map(|ca| TlsCallers { ca, is_required });
         if callers.is_none() && is_required {
@@ -86,7 +90,7 @@ impl EncryptionOptions {
         };
         config::warn_if_others_use("the file", "the key of a certificate", &key);
         let files = TlsFiles { certificate, key, callers };
-        let followed = hangups.files(files.paths().into_iter().chain(self.nodes_ca.clone()).collect());
+        let followed = reload_signal.files(files.paths().into_iter().chain(self.nodes_ca.clone()).collect());
         let tls = Tls::open(files, Arc::new(SystemClock)).map_err(|error| format!("TLS: {error}"))?;
         Ok(Some((tls, followed)))
     }
@@ -125,7 +129,7 @@ impl EncryptionOptions {
 
     /// Reloads the files whenever they change, as long as the process runs.
     pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: FileWatch, front: &Front, joined: Option<Joined>) {
-        front.tells_of_tls(tls.standing());
+        front.set_tls(tls.standing());
         front.reloads().expect(RELOADED);
         let (tls, engine, reloads) = (Arc::clone(tls), Arc::downgrade(front.engine()), Arc::clone(front.reloads()));
         let read_by = Arc::new((self, joined));

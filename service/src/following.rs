@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::access::Level;
 use crate::http::{Paths, Refused, json};
 
-/// Lag of a standby from which on it is reported. Ours: the same as for the archive of a service.
+/// Lag of a standby from which on it is reported. Our choice: the same as for the archive of a service.
 const LAG_MAX: Duration = Duration::from_secs(10);
 
 /// Paths of a standby.

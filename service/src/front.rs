@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::extract::FromRef;
 use engine::Engine;
-use store_archive::ShipStanding;
+use store_archive::ShippingStatus;
 
 use crate::audit::AuditCounts;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
@@ -20,7 +20,7 @@ use crate::front::calls::CallTimes;
 use crate::front::probe::StoreProbe;
 use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
-use crate::tls::TlsStanding;
+use crate::tls::TlsStatus;
 
 /// Settings of an operator.
 #[derive(Debug, Clone)]
@@ -49,11 +49,11 @@ struct FrontParts {
     calls: CallTimes,
     probe: StoreProbe,
     /// State of the listener's TLS, if it has TLS.
-    tls: OnceLock<Arc<TlsStanding>>,
+    tls: OnceLock<Arc<TlsStatus>>,
     /// Counters of the audit log, if there is one.
     audit: OnceLock<Arc<AuditCounts>>,
     /// State of shipping, if the store is shipped.
-    shipping: OnceLock<ShipTeller>,
+    shipping: OnceLock<ShippingStatusFn>,
     /// Counters of spans, if they are exported.
     spans: OnceLock<Arc<SpanCounts>>,
     /// Domains that the configuration names and that do not exist.
@@ -61,7 +61,7 @@ struct FrontParts {
 }
 
 /// Function that returns the state of shipping.
-type ShipTeller = Box<dyn Fn() -> ShipStanding + Send + Sync>;
+type ShippingStatusFn = Box<dyn Fn() -> ShippingStatus + Send + Sync>;
 
 impl Front {
     /// Returns the front of this engine.
@@ -103,7 +103,7 @@ impl Front {
     }
 
     /// Returns the error of the store; `None` if it responds. The store is asked every few seconds at most.
-    pub(crate) async fn store_trouble(&self) -> Option<String> {
+    pub(crate) async fn store_error(&self) -> Option<String> {
         self.0.probe.trouble().await
     }
 
@@ -113,7 +113,7 @@ impl Front {
     }
 
     /// Adds the state of TLS to the metrics.
-    pub fn tells_of_tls(&self, standing: &Arc<TlsStanding>) {
+    pub fn set_tls(&self, standing: &Arc<TlsStatus>) {
         drop(self.0.tls.set(Arc::clone(standing)));
     }
 
@@ -123,27 +123,27 @@ impl Front {
     }
 
     /// Adds the audit log to the metrics.
-    pub fn tells_of_audit_log(&self, counts: &Arc<AuditCounts>) {
+    pub fn set_audit_log(&self, counts: &Arc<AuditCounts>) {
         drop(self.0.audit.set(Arc::clone(counts)));
     }
 
     /// Adds the state of shipping to the metrics and the readiness check.
-    pub fn tells_of_shipping(&self, tell: impl Fn() -> ShipStanding + Send + Sync + 'static) {
+    pub fn set_shipping(&self, tell: impl Fn() -> ShippingStatus + Send + Sync + 'static) {
         drop(self.0.shipping.set(Box::new(tell)));
     }
 
     /// Returns the state of shipping, if the store is shipped.
-    pub(crate) fn ship_standing(&self) -> Option<ShipStanding> {
+    pub(crate) fn shipping_status(&self) -> Option<ShippingStatus> {
         self.0.shipping.get().map(|tell| tell())
     }
 
     /// Adds the counters of spans to the metrics.
-    pub fn tells_of_spans(&self, counts: &Arc<SpanCounts>) {
+    pub fn set_spans(&self, counts: &Arc<SpanCounts>) {
         drop(self.0.spans.set(Arc::clone(counts)));
     }
 
     /// Adds these domains, which the configuration names and which do not exist, to the metrics.
-    pub fn note_unknown_domains(&self, domains: BTreeSet<String>) {
+    pub fn set_unknown_domains(&self, domains: BTreeSet<String>) {
         *self.0.unknown_domains.lock().unwrap_or_else(PoisonError::into_inner) = domains;
     }
 

@@ -23,13 +23,13 @@ use engine::{ActivityTask, Engine, Poll};
 use failure::{CallFailure, RESULT_CHARS_MAX};
 use function::FunctionTarget;
 
-/// Maximum number of concurrent calls of a domain. Ours: further tasks wait in their list.
+/// Maximum number of concurrent calls of a domain. Our choice: further tasks wait in their list.
 const CALLS_MAX: usize = 64;
 
 /// Maximum wait of one poll.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
-/// Delay of the next poll after a failure of the store. Ours.
+/// Delay of the next poll after a failure of the store. Our choice.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
 /// Identity of the runner in histories.

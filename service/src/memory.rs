@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 const MIB: u64 = 1 << 20;
 
 /// Memory for recently used runs, and for data that is not yet in the store's tables, each in MiB, without a limit of
-/// the control group. Ours.
+/// the control group. Our choice.
 pub(crate) const PART_MIB: u64 = 32;
 
-/// Divisor of the control group's limit for each of these two. Ours: 8 MiB each for a limit of 100 MiB leaves most of
+/// Divisor of the control group's limit for each of these two. Our choice: 8 MiB each for a limit of 100 MiB leaves most of
 /// it to requests and the allocator.
 const PARTS: u64 = 12;
 
-/// Minimum of each, in MiB. Ours: with less, the store writes a checkpoint every few commits.
+/// Minimum of each, in MiB. Our choice: with less, the store writes a checkpoint every few commits.
 const PART_MIN_MIB: u64 = 2;
 
-/// Divisor of the control group's limit for bytes of requests and responses in flight. Ours.
+/// Divisor of the control group's limit for bytes of requests and responses in flight. Our choice.
 const IN_FLIGHT_PARTS: u64 = 4;
 
 /// Limits of at least this size mean no limit. Version 1 of control groups uses the largest multiple of a page.

@@ -22,7 +22,7 @@ use engine::{
 /// Timeout of a call between nodes. Longer than any pause that is not a failure.
 const PEER_WAIT: Duration = Duration::from_secs(2);
 
-/// Timeout of recording a decider's answer. Ours: a commit that is retried because the store is busy.
+/// Timeout of recording a decider's answer. Our choice: a commit that is retried because the store is busy.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
 
 /// Header with the version of a message's format. If absent, it is the first version.
@@ -151,7 +151,7 @@ impl std::fmt::Debug for NodeTrust {
 }
 
 /// Reaches other nodes over HTTP.
-struct OverHttp {
+struct HttpTransport {
     http: RwLock<reqwest::Client>,
     me: String,
     /// Nodes without TLS for which a warning was already logged. A node with TLS sends them nothing.
@@ -163,7 +163,7 @@ struct OverHttp {
 }
 
 /// Connection of a node to the others, with which its certificates can be renewed.
-pub struct Joined(Arc<OverHttp>);
+pub struct Joined(Arc<HttpTransport>);
 
 impl std::fmt::Debug for Joined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -219,7 +219,7 @@ fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
     http.https_only(true).build().map_err(|error| error.to_string())
 }
 
-impl OverHttp {
+impl HttpTransport {
     /// Returns a new pass for each call, because its secret is rotated.
     fn pass(&self) -> Result<HeaderValue, String> {
         let engine = self.engine.upgrade().ok_or("this node has ended")?;
@@ -283,7 +283,7 @@ impl OverHttp {
 }
 
 #[async_trait]
-impl Peers for OverHttp {
+impl Peers for HttpTransport {
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
         let waiting = WaitingThere { at: self.me.clone(), list: list.clone() };
         self.call(format!("{node}/nodes/waiting"), &waiting).await.map(drop)
@@ -349,7 +349,7 @@ pub fn join_trusting(engine: &Arc<Engine>, address: &str, trust: &NodeTrust) -> 
     let http = RwLock::new(http_client(address, trust)?);
     let (me, engine_of) = (address.to_owned(), Arc::downgrade(engine));
     let over_http =
-        Arc::new(OverHttp { http, me, shunned: Mutex::default(), puzzled: Mutex::default(), engine: engine_of });
+        Arc::new(HttpTransport { http, me, shunned: Mutex::default(), puzzled: Mutex::default(), engine: engine_of });
     engine.join(Arc::clone(&over_http) as Arc<dyn Peers>);
     Ok(Joined(over_http))
 }
@@ -362,7 +362,7 @@ mod tests {
     async fn a_node_with_tls_sends_nothing_to_one_without() {
         let reach = |me: &str| {
             let http = RwLock::new(http_client(me, &NodeTrust::default()).unwrap());
-            OverHttp {
+            HttpTransport {
                 http,
                 me: me.to_owned(),
                 shunned: Mutex::default(),

@@ -28,10 +28,10 @@ use queue::{Dropped, SpanQueue, SpanQueueEnd};
 /// Maximum number of spans in a request. Source: OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 pub const BATCH_SPANS_MAX: usize = 512;
 
-/// Time for which spans are collected for a request. Ours: short enough for people who look for a trace.
+/// Time for which spans are collected for a request. Our choice: short enough for people who look for a trace.
 const BATCH_WAIT: Duration = Duration::from_secs(1);
 
-/// Time that a shutdown waits for a collector. Ours: longer than a healthy collector takes for a full queue.
+/// Time that a shutdown waits for a collector. Our choice: longer than a healthy collector takes for a full queue.
 pub const FINISH_WAIT: Duration = Duration::from_secs(2);
 
 /// Delay before a request is retried; doubled after each attempt.
@@ -40,7 +40,7 @@ const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// Maximum delay between attempts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Time for which a request is retried. Ours: enough for a restart of the collector, while the queue fills.
+/// Time for which a request is retried. Our choice: enough for a restart of the collector, while the queue fills.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 
 /// The exporter of spans.

@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Time between two checks of files. Ours: a revoked secret stays valid for only a few seconds, and reading small
+/// Time between two checks of files. Our choice: a revoked secret stays valid for only a few seconds, and reading small
 /// files at this rate costs nothing.
-pub const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum number of bytes of a file that are compared. Ours: far more than a configuration or a certificate chain
+/// Maximum number of bytes of a file that are compared. Our choice: far more than a configuration or a certificate chain
 /// has.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -40,9 +40,9 @@ impl Why {
 
 /// A receiver of SIGHUP. Before there is one, the signal ends the process.
 #[derive(Debug, Clone)]
-pub struct Hangups(watch::Receiver<u64>);
+pub struct ReloadSignal(watch::Receiver<u64>);
 
-impl Hangups {
+impl ReloadSignal {
     /// Starts receiving.
     ///
     /// # Errors
@@ -62,9 +62,9 @@ impl Hangups {
     /// Starts watching files. Call this before the files are read for the first time, so that no change is missed.
     pub fn files(&self, paths: Vec<PathBuf>) -> FileWatch {
         let seen = look(&paths);
-        let mut hangups = self.0.clone();
-        hangups.mark_unchanged();
-        FileWatch { paths, seen, next: None, hangups }
+        let mut reload_signal = self.0.clone();
+        reload_signal.mark_unchanged();
+        FileWatch { paths, seen, next: None, reload_signal }
     }
 }
 
@@ -90,7 +90,7 @@ pub struct FileWatch {
     seen: Vec<Look>,
     /// Their contents at the last check, if they are different.
     next: Option<Vec<Look>>,
-    hangups: watch::Receiver<u64>,
+    reload_signal: watch::Receiver<u64>,
 }
 
 impl FileWatch {
@@ -99,11 +99,11 @@ impl FileWatch {
     pub async fn changed(&mut self) -> Why {
         loop {
             let is_signal = tokio::select! {
-                signal = self.hangups.changed() => match signal {
+                signal = self.reload_signal.changed() => match signal {
                     Ok(()) => true,
                     Err(_) => std::future::pending().await,
                 },
-                () = tokio::time::sleep(LOOK_EVERY) => false,
+                () = tokio::time::sleep(CHECK_INTERVAL) => false,
             };
             let paths = self.paths.clone();
             let Ok(found) = tokio::task::spawn_blocking(move || look(&paths)).await else { continue };
@@ -184,9 +184,9 @@ mod tests {
 
     use super::*;
 
-    fn hangups() -> (watch::Sender<u64>, Hangups) {
+    fn reload_signal() -> (watch::Sender<u64>, ReloadSignal) {
         let (tell, told) = watch::channel(0);
-        (tell, Hangups(told))
+        (tell, ReloadSignal(told))
     }
 
     #[tokio::test(start_paused = true)]
@@ -194,24 +194,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("baton.toml");
         std::fs::write(&file, "one").unwrap();
-        let (_tell, hangups) = hangups();
-        let mut files = hangups.files(vec![file.clone()]);
+        let (_tell, reload_signal) = reload_signal();
+        let mut files = reload_signal.files(vec![file.clone()]);
         std::fs::write(&file, "one").unwrap();
-        assert!(tokio::time::timeout(LOOK_EVERY * 5, files.changed()).await.is_err(), "the same is no change");
+        assert!(tokio::time::timeout(CHECK_INTERVAL * 5, files.changed()).await.is_err(), "the same is no change");
         std::fs::write(&file, "tw").unwrap();
-        assert!(tokio::time::timeout(LOOK_EVERY * 3 / 2, files.changed()).await.is_err(), "it may be half of it");
+        assert!(tokio::time::timeout(CHECK_INTERVAL * 3 / 2, files.changed()).await.is_err(), "it may be half of it");
         std::fs::write(&file, "two").unwrap();
-        assert!(tokio::time::timeout(LOOK_EVERY * 3 / 2, files.changed()).await.is_err(), "so may this");
+        assert!(tokio::time::timeout(CHECK_INTERVAL * 3 / 2, files.changed()).await.is_err(), "so may this");
         assert_eq!(files.changed().await, Why::Change);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(files.changed().await, Why::Change, "what is gone is another, too");
-        assert!(tokio::time::timeout(LOOK_EVERY * 5, files.changed()).await.is_err(), "said once");
+        assert!(tokio::time::timeout(CHECK_INTERVAL * 5, files.changed()).await.is_err(), "said once");
     }
 
     #[tokio::test]
     async fn a_signal_has_everybody_read_again_at_once() {
-        let (tell, hangups) = hangups();
-        let mut files = [hangups.files(Vec::new()), hangups.files(Vec::new())];
+        let (tell, reload_signal) = reload_signal();
+        let mut files = [reload_signal.files(Vec::new()), reload_signal.files(Vec::new())];
         for files in &mut files {
             assert!(files.changed().now_or_never().is_none());
         }

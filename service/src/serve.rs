@@ -15,7 +15,7 @@ use service::api::router_at;
 use service::audit::AuditLog;
 use service::front::{Front, FrontSettings};
 use service::http::{Console, Hosts, MayAnswer, Server, ServerLimits, with_audit_log, with_request_log};
-use service::reload::{FileWatch, Hangups};
+use service::reload::{FileWatch, ReloadSignal};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -28,16 +28,16 @@ use crate::credentials::Keeper;
 use crate::memory::{self, MemoryLimit, MemorySizes};
 use crate::notify;
 use crate::settings::{Serve, StoreKind, must_be_shown};
-use crate::shipping::begin_new_life;
+use crate::shipping::begin_epoch;
 
 /// Default listen address: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
 
-/// Default disk space reserved for open runs, in MiB. Ours: eight times the log that may wait for a checkpoint (64
+/// Default disk space reserved for open runs, in MiB. Our choice: eight times the log that may wait for a checkpoint (64
 /// MiB), so that open runs can write for some time; and little compared to the smallest disks of servers.
 const DISK_RESERVE_MIB: u64 = 512;
 
-/// Minimum limit of bytes of requests and responses in flight, even with little memory. Ours: the largest body, an
+/// Minimum limit of bytes of requests and responses in flight, even with little memory. Our choice: the largest body, an
 /// import of a run, must fit twice.
 const BYTES_IN_FLIGHT_MIN: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
@@ -45,11 +45,11 @@ impl Serve {
     pub(crate) async fn run(self) -> ExitCode {
         // This precedes reading the file, so that no change is missed, and everything else, so that SIGHUP never ends
         // the process.
-        let outcome = match Hangups::listen() {
-            Ok(hangups) => {
-                let files = hangups.files(self.config.iter().cloned().collect());
+        let outcome = match ReloadSignal::listen() {
+            Ok(reload_signal) => {
+                let files = reload_signal.files(self.config.iter().cloned().collect());
                 match self.with_file() {
-                    Ok(serve) => serve.serve(&hangups, files).await,
+                    Ok(serve) => serve.serve(&reload_signal, files).await,
                     Err(error) => Err(error),
                 }
             }
@@ -159,7 +159,7 @@ impl Serve {
         self.audit_log.as_ref().map(open).transpose().map_err(|error| format!("--audit-log: {error}"))
     }
 
-    async fn serve(self, hangups: &Hangups, mut files: FileWatch) -> Result<(), String> {
+    async fn serve(self, reload_signal: &ReloadSignal, mut files: FileWatch) -> Result<(), String> {
         if let Some(directory) = &self.zoneinfo {
             crate::zoneinfo::use_directory(directory)?;
         }
@@ -189,7 +189,7 @@ impl Serve {
         }
         let asks_callers = self.encryption.asks_callers();
         must_be_shown(&self.credentials, asks_callers)?;
-        let tls = self.encryption.open(listen, hangups)?;
+        let tls = self.encryption.open(listen, reload_signal)?;
         let audit_log = self.open_audit_log()?;
         // Stop signals must be handled from the start.
         let stop = tokio::spawn(client::shutdown::requested());
@@ -211,7 +211,7 @@ impl Serve {
             .map_err(|refusal| refusal.to_string())?;
         engine.quotas().replace(limits.clone());
         if let Some(embedded) = &embedded {
-            begin_new_life(embedded, &engine).await?;
+            begin_epoch(embedded, &engine).await?;
         }
         let settings = FrontSettings {
             bytes_in_flight_max: memory.in_flight,
@@ -220,13 +220,13 @@ impl Serve {
         let front = Front::of(Arc::clone(&engine), &settings);
         let mut may_answer = MayAnswer::default();
         if let Some(embedded) = embedded {
-            may_answer = MayAnswer::while_so(move || embedded.may_answer());
+            may_answer = MayAnswer::while_true(move || embedded.may_answer());
         }
         if let Some(shipment) = shipment {
-            front.tells_of_shipping(move || shipment.standing());
+            front.set_shipping(move || shipment.standing());
         }
         if let Some(exporter) = &exporter {
-            front.tells_of_spans(exporter.counts());
+            front.set_spans(exporter.counts());
         }
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
@@ -264,7 +264,7 @@ impl Serve {
         let router = match &audit_log {
             None => router,
             Some(log) => {
-                front.tells_of_audit_log(log.counts());
+                front.set_audit_log(log.counts());
                 with_audit_log(router, Arc::clone(log))
             }
         };

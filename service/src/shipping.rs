@@ -32,7 +32,7 @@ pub(crate) struct Shipping {
     stops: bool,
 }
 
-/// Minimum lease. Ours: the time that an archive may take to respond while its disk is busy.
+/// Minimum lease. Our choice: the time that an archive may take to respond while its disk is busy.
 const LEASE_MIN: Duration = Duration::from_secs(5);
 
 fn standard(duration: Duration) -> std::time::Duration {
@@ -90,7 +90,7 @@ impl Shipping {
 
 /// Invalidates task tokens that were issued before a restore or a takeover. Tokens refer to events by number, and
 /// another event may now have that number.
-pub(crate) async fn begin_new_life(store: &Embedded, engine: &Engine) -> Result<(), String> {
+pub(crate) async fn begin_epoch(store: &Embedded, engine: &Engine) -> Result<(), String> {
     let directory = store.source().directory();
     let Some(restored) = store_archive::restored(directory).map_err(|error| error.to_string())? else { return Ok(()) };
     if restored.is_all {

@@ -68,7 +68,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 /// Accepted content types: AWS JSON, and the type that boto 2 sends.
 const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json"];
 
-/// Maximum memory for the members of a request, as a multiple of the maximum request size. Ours: enough for the maximum
+/// Maximum memory for the members of a request, as a multiple of the maximum request size. Our choice: enough for the maximum
 /// number of decisions, with the four objects that the largest of them has.
 const MEMBERS_PER_BYTE_MAX: usize = 7;
 
@@ -210,7 +210,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
         // The operation itself reports an invalid token.
         let admission = admit_under_quotas(front, None, need.ok().as_ref(), operation, &input)?;
         admission.count_bytes(size);
-        let call = SwfCall::new(front, Caller::anybody(), region, trace, peer);
+        let call = SwfCall::new(front, Caller::anonymous(), region, trace, peer);
         return Ok(AdmittedAction { operation, call, input, audited, admission, credentials: None, purse });
     };
     let noted = |fault, who: &str| noted(fault, &credentials, engine, Some(who), operation);

@@ -19,14 +19,14 @@ use read::LoadedTls;
 
 pub use files::{TlsCallers, TlsFiles};
 pub(crate) use peer::{Peer, Shown};
-pub use standing::TlsStanding;
+pub use standing::TlsStatus;
 
 /// The TLS configuration in use.
 pub struct Tls {
     files: TlsFiles,
     clock: Arc<dyn Clock>,
     loaded: RwLock<Arc<LoadedTls>>,
-    standing: Arc<TlsStanding>,
+    standing: Arc<TlsStatus>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -48,7 +48,7 @@ impl Tls {
         if let Some(problem) = loaded.validity.problem(clock.now()) {
             tracing::warn!("the TLS certificate {}: {problem}; callers will refuse it", files.certificate.display());
         }
-        let standing = Arc::new(TlsStanding::of(loaded.validity.until));
+        let standing = Arc::new(TlsStatus::of(loaded.validity.until));
         Ok(Arc::new(Self { files, clock, loaded: RwLock::new(Arc::new(loaded)), standing }))
     }
 
@@ -70,7 +70,7 @@ impl Tls {
     }
 
     /// Returns the status for the metrics.
-    pub fn standing(&self) -> &Arc<TlsStanding> {
+    pub fn standing(&self) -> &Arc<TlsStatus> {
         &self.standing
     }
 

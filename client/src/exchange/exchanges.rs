@@ -22,14 +22,14 @@ use crate::{Client, Error, Patience, Waits};
 /// Maximum number of answers, and of tasks, in one exchange. Source: docs/exchanges.md.
 const AT_ONCE_MAX: usize = 256;
 
-/// Maximum size of the answers in one exchange, in bytes. Ours: half of the service's limit for a body. A larger
+/// Maximum size of the answers in one exchange, in bytes. Our choice: half of the service's limit for a body. A larger
 /// answer is sent alone.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Size of an exchange without its answers, in bytes. Ours: enough if its slots are not listed.
+/// Size of an exchange without its answers, in bytes. Our choice: enough if its slots are not listed.
 const REQUEST_BYTES: usize = 256;
 
-/// Maximum number of exchanges whose answers are not recorded yet; further answers are collected meanwhile. Ours: one
+/// Maximum number of exchanges whose answers are not recorded yet; further answers are collected meanwhile. Our choice: one
 /// that is being recorded, and one in transit.
 const RECORDING_MAX: usize = 2;
 

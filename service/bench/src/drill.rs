@@ -29,7 +29,7 @@ use crate::failed::Failed;
 use crate::service::{baton, other};
 use crate::table::Place;
 
-/// Duration of a pause of a node. Ours: longer than the time after which other nodes consider it dead.
+/// Duration of a pause of a node. Our choice: longer than the time after which other nodes consider it dead.
 const PAUSE: Duration = Duration::from_secs(8);
 
 /// Times for which a killed node stays away: one so short that other nodes do not notice, and one so long that they

@@ -16,7 +16,7 @@ use super::swf::Wire;
 use crate::failed::Failed;
 use crate::service::{Scratch, Service, client, mib, other};
 
-/// Files and sockets of each process in addition to those of polls. Ours: mostly the reserve of the service.
+/// Files and sockets of each process in addition to those of polls. Our choice: mostly the reserve of the service.
 const FILES_BESIDE: u64 = 1_024;
 
 /// Polls that begin concurrently.

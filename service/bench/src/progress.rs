@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Time between two updates on a terminal.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
-/// Time between two lines otherwise. Ours: the same as for `baton`; shorter loads print none.
+/// Time between two lines otherwise. Our choice: the same as for `baton`; shorter loads print none.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// A progress report that many tasks share.

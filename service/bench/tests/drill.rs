@@ -6,7 +6,7 @@
 
 use std::process::{Command, Stdio};
 
-/// Duration of the failures. Ours: enough for a short and a long absence of a node, and for a pause.
+/// Duration of the failures. Our choice: enough for a short and a long absence of a node, and for a pause.
 const SECONDS: &str = "26";
 
 /// Maximum time that a run may stand still after a node's death. Source: docs/dynamodb.md, "Drill".

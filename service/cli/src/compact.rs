@@ -7,8 +7,8 @@ use store_embedded::Embedded;
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// Time between two progress reports. Ours: each reads only the sizes of a few files.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
+/// Time between two progress reports. Our choice: each reads only the sizes of a few files.
+const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Compact a data directory and return free space to the disk
 ///
@@ -38,7 +38,7 @@ impl Compact {
             tokio::select! {
                 done = &mut packing => break done.map_err(|error| failed(error.to_string()))?,
                 // The total is unknown; the size on the disk is known.
-                () = tokio::time::sleep(LOOK_EVERY) => progress.at(size().unwrap_or(before), None),
+                () = tokio::time::sleep(CHECK_INTERVAL) => progress.at(size().unwrap_or(before), None),
             }
         }
         drop(progress);

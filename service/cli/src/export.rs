@@ -22,7 +22,7 @@ use super::{Done, Failed, Quiet, Target, note, print_line};
 /// Number of runs per page of a list.
 const LIST_ROWS: usize = 1_000;
 
-/// Time for which the service may be unavailable. Ours: a restart.
+/// Time for which the service may be unavailable. Our choice: a restart.
 pub(super) const PATIENCE: Patience = Patience::For(Duration::from_secs(30));
 
 /// Export closed runs with their histories to a file

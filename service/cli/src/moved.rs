@@ -25,13 +25,13 @@ const WHAT: &str = "runs";
 /// Format number of written files, and the newest one that can be read. Format 1 has no events as strings.
 const FORMAT: u32 = 2;
 
-/// Maximum length of a line. Ours: an event has one payload of at most 256 KiB, and the rest of it is names.
+/// Maximum length of a line. Our choice: an event has one payload of at most 256 KiB, and the rest of it is names.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Characters that some readers treat as line breaks.
 const LINE_BREAKS: [char; 2] = ['\n', '\r'];
 
-/// Number of runs read or sent concurrently. Ours: the service handles many small ones together, and each may be
+/// Number of runs read or sent concurrently. Our choice: the service handles many small ones together, and each may be
 /// large.
 pub(super) const AT_ONCE: usize = 8;
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::note;
 
-/// Time between two lines if there is no terminal. Ours: few lines in the log of an hour. Shorter commands print
+/// Time between two lines if there is no terminal. Our choice: few lines in the log of an hour. Shorter commands print
 /// none.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 

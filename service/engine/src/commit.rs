@@ -15,7 +15,7 @@ use crate::base::agenda::OFFER_SOON_MAX;
 /// Maximum size of a payload in bytes that stays in its event when the payloads of a commit would fill the head.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
-/// The payloads of a commit fill the head if they are this many times the head's soft limit. Ours: on DynamoDB, each
+/// The payloads of a commit fill the head if they are this many times the head's soft limit. Our choice: on DynamoDB, each
 /// kilobyte of them is paid for again when it moves to a chunk.
 const CROWDED_SOFTS: usize = 8;
 
@@ -44,10 +44,10 @@ pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Approximate size of the chunks of events that were copied from another run. Ours: few chunks make a page of events.
+/// Approximate size of the chunks of events that were copied from another run. Our choice: few chunks make a page of events.
 const COPIED_CHUNK: usize = 64 * 1024;
 
-/// Size at which a pack is full; a larger payload has a separate pack. Ours: a pack is read whole, and to get one
+/// Size at which a pack is full; a larger payload has a separate pack. Our choice: a pack is read whole, and to get one
 /// payload of it a reader holds at most four of the largest payloads.
 const PACK_BYTES: usize = 1024 * 1024;
 
@@ -314,7 +314,7 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
     }
 }
 
-/// Minimum time for which a closed run is kept while other runs may need it: longer than an outage of all nodes. Ours.
+/// Minimum time for which a closed run is kept while other runs may need it: longer than an outage of all nodes. Our choice.
 const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 
 /// Returns true if other runs may need a closed run that owes no effects: its successor has not started, or an effect
@@ -343,7 +343,7 @@ pub(crate) fn replaced(base: &StoredRun) -> Head {
 }
 
 /// Waits before a waiting task is offered again, in case it was forgotten. They grow because each offer costs a write.
-/// Ours.
+/// Our choice.
 const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_secs(30),
     history::Duration::from_secs(120),

@@ -22,7 +22,7 @@ use crate::base::clock::CLOCK_MOVED_MIN;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
-/// Interval of heartbeats. Ours: a dead node is noticed after three missed heartbeats, plus one until all nodes
+/// Interval of heartbeats. Our choice: a dead node is noticed after three missed heartbeats, plus one until all nodes
 /// have seen its last one. Its runs must continue within six seconds, or eight if the store has errors at the same
 /// time.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const FORGET_AFTER: Duration = Duration::from_secs(60);
 /// heartbeat follows anyway.
 const BEAT_TRIES: u32 = 8;
 
-/// Delay after an attempt that the store did not accept. Ours: short, because other nodes depend on it.
+/// Delay after an attempt that the store did not accept. Our choice: short, because other nodes depend on it.
 const BEAT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Identity of one of several services over one store.
@@ -57,13 +57,13 @@ struct Pulse {
     count: u64,
 }
 
-/// Maximum number of nodes that share a record; further nodes use another one. Ours: a record of eight nodes takes
+/// Maximum number of nodes that share a record; further nodes use another one. Our choice: a record of eight nodes takes
 /// one write unit, and eight heartbeats per second rarely conflict. With one record for all, a hundred nodes used
 /// 23 write units each per second (docs/scale.md).
 const GROUP: usize = 8;
 
 /// Number of heartbeats after which a node checks for another record, unless the last known record is full: then it
-/// checks with each heartbeat. Ours: only a node that joined while another left is found this late.
+/// checks with each heartbeat. Our choice: only a node that joined while another left is found this late.
 const SEARCH_RECORDS_EVERY: u64 = 10;
 
 /// Returns the name of a record in the store.

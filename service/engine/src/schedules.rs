@@ -61,7 +61,7 @@ pub struct ScheduleRow {
     pub created_at: Timestamp,
 }
 
-/// Pause after each step of a search for times. Ours: the shortest timer. Yielding is not enough, because the
+/// Pause after each step of a search for times. Our choice: the shortest timer. Yielding is not enough, because the
 /// runtime rarely checks its connections while tasks are ready to run.
 const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -421,7 +421,7 @@ impl Scheduler {
     }
 }
 
-/// Number of schedules read at once when all are woken. Ours: one page of a list.
+/// Number of schedules read at once when all are woken. Our choice: one page of a list.
 const LOOKED_AT_ONCE: usize = 100;
 
 /// Number of next times that a schedule shows.

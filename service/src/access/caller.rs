@@ -12,7 +12,7 @@ pub(crate) struct Caller(Option<Arc<Holder>>);
 
 impl Caller {
     /// Caller without a credential: no credentials are configured, or the call needs none.
-    pub(crate) fn anybody() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self(None)
     }
 
@@ -30,7 +30,7 @@ impl Caller {
     }
 
     /// Returns whether the caller may read the runs of the domain.
-    pub(crate) fn may_look(&self, domain: &str) -> bool {
+    pub(crate) fn may_read(&self, domain: &str) -> bool {
         self.meets(&Need::Reader(domain.to_owned()))
     }
 

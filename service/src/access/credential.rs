@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::certificate::CertificateName;
 use super::hex::unhex;
-use super::secret::{AccessKey, SECRET_CHARS_MIN, SECRETS_MAX, SHA256_OF_NOTHING, Secret, Validity};
+use super::secret::{AccessKey, EMPTY_SHA256, SECRET_CHARS_MIN, SECRETS_MAX, Secret, Validity};
 
 /// Credential in the configuration. It contains only the hash of a bearer secret; the secret itself stays with its
 /// holder.
@@ -355,7 +355,7 @@ impl Holder {
     }
 
     /// Returns whether any of its levels names this domain.
-    pub(super) fn has_to_do_with(&self, domain: &str) -> bool {
+    pub(super) fn has_level_in(&self, domain: &str) -> bool {
         self.reads(domain)
             || self.deciders.iter().map(|it| &it.lists).chain(&self.runners).any(|lists| lists.domain == domain)
     }
@@ -370,7 +370,7 @@ fn secrets(credential: &Credential) -> Result<Vec<Digest>, String> {
         let validity = Validity::read(secret.not_before, secret.expires);
         let sha256 = unhex(&secret.sha256)
             .ok_or_else(|| format!("credential `{name}`: {what} must have 64 hexadecimal digits"))?;
-        if sha256 == SHA256_OF_NOTHING {
+        if sha256 == EMPTY_SHA256 {
             let how = "make one with `baton credential new`";
             return Err(format!(
                 "credential `{name}`: {what} is the hash of the empty text, which is no secret; {how}"

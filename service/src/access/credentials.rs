@@ -10,25 +10,25 @@ use history::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::remote::{Fetching, KEYS_AGAIN_AFTER, RemoteKeys};
-use super::secret::{EXPIRY_WARNING, SecretStanding, Validity};
+use super::remote::{Fetching, KEYS_REFETCH_WAIT, RemoteKeys};
+use super::secret::{EXPIRY_WARNING, SecretStatus, Validity};
 use super::session::{BegunSession, Session, Sessions};
-use super::set::{Set, Stanzas, Way};
-use super::token::Disbelief;
+use super::set::{AuthenticatedBy, Set, Stanzas};
+use super::token::TokenError;
 use super::{Denials, Holder, HolderLevels};
 use crate::tls::Peer;
 use engine::Engine;
 
-/// Number of hexadecimal digits of a secret's hash with which people identify it. Ours: enough to tell a few secrets
+/// Number of hexadecimal digits of a secret's hash with which people identify it. Our choice: enough to tell a few secrets
 /// apart, and of no use for guessing them.
 pub const PREFIX_DIGITS: usize = 12;
 
 /// All credentials. Clones share them, including changes by [`replace`](Self::replace).
 #[derive(Debug, Clone, Default)]
-pub struct Credentials(Arc<CredentialsInForce>);
+pub struct Credentials(Arc<CredentialsState>);
 
 #[derive(Debug, Default)]
-struct CredentialsInForce {
+struct CredentialsState {
     set: watch::Sender<Arc<Set>>,
     denials: Denials,
     sessions: Sessions,
@@ -38,7 +38,7 @@ struct CredentialsInForce {
 #[derive(Clone)]
 pub(crate) struct Principal {
     pub(super) holder: Arc<Holder>,
-    way: Way,
+    method: AuthenticatedBy,
     validity: Validity,
     /// Set that was in force when the caller was authenticated.
     set: Arc<Set>,
@@ -55,7 +55,7 @@ pub(crate) enum CredentialKind {
 
 /// Reason for an authentication failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NoEntry {
+pub(crate) enum AuthenticationError {
     /// No credential, or an unknown one.
     Unknown,
     /// The session of the cookie has ended or never existed.
@@ -72,7 +72,7 @@ pub(crate) enum NoEntry {
     Certificate { shown: String, why: String },
 }
 
-impl NoEntry {
+impl AuthenticationError {
     /// Returns the name of the credential, if known.
     pub(crate) fn who(&self) -> Option<&str> {
         match self {
@@ -83,19 +83,19 @@ impl NoEntry {
 }
 
 /// Reason for rejecting a token.
-enum Unbelieved {
-    No(NoEntry),
+enum TokenRejection {
+    No(AuthenticationError),
     /// The key is unknown, but the issuer may have published new keys.
     UnknownKey(Arc<RemoteKeys>, String),
 }
 
-impl Unbelieved {
-    fn into_no_entry(self) -> NoEntry {
+impl TokenRejection {
+    fn into_authentication_error(self) -> AuthenticationError {
         match self {
             Self::No(no) => no,
-            Self::UnknownKey(_, name) => {
-                NoEntry::Token { why: format!("a token of issuer `{name}`: its key is not one of this issuer's") }
-            }
+            Self::UnknownKey(_, name) => AuthenticationError::Token {
+                why: format!("a token of issuer `{name}`: its key is not one of this issuer's"),
+            },
         }
     }
 }
@@ -125,7 +125,7 @@ impl Credentials {
     /// * two credentials with the same name, key id or secret
     pub fn new(stanzas: impl Into<Stanzas>) -> Result<Self, String> {
         let set = Arc::new(Set::read(stanzas.into(), &Set::default())?);
-        Ok(Self(Arc::new(CredentialsInForce { set: watch::Sender::new(set), ..CredentialsInForce::default() })))
+        Ok(Self(Arc::new(CredentialsState { set: watch::Sender::new(set), ..CredentialsState::default() })))
     }
 
     /// Replaces the credentials and issuers, from the next request on.
@@ -170,26 +170,27 @@ impl Credentials {
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
         now: Timestamp,
-    ) -> Result<Principal, NoEntry> {
+    ) -> Result<Principal, AuthenticationError> {
         match peer {
             Some(peer) if !headers.contains_key(AUTHORIZATION) => self.admit_certified(peer),
             _ => self.admit_bearer(headers, now),
         }
     }
 
-    fn admit_certified(&self, peer: &Arc<Peer>) -> Result<Principal, NoEntry> {
+    fn admit_certified(&self, peer: &Arc<Peer>) -> Result<Principal, AuthenticationError> {
         let set = self.now();
-        let holder = set.certified(peer).map_err(|why| NoEntry::Certificate { shown: peer.to_string(), why })?;
-        let (holder, way) = (Arc::clone(holder), Way::Certificate(Arc::clone(peer)));
-        Ok(Principal { holder, way, validity: Validity::default(), set: Arc::clone(&set), session: None })
+        let holder =
+            set.certified(peer).map_err(|why| AuthenticationError::Certificate { shown: peer.to_string(), why })?;
+        let (holder, method) = (Arc::clone(holder), AuthenticatedBy::Certificate(Arc::clone(peer)));
+        Ok(Principal { holder, method, validity: Validity::default(), set: Arc::clone(&set), session: None })
     }
 
-    fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Principal, NoEntry> {
-        let secret = bearer(headers).ok_or(NoEntry::Unknown)?;
-        let (set, way) = (self.now(), Way::Secret(Sha256::digest(secret.as_bytes()).into()));
-        let (holder, validity) = set.find(&way).ok_or(NoEntry::Unknown)?;
-        let admitted = Principal { holder, way, validity, set: Arc::clone(&set), session: None };
-        admitted.must_be_good(now)?;
+    fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Principal, AuthenticationError> {
+        let secret = bearer(headers).ok_or(AuthenticationError::Unknown)?;
+        let (set, method) = (self.now(), AuthenticatedBy::Secret(Sha256::digest(secret.as_bytes()).into()));
+        let (holder, validity) = set.find(&method).ok_or(AuthenticationError::Unknown)?;
+        let admitted = Principal { holder, method, validity, set: Arc::clone(&set), session: None };
+        admitted.check_validity(now)?;
         Ok(admitted)
     }
 
@@ -200,31 +201,39 @@ impl Credentials {
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
         engine: &Arc<Engine>,
-    ) -> Result<Principal, NoEntry> {
+    ) -> Result<Principal, AuthenticationError> {
         let (found, now) = (self.admit(headers, peer, engine.clock().now()), engine.clock().now());
-        let token = bearer(headers)
-            .filter(|shown| found.as_ref().err() == Some(&NoEntry::Unknown) && self.now().may_be_token(shown));
+        let token = bearer(headers).filter(|shown| {
+            found.as_ref().err() == Some(&AuthenticationError::Unknown) && self.now().may_be_token(shown)
+        });
         let Some(token) = token else { return found };
         let digest = Sha256::digest(token.as_bytes()).into();
         match self.admit_token(token, digest, now) {
-            Err(Unbelieved::UnknownKey(remote, name)) => {
+            Err(TokenRejection::UnknownKey(remote, name)) => {
                 self.fetch_keys(&remote, &name, engine).await;
-                self.admit_token(token, digest, now).map_err(Unbelieved::into_no_entry)
+                self.admit_token(token, digest, now).map_err(TokenRejection::into_authentication_error)
             }
-            judged => judged.map_err(Unbelieved::into_no_entry),
+            judged => judged.map_err(TokenRejection::into_authentication_error),
         }
     }
 
-    fn admit_token(&self, token: &str, digest: [u8; 32], now: Timestamp) -> Result<Principal, Unbelieved> {
+    fn admit_token(&self, token: &str, digest: [u8; 32], now: Timestamp) -> Result<Principal, TokenRejection> {
         let set = self.now();
-        let verified = set.believe(token, &digest).map_err(|disbelief| match disbelief {
-            Disbelief::Wrong(why) => Unbelieved::No(NoEntry::Token { why }),
-            Disbelief::UnknownKey(remote, name) => Unbelieved::UnknownKey(remote, name),
+        let verified = set.verify_token(token, &digest).map_err(|disbelief| match disbelief {
+            TokenError::Wrong(why) => TokenRejection::No(AuthenticationError::Token { why }),
+            TokenError::UnknownKey(remote, name) => TokenRejection::UnknownKey(remote, name),
         })?;
-        must_be_good(verified.validity, CredentialKind::Token, verified.who.as_str(), now).map_err(Unbelieved::No)?;
-        let who = || NoEntry::NoRule { who: verified.who.to_string() };
-        let holder = verified.holder.ok_or_else(who).map_err(Unbelieved::No)?;
-        Ok(Principal { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set, session: None })
+        check_validity(verified.validity, CredentialKind::Token, verified.who.as_str(), now)
+            .map_err(TokenRejection::No)?;
+        let who = || AuthenticationError::NoRule { who: verified.who.to_string() };
+        let holder = verified.holder.ok_or_else(who).map_err(TokenRejection::No)?;
+        Ok(Principal {
+            holder,
+            method: AuthenticatedBy::Token(token.into(), digest),
+            validity: verified.validity,
+            set,
+            session: None,
+        })
     }
 
     /// Fetches an issuer's keys, unless that was done moments ago. They are in force once the future resolves.
@@ -256,31 +265,32 @@ impl Credentials {
             tokio::select! {
                 // The sender lives as long as this handle, so this never fails.
                 _ = changes.changed() => {}
-                () = tokio::time::sleep(KEYS_AGAIN_AFTER) => {}
+                () = tokio::time::sleep(KEYS_REFETCH_WAIT) => {}
             }
         }
     }
 
     /// Authenticates a caller by a session cookie.
-    pub(crate) fn admit_session(&self, secret: &str, now: Timestamp) -> Result<Principal, NoEntry> {
+    pub(crate) fn admit_session(&self, secret: &str, now: Timestamp) -> Result<Principal, AuthenticationError> {
         let sessions = &self.0.sessions;
-        let (session, way) = sessions.find(secret, now).ok_or(NoEntry::SessionExpired)?;
+        let (session, method) = sessions.find(secret, now).ok_or(AuthenticationError::SessionExpired)?;
         let set = self.now();
-        let found = set.find(&way).filter(|(_, validity)| validity.at(now) == SecretStanding::Good);
+        let found = set.find(&method).filter(|(_, validity)| validity.at(now) == SecretStatus::Good);
         let Some((holder, validity)) = found else {
             // The credential that the session began with is no longer valid.
             sessions.end(secret);
-            return Err(NoEntry::SessionExpired);
+            return Err(AuthenticationError::SessionExpired);
         };
-        Ok(Principal { holder, way, validity, set, session: Some(session) })
+        Ok(Principal { holder, method, validity, set, session: Some(session) })
     }
 
     /// Begins a session of a caller that was authenticated by a secret or a token; `None` for others, which present
     /// their credential with each request.
     pub(crate) fn begin_session(&self, admitted: &Principal, now: Timestamp) -> Option<BegunSession> {
-        let is_shown = matches!(admitted.way, Way::Secret(_) | Way::Token(..)) && admitted.session.is_none();
+        let is_shown = matches!(admitted.method, AuthenticatedBy::Secret(_) | AuthenticatedBy::Token(..))
+            && admitted.session.is_none();
         let who = is_shown.then(|| admitted.holder.by().clone())?;
-        self.0.sessions.begin(admitted.way.clone(), who, now)
+        self.0.sessions.begin(admitted.method.clone(), who, now)
     }
 
     /// Ends a session.
@@ -309,8 +319,8 @@ impl Credentials {
             Some((holder, key))
         })?;
         let (holder, secret) = (Arc::clone(holder), key.secret.clone());
-        let way = Way::Key(key.id.clone(), secret.clone());
-        Some((Principal { holder, way, validity: key.validity, set: Arc::clone(&set), session: None }, secret))
+        let method = AuthenticatedBy::Key(key.id.clone(), secret.clone());
+        Some((Principal { holder, method, validity: key.validity, set: Arc::clone(&set), session: None }, secret))
     }
 
     /// Returns the validity of a caller that was authenticated before, as long as its credential still exists and
@@ -325,15 +335,15 @@ impl Credentials {
         if admitted.session.as_ref().is_some_and(Session::is_over) {
             return None;
         }
-        let is_certificate = matches!(admitted.way, Way::Certificate(_));
+        let is_certificate = matches!(admitted.method, AuthenticatedBy::Certificate(_));
         // The validity of a certificate also changes with other things, such as the trusted authorities.
         let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
             (Arc::clone(&admitted.holder), admitted.validity)
         } else {
-            set.find(&admitted.way)?
+            set.find(&admitted.method)?
         };
         let validity = admitted.session.as_ref().map_or(validity, |session| validity.and_until(session.until()));
-        (validity.at(now) == SecretStanding::Good && may(&holder)).then_some(validity)
+        (validity.at(now) == SecretStatus::Good && may(&holder)).then_some(validity)
     }
 
     /// Returns the secrets and keys that are valid now and expire within [`EXPIRY_WARNING`], the earliest first.
@@ -367,16 +377,21 @@ impl Principal {
     /// # Errors
     ///
     /// If the credential is not valid at this time.
-    pub(crate) fn must_be_good(&self, now: Timestamp) -> Result<(), NoEntry> {
-        must_be_good(self.validity, CredentialKind::Secret, self.holder.name(), now)
+    pub(crate) fn check_validity(&self, now: Timestamp) -> Result<(), AuthenticationError> {
+        check_validity(self.validity, CredentialKind::Secret, self.holder.name(), now)
     }
 }
 
-fn must_be_good(validity: Validity, what: CredentialKind, who: &str, now: Timestamp) -> Result<(), NoEntry> {
+fn check_validity(
+    validity: Validity,
+    what: CredentialKind,
+    who: &str,
+    now: Timestamp,
+) -> Result<(), AuthenticationError> {
     match validity.at(now) {
-        SecretStanding::Good => Ok(()),
-        SecretStanding::NotYetValid(from) => Err(NoEntry::NotYetValid { what, who: who.to_owned(), from }),
-        SecretStanding::Expired(since) => Err(NoEntry::Expired { what, who: who.to_owned(), since }),
+        SecretStatus::Good => Ok(()),
+        SecretStatus::NotYetValid(from) => Err(AuthenticationError::NotYetValid { what, who: who.to_owned(), from }),
+        SecretStatus::Expired(since) => Err(AuthenticationError::Expired { what, who: who.to_owned(), since }),
     }
 }
 

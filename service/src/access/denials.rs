@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use engine::Engine;
 
 /// Maximum number of failed secrets and signatures that are processed per second, of all callers together; further ones
-/// must wait. Ours: a program with an outdated secret retries a few times per second, and a secret of 256 bits cannot
+/// must wait. Our choice: a program with an outdated secret retries a few times per second, and a secret of 256 bits cannot
 /// be guessed at any rate.
 const GUESSES_PER_SECOND_MAX: u32 = 20;
 

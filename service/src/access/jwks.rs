@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Maximum size of a key set in bytes. Ours: a hundred keys with their certificates.
+/// Maximum size of a key set in bytes. Our choice: a hundred keys with their certificates.
 pub const KEYS_BYTES_MAX: usize = 256 * 1024;
 
-/// Maximum number of keys in a set. Ours: issuers have two or three, and those of a whole cloud some ten.
+/// Maximum number of keys in a set. Our choice: issuers have two or three, and those of a whole cloud some ten.
 pub const KEYS_MAX: usize = 100;
 
 /// Supported algorithms. All of them are asymmetric, so that a service that can verify a token cannot create one.

@@ -141,7 +141,7 @@ impl Need {
             _ if holder.is_operator => true,
             Self::Operator => false,
             Self::Metrics => holder.metrics,
-            Self::Related(domain) => holder.has_to_do_with(domain),
+            Self::Related(domain) => holder.has_level_in(domain),
             Self::Reader(domain) => holder.reads(domain),
             Self::Application(domain) => holder.applications.has(domain),
             Self::DomainOperator(domain) => holder.operators.has(domain),

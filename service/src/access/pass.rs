@@ -10,7 +10,7 @@ use super::secret::Validity;
 use super::{Credentials, Holder, Need};
 use engine::Clock;
 
-/// Time for which a request may continue after its credential was revoked, so that its writes complete. Ours: a write
+/// Time for which a request may continue after its credential was revoked, so that its writes complete. Our choice: a write
 /// takes milliseconds, and a longer request is waiting for something.
 pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
 
@@ -45,18 +45,18 @@ impl Pass {
     }
 
     /// Returns whether the caller would still be admitted, and shown the same data.
-    pub(crate) fn is_good(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.standing().is_some()
     }
 
     /// Returns the validity of the caller's credential; `None` if it is no longer admitted.
     fn standing(&self) -> Option<Validity> {
-        let is_met = |holder: &Holder| self.need.is_met_by(holder) && self.shows_as_much(holder);
+        let is_met = |holder: &Holder| self.need.is_met_by(holder) && self.has_same_payload_rights(holder);
         self.credentials.would_admit(&self.admitted, self.clock.now(), is_met)
     }
 
     /// Returns whether the credential's current holder may see the data that the request was admitted for.
-    fn shows_as_much(&self, holder: &Holder) -> bool {
+    fn has_same_payload_rights(&self, holder: &Holder) -> bool {
         let is_less = |domain| self.admitted.holder.is_shown_payloads(domain) && !holder.is_shown_payloads(domain);
         !self.need.domain().is_some_and(is_less)
     }
@@ -102,6 +102,6 @@ impl Pass {
             () = self.revoked() => tokio::time::timeout(REVOKED_WAIT, &mut work).await.ok(),
         };
         // A result at this moment is dropped, too: a task in it returns to its list.
-        answer.filter(|_| self.is_good())
+        answer.filter(|_| self.is_valid())
     }
 }

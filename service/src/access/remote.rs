@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 use super::jwks::{KEYS_BYTES_MAX, KeySet};
 
-/// Minimum time between two fetches. Ours: invented key ids cannot cause more requests to the issuer.
-pub const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// Minimum time between two fetches. Our choice: invented key ids cannot cause more requests to the issuer.
+pub const KEYS_REFETCH_WAIT: Duration = Duration::from_secs(30);
 
-/// Maximum age of fetched keys, even if all requested keys are known. Ours: a revoked key stays valid for as long.
+/// Maximum age of fetched keys, even if all requested keys are known. Our choice: a revoked key stays valid for as long.
 pub const KEYS_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// Timeout of a fetch. Ours: a caller with an unknown key waits for it.
+/// Timeout of a fetch. Our choice: a caller with an unknown key waits for it.
 pub const FETCH_WAIT: Duration = Duration::from_secs(5);
 
 /// Fetch that any number of callers wait for.
@@ -89,7 +89,7 @@ impl RemoteKeys {
     pub(super) fn fetch(self: &Arc<Self>, name: &str, then: impl FnOnce(bool) + Send + 'static) -> Fetching {
         let mut newest = lock(&self.newest);
         if let Some((began, fetching)) = newest.as_ref()
-            && began.elapsed() < KEYS_AGAIN_AFTER
+            && began.elapsed() < KEYS_REFETCH_WAIT
         {
             return fetching.clone();
         }

@@ -6,7 +6,7 @@ use history::Timestamp;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-/// Maximum number of secrets, signing keys or certificates of a credential. Ours: rotation needs two; more serve
+/// Maximum number of secrets, signing keys or certificates of a credential. Our choice: rotation needs two; more serve
 /// programs with separate secrets.
 pub const SECRETS_MAX: usize = 16;
 
@@ -16,12 +16,12 @@ pub const SECRETS_MAX: usize = 16;
 pub const SECRET_CHARS_MIN: usize = 16;
 
 /// SHA-256 of the empty text, which results from an unset variable. Source: FIPS 180-4.
-pub(super) const SHA256_OF_NOTHING: [u8; 32] = [
+pub(super) const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
-/// Time before its expiry at which a secret is reported. Ours: it includes a working day in any week.
+/// Time before its expiry at which a secret is reported. Our choice: it includes a working day in any week.
 pub const EXPIRY_WARNING: history::Duration = history::Duration::from_days(7);
 
 /// Bearer secret of a credential, which may have several.
@@ -95,7 +95,7 @@ pub(crate) struct Validity {
 
 /// State of a correct secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SecretStanding {
+pub(crate) enum SecretStatus {
     Good,
     /// Valid from this time on.
     NotYetValid(Timestamp),
@@ -127,11 +127,11 @@ impl Validity {
         Self { until: Some(self.until.map_or(until, |own| own.min(until))), ..self }
     }
 
-    pub(crate) fn at(self, now: Timestamp) -> SecretStanding {
+    pub(crate) fn at(self, now: Timestamp) -> SecretStatus {
         match (self.from, self.until) {
-            (_, Some(until)) if until <= now => SecretStanding::Expired(until),
-            (Some(from), _) if now < from => SecretStanding::NotYetValid(from),
-            _ => SecretStanding::Good,
+            (_, Some(until)) if until <= now => SecretStatus::Expired(until),
+            (Some(from), _) if now < from => SecretStatus::NotYetValid(from),
+            _ => SecretStatus::Good,
         }
     }
 }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_hash_of_nothing_is_that_of_the_empty_text() {
-        assert_eq!(SHA256_OF_NOTHING, <[u8; 32]>::from(<sha2::Sha256 as sha2::Digest>::digest(b"")));
+        assert_eq!(EMPTY_SHA256, <[u8; 32]>::from(<sha2::Sha256 as sha2::Digest>::digest(b"")));
     }
 
     #[test]
@@ -163,10 +163,10 @@ mod tests {
         let at = Timestamp::from_millis;
         let moment = |ms| Some(Moment(at(ms)));
         let between = Validity::read(moment(10), moment(20)).unwrap();
-        assert_eq!(between.at(at(9)), SecretStanding::NotYetValid(at(10)));
-        assert_eq!((between.at(at(10)), between.at(at(19))), (SecretStanding::Good, SecretStanding::Good));
-        assert_eq!(between.at(at(20)), SecretStanding::Expired(at(20)));
-        assert_eq!(Validity::default().at(at(u64::MAX)), SecretStanding::Good);
+        assert_eq!(between.at(at(9)), SecretStatus::NotYetValid(at(10)));
+        assert_eq!((between.at(at(10)), between.at(at(19))), (SecretStatus::Good, SecretStatus::Good));
+        assert_eq!(between.at(at(20)), SecretStatus::Expired(at(20)));
+        assert_eq!(Validity::default().at(at(u64::MAX)), SecretStatus::Good);
         assert!(Validity::read(moment(20), moment(20)).is_err());
     }
 }

@@ -14,24 +14,24 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::set::Way;
+use super::set::AuthenticatedBy;
 
-/// Maximum number of sessions. Ours: one per console user, about 500 bytes each. A new one beyond it ends the least
+/// Maximum number of sessions. Our choice: one per console user, about 500 bytes each. A new one beyond it ends the least
 /// recently used session.
 pub const SESSIONS_MAX: usize = 10_000;
 
-/// Maximum number of sessions of one credential, so that its holder cannot end other sessions. Ours: the same.
+/// Maximum number of sessions of one credential, so that its holder cannot end other sessions. Our choice: the same.
 pub const SESSIONS_OF_ONE_MAX: usize = 100;
 
-/// Maximum age of a session. Ours: a working day.
+/// Maximum age of a session. Our choice: a working day.
 pub const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// Maximum time without a request. Ours.
+/// Maximum time without a request. Our choice.
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(2 * 3_600);
 
 /// Stored session. It ends when its sender is dropped.
 struct KeptSession {
-    way: Way,
+    method: AuthenticatedBy,
     who: CallerName,
     csrf: Arc<str>,
     until: Timestamp,
@@ -44,7 +44,7 @@ struct KeptSession {
 }
 
 impl KeptSession {
-    fn is_good(&self, now: Timestamp) -> bool {
+    fn is_valid(&self, now: Timestamp) -> bool {
         let (age, idle) = (self.begun_at.elapsed(), self.used_at.elapsed());
         let is_in_time =
             age < std::time::Duration::from(SESSION_AGE_MAX) && idle < std::time::Duration::from(SESSION_IDLE_MAX);
@@ -136,13 +136,13 @@ impl Sessions {
     }
 
     /// Begins a session of a caller that was authenticated like this.
-    pub(super) fn begin(&self, way: Way, who: CallerName, now: Timestamp) -> Option<BegunSession> {
+    pub(super) fn begin(&self, method: AuthenticatedBy, who: CallerName, now: Timestamp) -> Option<BegunSession> {
         let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
         let (begun_at, ended) = (Instant::now(), watch::Sender::new(()));
-        let kept = KeptSession { way, who, csrf, until, used: now, begun_at, used_at: begun_at, ended };
+        let kept = KeptSession { method, who, csrf, until, used: now, begun_at, used_at: begun_at, ended };
         let session = kept.session();
         let mut sessions = self.lock();
-        let over: Vec<_> = sessions.iter().filter(|(_, it)| !it.is_good(now)).map(|(key, _)| *key).collect();
+        let over: Vec<_> = sessions.iter().filter(|(_, it)| !it.is_valid(now)).map(|(key, _)| *key).collect();
         for key in over {
             sessions.pop(&key);
         }
@@ -157,15 +157,15 @@ impl Sessions {
     }
 
     /// Returns the session with this cookie value, and the credential that it began with.
-    pub(super) fn find(&self, secret: &str, now: Timestamp) -> Option<(Session, Way)> {
+    pub(super) fn find(&self, secret: &str, now: Timestamp) -> Option<(Session, AuthenticatedBy)> {
         let (mut sessions, key) = (self.lock(), digest(secret));
         let kept = sessions.get_mut(&key)?;
-        if !kept.is_good(now) {
+        if !kept.is_valid(now) {
             sessions.pop(&key);
             return None;
         }
         kept.use_at(now);
-        Some((kept.session(), kept.way.clone()))
+        Some((kept.session(), kept.method.clone()))
     }
 
     /// Ends a session.
@@ -186,25 +186,25 @@ mod tests {
         Timestamp::from_millis(seconds * 1_000)
     }
 
-    const WAY: Way = Way::Secret([7; 32]);
+    const METHOD: AuthenticatedBy = AuthenticatedBy::Secret([7; 32]);
 
     #[test]
     fn a_session_ends_when_it_is_closed_idle_or_too_old() {
         let sessions = Sessions::default();
         let idle = SESSION_IDLE_MAX.as_millis() / 1_000;
-        let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
+        let begun = sessions.begin(METHOD, who("a"), at(0)).unwrap();
         assert!(sessions.find(&begun.secret, at(idle - 1)).is_some());
         assert!(sessions.find(&begun.secret, at(2 * idle - 2)).is_some(), "it was used meanwhile");
         assert!(sessions.find(&begun.secret, at(3 * idle - 2)).is_none());
         assert!(begun.session.is_over());
-        let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
+        let begun = sessions.begin(METHOD, who("a"), at(0)).unwrap();
         let age = SESSION_AGE_MAX.as_millis() / 1_000;
         for hour in 1..age / 3_600 {
             assert!(sessions.find(&begun.secret, at(hour * 3_600)).is_some());
         }
         assert!(sessions.find(&begun.secret, at(age - 1)).is_some());
         assert!(sessions.find(&begun.secret, at(age)).is_none());
-        let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
+        let begun = sessions.begin(METHOD, who("a"), at(0)).unwrap();
         sessions.end(&begun.secret);
         assert!(begun.session.is_over() && sessions.find(&begun.secret, at(0)).is_none());
         assert!(sessions.find("", at(0)).is_none());
@@ -216,10 +216,10 @@ mod tests {
         let pass = async |seconds: Duration| tokio::time::advance(seconds.into()).await;
         for (first, then) in [(two_days, 0), (0, 0)] {
             let sessions = Sessions::default();
-            let begun = sessions.begin(WAY, who("a"), at(first)).unwrap();
+            let begun = sessions.begin(METHOD, who("a"), at(first)).unwrap();
             pass(SESSION_IDLE_MAX).await;
             assert!(sessions.find(&begun.secret, at(then)).is_none(), "it was idle for too long");
-            let begun = sessions.begin(WAY, who("a"), at(first)).unwrap();
+            let begun = sessions.begin(METHOD, who("a"), at(first)).unwrap();
             for _ in 0..11 {
                 pass(Duration::from_secs(3_600)).await;
                 let (session, _) = sessions.find(&begun.secret, at(then)).unwrap();
@@ -233,24 +233,24 @@ mod tests {
     #[test]
     fn too_many_sessions_of_a_credential_end_its_least_recent() {
         let sessions = Sessions::default();
-        let other = sessions.begin(WAY, who("b"), at(0)).unwrap();
-        let own: Vec<_> = (0..SESSIONS_OF_ONE_MAX).map(|_| sessions.begin(WAY, who("a"), at(0)).unwrap()).collect();
+        let other = sessions.begin(METHOD, who("b"), at(0)).unwrap();
+        let own: Vec<_> = (0..SESSIONS_OF_ONE_MAX).map(|_| sessions.begin(METHOD, who("a"), at(0)).unwrap()).collect();
         assert!(sessions.find(&own[0].secret, at(1)).is_some());
-        drop(sessions.begin(WAY, who("a"), at(2)));
+        drop(sessions.begin(METHOD, who("a"), at(2)));
         assert!(own[1].session.is_over() && !own[0].session.is_over() && !other.session.is_over());
     }
 
     #[test]
     fn too_many_sessions_end_the_least_recently_used() {
         let sessions = Sessions::default();
-        let first = sessions.begin(WAY, who("first"), at(0)).unwrap();
-        let second = sessions.begin(WAY, who("second"), at(0)).unwrap();
+        let first = sessions.begin(METHOD, who("first"), at(0)).unwrap();
+        let second = sessions.begin(METHOD, who("second"), at(0)).unwrap();
         for number in 2..SESSIONS_MAX {
-            drop(sessions.begin(WAY, who(&format!("n{}", number % 200)), at(0)));
+            drop(sessions.begin(METHOD, who(&format!("n{}", number % 200)), at(0)));
         }
         assert_eq!(sessions.lock().len(), SESSIONS_MAX);
         assert!(sessions.find(&first.secret, at(1)).is_some());
-        drop(sessions.begin(WAY, who("another"), at(1)));
+        drop(sessions.begin(METHOD, who("another"), at(1)));
         assert_eq!(sessions.lock().len(), SESSIONS_MAX);
         assert!(second.session.is_over() && !first.session.is_over());
     }

@@ -9,7 +9,7 @@ use super::certificate::CertificateName;
 use super::issuer::ISSUERS_MAX;
 use super::remote::RemoteKeys;
 use super::secret::Validity;
-use super::token::{Disbelief, Trusted, Verified, account_of, is_token};
+use super::token::{TokenError, Trusted, Verified, account_of, is_token};
 use super::{Credential, Holder, Issuer};
 use crate::tls::Peer;
 
@@ -37,7 +37,7 @@ pub(super) struct Set {
 
 /// Credential that authenticated a caller.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AuthenticatedBy {
     /// SHA-256 of a secret.
     Secret([u8; 32]),
     /// Id and secret of a signing key.
@@ -124,22 +124,24 @@ impl Set {
     }
 
     /// Finds the holder of a credential. Compares every secret, so that the duration reveals nothing.
-    pub(super) fn find(&self, way: &Way) -> Option<(Arc<Holder>, Validity)> {
-        match way {
-            Way::Secret(digest) => self.holders.iter().fold(None, |found, holder| {
+    pub(super) fn find(&self, method: &AuthenticatedBy) -> Option<(Arc<Holder>, Validity)> {
+        match method {
+            AuthenticatedBy::Secret(digest) => self.holders.iter().fold(None, |found, holder| {
                 let own = holder.secrets.iter().fold(None, |found, secret| {
                     let is_own = is_same(&secret.sha256, digest);
                     if is_own { Some((Arc::clone(holder), secret.validity)) } else { found }
                 });
                 found.or(own)
             }),
-            Way::Key(id, secret) => self.holders.iter().find_map(|holder| {
+            AuthenticatedBy::Key(id, secret) => self.holders.iter().find_map(|holder| {
                 let key = holder.keys.iter().find(|key| key.id == *id && key.secret == *secret)?;
                 Some((Arc::clone(holder), key.validity))
             }),
-            Way::Certificate(peer) => self.certified(peer).ok().map(|holder| (Arc::clone(holder), Validity::default())),
-            Way::Token(token, digest) => {
-                let verified = self.believe(token, digest).ok()?;
+            AuthenticatedBy::Certificate(peer) => {
+                self.certified(peer).ok().map(|holder| (Arc::clone(holder), Validity::default()))
+            }
+            AuthenticatedBy::Token(token, digest) => {
+                let verified = self.verify_token(token, digest).ok()?;
                 Some((verified.holder?, verified.validity))
             }
         }
@@ -163,8 +165,8 @@ impl Set {
     }
 
     /// Verifies a presented token and returns its holder. The caller must check whether it is valid at this time.
-    pub(super) fn believe(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, Disbelief> {
-        let wrong = |why: &str| Disbelief::Wrong(format!("a token: {why}"));
+    pub(super) fn verify_token(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
+        let wrong = |why: &str| TokenError::Wrong(format!("a token: {why}"));
         let account = account_of(token).map_err(wrong)?;
         let issuer = self.issuers.iter().find(|issuer| issuer.terms.issuer == account);
         issuer.ok_or_else(|| wrong("it is of another issuer"))?.verify(token, digest)

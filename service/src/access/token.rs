@@ -19,14 +19,14 @@ use super::remote::RemoteKeys;
 use super::secret::{Moment, Validity};
 use super::{Holder, Issuer};
 
-/// Tolerance for the clocks of issuers. Ours: the default of common libraries; synchronized clocks differ by less than
+/// Tolerance for the clocks of issuers. Our choice: the default of common libraries; synchronized clocks differ by less than
 /// a second.
 pub const LEEWAY: Duration = Duration::from_secs(60);
 
-/// Maximum size of a token in bytes. Ours: a token of a person in two hundred groups, with some reserve.
+/// Maximum size of a token in bytes. Our choice: a token of a person in two hundred groups, with some reserve.
 pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Maximum number of verified tokens of an issuer that are cached until they expire. Ours: more than have a request in
+/// Maximum number of verified tokens of an issuer that are cached until they expire. Our choice: more than have a request in
 /// progress at once, at some hundred bytes each.
 pub const VERIFIED_MAX: usize = 4_096;
 
@@ -50,7 +50,7 @@ pub(super) struct Verified {
 }
 
 /// Reason for not trusting a token.
-pub(super) enum Disbelief {
+pub(super) enum TokenError {
     /// Only logged, because the sender may have forged the token.
     Wrong(String),
     /// The issuer has no known key with this id, but may have published new keys.
@@ -102,7 +102,7 @@ impl Trusted {
     }
 
     /// Verifies this token, whose hash is `digest`. The caller must check whether it is valid at this time.
-    pub(super) fn verify(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, Disbelief> {
+    pub(super) fn verify(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
         let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
         if let Some(known) = known {
             return Ok(known);
@@ -113,12 +113,12 @@ impl Trusted {
         Ok(verified)
     }
 
-    fn wrong(&self, why: &str) -> Disbelief {
-        Disbelief::Wrong(format!("a token of issuer `{}`: {why}", self.terms.name))
+    fn wrong(&self, why: &str) -> TokenError {
+        TokenError::Wrong(format!("a token of issuer `{}`: {why}", self.terms.name))
     }
 
     /// Returns the claims of a token, after checking its signature, issuer and audience.
-    fn claims(&self, token: &str) -> Result<Map<String, Value>, Disbelief> {
+    fn claims(&self, token: &str) -> Result<Map<String, Value>, TokenError> {
         let terms = &self.terms;
         let header = decode_header(token).map_err(|error| self.wrong(words(&error)))?;
         if header.crit.is_some() {
@@ -133,7 +133,7 @@ impl Trusted {
         let id = header.kid.as_deref();
         let Some(key) = self.keys.find(id, header.alg) else {
             return Err(match &terms.remote {
-                Some(remote) if !self.keys.knows(id) => Disbelief::UnknownKey(Arc::clone(remote), terms.name.clone()),
+                Some(remote) if !self.keys.knows(id) => TokenError::UnknownKey(Arc::clone(remote), terms.name.clone()),
                 _ => self.wrong("its key is not one of this issuer's for this algorithm"),
             });
         };

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 /// Value of `previous` in the first entry.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Maximum length of a recorded name in bytes; a longer one is cut. Ours: names have at most 256 characters, and longer
+/// Maximum length of a recorded name in bytes; a longer one is cut. Our choice: names have at most 256 characters, and longer
 /// ones are refused later.
 const NAME_BYTES_MAX: usize = 1_024;
 

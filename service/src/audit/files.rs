@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use store_embedded::private::{self, LockAttempt};
 
-/// Size at which a new file begins, in bytes. Ours: some 150,000 entries, which are verified in a second.
+/// Size at which a new file begins, in bytes. Our choice: some 150,000 entries, which are verified in a second.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Number of bytes that are read at once to find the end of the last line. Ours: some lines.
+/// Number of bytes that are read at once to find the end of the last line. Our choice: some lines.
 const TAIL_BYTES: usize = 4_096;
 
 const BEGIN: &str = "audit-";

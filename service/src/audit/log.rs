@@ -14,14 +14,14 @@ use super::chain::{Change, ChangeOutcome};
 use super::writer::{Sync, Writer};
 use engine::Clock;
 
-/// Maximum number of changes that wait to be written; further ones are refused. Ours: many more than wait for a working
+/// Maximum number of changes that wait to be written; further ones are refused. Our choice: many more than wait for a working
 /// disk.
 const CHANGES_MAX: usize = 4_096;
 
-/// Maximum time for which an outcome may stay in memory while no change arrives. Ours.
+/// Maximum time for which an outcome may stay in memory while no change arrives. Our choice.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Period in which refused changes produce one line in the service's log. Ours.
+/// Period in which refused changes produce one line in the service's log. Our choice.
 const LOG_PERIOD: Duration = Duration::from_secs(1);
 
 /// The audit log cannot be written, so nothing may be changed.

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::files::{self, Named};
-use super::verify::{LINE_BYTES_MAX, Misfit};
+use super::verify::{ChainError, LINE_BYTES_MAX};
 
-/// Approximate maximum size of a page in bytes; it always contains at least one entry. Ours: the maximum size of a
+/// Approximate maximum size of a page in bytes; it always contains at least one entry. Our choice: the maximum size of a
 /// request.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
@@ -34,8 +34,8 @@ struct Numbered {
 /// # Errors
 ///
 /// If the files cannot be read.
-pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Result<EntryPage, Misfit> {
-    let files = files::all(directory).map_err(|error| Misfit::of(directory, error.to_string()))?;
+pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Result<EntryPage, ChainError> {
+    let files = files::all(directory).map_err(|error| ChainError::of(directory, error.to_string()))?;
     let from = files.iter().rposition(|file| file.first <= after.saturating_add(1)).unwrap_or(0);
     let mut page = EntryPage { entries: Vec::new(), last: after };
     let mut bytes = 0;
@@ -48,7 +48,8 @@ pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Resu
             }
             if seq > after {
                 bytes += line.len();
-                let entry = RawValue::from_string(line).map_err(|error| Misfit::of(&file.path, error.to_string()))?;
+                let entry =
+                    RawValue::from_string(line).map_err(|error| ChainError::of(&file.path, error.to_string()))?;
                 page.entries.push(entry);
                 page.last = seq;
             }
@@ -64,16 +65,16 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn open(file: &'a Named) -> Result<Self, Misfit> {
-        let opened = File::open(&file.path).map_err(|error| Misfit::of(&file.path, error.to_string()))?;
+    fn open(file: &'a Named) -> Result<Self, ChainError> {
+        let opened = File::open(&file.path).map_err(|error| ChainError::of(&file.path, error.to_string()))?;
         Ok(Self { file, reader: BufReader::new(opened) })
     }
 
-    fn misfit(&self, error: &dyn std::fmt::Display) -> Misfit {
-        Misfit::of(&self.file.path, error.to_string())
+    fn misfit(&self, error: &dyn std::fmt::Display) -> ChainError {
+        ChainError::of(&self.file.path, error.to_string())
     }
 
-    fn line(&mut self) -> Result<Option<Vec<u8>>, Misfit> {
+    fn line(&mut self) -> Result<Option<Vec<u8>>, ChainError> {
         let mut line = Vec::new();
         let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         read.map_err(|error| self.misfit(&error))?;
@@ -82,7 +83,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Returns the next line and its number.
-    fn next(&mut self) -> Result<Option<(u64, String)>, Misfit> {
+    fn next(&mut self) -> Result<Option<(u64, String)>, ChainError> {
         let Some(line) = self.line()? else { return Ok(None) };
         let line = String::from_utf8(line).map_err(|error| self.misfit(&error))?;
         let Numbered { seq } = serde_json::from_str(&line).map_err(|error| self.misfit(&error))?;
@@ -90,7 +91,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Moves to a line at or shortly before the entry after this one, by binary search.
-    fn seek(&mut self, after: u64) -> Result<(), Misfit> {
+    fn seek(&mut self, after: u64) -> Result<(), ChainError> {
         let end = self.reader.get_ref().metadata().map_err(|error| self.misfit(&error))?.len();
         let (mut low, mut high) = (0, end);
         while high - low > LINE_BYTES_MAX {
@@ -110,7 +111,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    fn go_to(&mut self, at: u64) -> Result<(), Misfit> {
+    fn go_to(&mut self, at: u64) -> Result<(), ChainError> {
         self.reader.seek(SeekFrom::Start(at)).map(drop).map_err(|error| self.misfit(&error))
     }
 }

@@ -9,7 +9,7 @@ use history::Timestamp;
 use super::chain::{self, ChainHead, Entry, GENESIS};
 use super::files::{self, Named};
 
-/// Maximum length of a line. Ours: all names of an entry at maximum length, with every byte escaped.
+/// Maximum length of a line. Our choice: all names of an entry at maximum length, with every byte escaped.
 pub(super) const LINE_BYTES_MAX: u64 = 128 * 1024;
 
 /// Verified chain.
@@ -28,7 +28,7 @@ pub struct VerifiedChain {
 /// First inconsistency in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {problem}", file.display(), line.map_or_else(String::new, |line| format!(", line {line}")))]
-pub struct Misfit {
+pub struct ChainError {
     /// File, or the directory.
     pub file: PathBuf,
     /// Line number, starting at 1; absent if the problem is not in a line.
@@ -37,7 +37,7 @@ pub struct Misfit {
     pub problem: String,
 }
 
-impl Misfit {
+impl ChainError {
     pub(super) fn of(file: &Path, problem: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: None, problem: problem.into() }
     }
@@ -53,8 +53,8 @@ impl Misfit {
 /// # Errors
 ///
 /// The first inconsistency.
-pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Misfit> {
-    let files = files::all(directory).map_err(|error| Misfit::of(directory, error.to_string()))?;
+pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, ChainError> {
+    let files = files::all(directory).map_err(|error| ChainError::of(directory, error.to_string()))?;
     let mut checked = VerifiedChain { entries: 0, first: 0, times: None, head: GENESIS.to_owned() };
     let (mut end, mut has_head) = (None, head.is_none_or(|head| head == GENESIS));
     for (index, file) in files.iter().enumerate() {
@@ -69,7 +69,7 @@ pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Mis
         let is_being_written = || index + 1 == files.len() && files::is_in_use(directory);
         if let Some(line) = walked.torn.filter(|_| !is_being_written()) {
             let why = "is cut off; if a crash did it, the next start puts it aside";
-            return Err(Misfit::at(&file.path, line, why));
+            return Err(ChainError::at(&file.path, line, why));
         }
     }
     if let Some(ChainHead { hash, .. }) = end {
@@ -80,7 +80,7 @@ pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Mis
             let file = files.last().map_or(directory, |file| file.path.as_path());
             let found = &checked.head;
             let what = format!("no entry has the hash {head}: the log ends with {found}, and its end was cut off");
-            Err(Misfit::of(file, format!("{what}, or files were taken away")))
+            Err(ChainError::of(file, format!("{what}, or files were taken away")))
         }
         _ => Ok(checked),
     }
@@ -97,18 +97,18 @@ pub(super) fn walk(
     file: &Named,
     end: &mut Option<ChainHead>,
     mut each: impl FnMut(&Entry, &str),
-) -> Result<Walked, Misfit> {
-    let opened = File::open(&file.path).map_err(|error| Misfit::of(&file.path, error.to_string()))?;
+) -> Result<Walked, ChainError> {
+    let opened = File::open(&file.path).map_err(|error| ChainError::of(&file.path, error.to_string()))?;
     let (mut lines, mut line, mut number) = (BufReader::new(opened), Vec::new(), 0);
     let must_begin = end.as_ref().map_or(file.first, |end| end.seq + 1);
     if must_begin != file.first {
         let what = format!("begins with entry {} by its name, expected entry {must_begin}", file.first);
-        return Err(Misfit::of(&file.path, format!("{what}: a file is missing, or was put there")));
+        return Err(ChainError::of(&file.path, format!("{what}: a file is missing, or was put there")));
     }
     loop {
         line.clear();
         number += 1;
-        let misfit = |problem: String| Misfit::at(&file.path, number, problem);
+        let misfit = |problem: String| ChainError::at(&file.path, number, problem);
         let read = lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         let read = read.map_err(|error| misfit(error.to_string()))?;
         if read == 0 {
@@ -139,19 +139,19 @@ pub(super) fn walk(
 }
 
 /// Returns the end of the chain in these files. Only the last file with entries is read.
-pub(super) fn head(files: &[Named]) -> Result<ChainHead, Misfit> {
+pub(super) fn head(files: &[Named]) -> Result<ChainHead, ChainError> {
     let Some((last, before)) = files.split_last() else { return Ok(ChainHead::genesis()) };
     let mut end = None;
     let walked = walk(last, &mut end, |_, _| {})?;
     if let Some(line) = walked.torn {
-        return Err(Misfit::at(&last.path, line, "is cut off"));
+        return Err(ChainError::at(&last.path, line, "is cut off"));
     }
     match (end, before) {
         (Some(end), _) => Ok(end),
         // The file was created, but a crash preceded its first entry.
         (None, []) if last.first == 1 => Ok(ChainHead::genesis()),
         (None, []) => {
-            Err(Misfit::of(&last.path, "has no entry, and the file before it, which it follows on, is not there"))
+            Err(ChainError::of(&last.path, "has no entry, and the file before it, which it follows on, is not there"))
         }
         (None, before) => {
             let found = head(before)?;
@@ -160,7 +160,7 @@ pub(super) fn head(files: &[Named]) -> Result<ChainHead, Misfit> {
             }
             let what =
                 format!("begins with entry {} by its name, and the one before ends with {}", last.first, found.seq);
-            Err(Misfit::of(&last.path, what))
+            Err(ChainError::of(&last.path, what))
         }
     }
 }

@@ -8,7 +8,7 @@ use service::audit::verify;
 
 use cli::{Done, Failed, Target, print_json, print_line, print_rows};
 
-/// Default number of entries. Ours: a screen or two.
+/// Default number of entries. Our choice: a screen or two.
 const ENTRIES_DEFAULT: u64 = 100;
 
 /// Number of entries per request. Source: the maximum page size of the service.

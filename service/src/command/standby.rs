@@ -18,15 +18,15 @@ use crate::settings::listen_address;
 
 use cli::{Done, Failed, Progress, blocking, note, print_json_text, print_line, show_progress};
 
-/// Time between two checks of an archive. Ours: the interval at which it is written.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
-/// Time between two checks of a bucket. Ours: each check costs money.
-const LOOK_AT_BUCKET_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+/// Time between two checks of an archive. Our choice: the interval at which it is written.
+const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+/// Time between two checks of a bucket. Our choice: each check costs money.
+const BUCKET_CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 /// Time between two checks of an archive that cannot be read.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 /// Time between two progress lines.
 const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Default time for the old service to stop and to ship its acknowledged commits. Ours: thirty times what it takes to
+/// Default time for the old service to stop and to ship its acknowledged commits. Our choice: thirty times what it takes to
 /// notice the takeover.
 const WAIT: Duration = Duration::from_secs(3);
 
@@ -130,7 +130,7 @@ async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> R
 
 async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Duration, mut line: StandbyOutput) -> Done {
     let is_json = line.is_json;
-    let look_every = if archive.is_bucket() { LOOK_AT_BUCKET_EVERY } else { LOOK_EVERY };
+    let check_interval = if archive.is_bucket() { BUCKET_CHECK_INTERVAL } else { CHECK_INTERVAL };
     let is_over = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_over);
     let following = blocking(move || {
@@ -150,7 +150,7 @@ async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Durat
                 Ok(followed) => {
                     progress = None;
                     line.followed(followed);
-                    look_every
+                    check_interval
                 }
                 Err(error) => {
                     line.trouble(&error.to_string());

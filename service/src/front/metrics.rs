@@ -2,7 +2,7 @@
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 use history::Timestamp;
-use store_archive::ShipStanding;
+use store_archive::ShippingStatus;
 
 use super::{Front, process};
 use crate::audit::AuditCounts;
@@ -10,7 +10,7 @@ use crate::budget::Budget;
 use crate::fair::Waited;
 use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
-use crate::tls::TlsStanding;
+use crate::tls::TlsStatus;
 
 impl Front {
     pub(super) fn write(&self, page: &mut MetricsPage) {
@@ -29,7 +29,7 @@ impl Front {
         if let Some(audit) = self.0.audit.get() {
             audit.write(page);
         }
-        if let Some(ship) = self.ship_standing() {
+        if let Some(ship) = self.shipping_status() {
             write_shipping(page, &ship);
         }
         if let Some(spans) = self.0.spans.get() {
@@ -38,7 +38,7 @@ impl Front {
     }
 }
 
-fn write_shipping(page: &mut MetricsPage, ship: &ShipStanding) {
+fn write_shipping(page: &mut MetricsPage, ship: &ShippingStatus) {
     let help = "Age of the oldest commit that is not in the archive; 0 if there is none";
     page.family("ship_lag_seconds", MetricKind::Gauge, help, [(PageLabels::new(), ship.lag.as_secs_f64())]);
     let help = "1 while the archive cannot be written";
@@ -87,7 +87,7 @@ impl Reloads {
     }
 }
 
-impl TlsStanding {
+impl TlsStatus {
     fn write(&self, page: &mut MetricsPage, now: Timestamp) {
         let left = self.until().since(now).as_millis() / 1_000;
         for (name, kind, help, number) in [

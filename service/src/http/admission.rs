@@ -17,7 +17,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hyper::body::Body as _;
 
-use super::through::{Piece, Through, length, piece_of, through};
+use super::body_filter::{BodyFilter, NextFrame, filter_body, length, next_frame};
 use crate::access::{Holder, Pass};
 use crate::fair::{Crowded, InTurn};
 use crate::front::Front;
@@ -66,7 +66,7 @@ impl Admission {
     /// Counts the bytes of a request body, if a quota needs them.
     pub(super) fn count_body(&self, request: Request) -> Request {
         match self.under_way.as_ref().filter(|under_way| under_way.counts_bytes()) {
-            Some(under_way) => request.map(|body| through(body, CountedBody(under_way.clone()))),
+            Some(under_way) => request.map(|body| filter_body(body, CountedBody(under_way.clone()))),
             None => request,
         }
     }
@@ -104,7 +104,7 @@ fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -
         if is_complete(&response) && !under_way.counts_bytes() {
             return response;
         }
-        response.map(|body| through(body, CountedBody(under_way)))
+        response.map(|body| filter_body(body, CountedBody(under_way)))
     })
 }
 
@@ -116,7 +116,7 @@ fn take_turns(
     Box::pin(async move {
         match in_turn.during(work).await {
             Ok(response) if is_complete(&response) => Ok(response),
-            Ok(response) => Ok(response.map(|body| through(body, OrderedBody(in_turn)))),
+            Ok(response) => Ok(response.map(|body| filter_body(body, OrderedBody(in_turn)))),
             Err(crowded) => Err(Interrupted::Crowded(crowded)),
         }
     })
@@ -133,7 +133,7 @@ fn hold_pass(
             Some(Ok(response)) => Ok(response.map(|body| {
                 let holder = pass.clone();
                 let revoked = async move { holder.revoked().await }.boxed();
-                through(body, RevocableBody { pass, revoked })
+                filter_body(body, RevocableBody { pass, revoked })
             })),
             Some(Err(interrupted)) => Err(interrupted),
             None => Err(Interrupted::Revoked(Arc::clone(pass.holder()))),
@@ -149,9 +149,9 @@ fn is_complete(response: &Response) -> bool {
 /// Body whose bytes and waiting time count for its request.
 struct CountedBody(ChargedRequest);
 
-impl Through for CountedBody {
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
-        let piece = ready!(self.0.within(|| piece_of(body, context)));
+impl BodyFilter for CountedBody {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
+        let piece = ready!(self.0.within(|| next_frame(body, context)));
         self.0.add_bytes(length(&piece));
         Poll::Ready(piece)
     }
@@ -160,10 +160,10 @@ impl Through for CountedBody {
 /// Body whose pieces are produced in turns.
 struct OrderedBody(InTurn);
 
-impl Through for OrderedBody {
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+impl BodyFilter for OrderedBody {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
         // A response that has begun is not refused.
-        let piece = ready!(self.0.poll(context, |context| piece_of(body, context)));
+        let piece = ready!(self.0.poll(context, |context| next_frame(body, context)));
         Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }
 }
@@ -179,15 +179,15 @@ struct RevocableBody {
 #[error("the caller's credential was revoked or has expired")]
 struct CutOff;
 
-impl Through for RevocableBody {
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
-        if self.revoked.poll_unpin(context).is_ready() || !self.pass.is_good() {
+impl BodyFilter for RevocableBody {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
+        if self.revoked.poll_unpin(context).is_ready() || !self.pass.is_valid() {
             let credential = self.pass.holder().name();
             tracing::info!(credential, "response cut off: the credential was revoked or has expired");
             *body = Body::empty();
             self.revoked = std::future::pending().boxed();
             return Poll::Ready(Some(Err(axum::Error::new(CutOff))));
         }
-        piece_of(body, context)
+        next_frame(body, context)
     }
 }

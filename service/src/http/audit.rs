@@ -21,7 +21,7 @@ use history::CallerName;
 use serde_json::value::RawValue;
 use tower::Service;
 
-use super::around::{Around, With};
+use super::middleware::{Middleware, MiddlewareLayer};
 use super::problem::Refused;
 use super::record::{Code, PeerAddress, REQUEST_ID, RequestId, SWF_REQUEST_ID};
 use crate::access::{CallEffect, Level};
@@ -31,14 +31,14 @@ use engine::Engine;
 
 /// Returns the same routes; every call that changes something is recorded in this log before it runs.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
-    router.layer(With(NamedChange(log)))
+    router.layer(MiddlewareLayer(NamedChange(log)))
 }
 
 /// Gives a request an id, unless the access log has done so, and makes the log available to the calls behind it.
 #[derive(Clone)]
 struct NamedChange(Arc<AuditLog>);
 
-impl Around for NamedChange {
+impl Middleware for NamedChange {
     type After = RequestId;
 
     fn before(&self, mut request: Request) -> Result<(Request, RequestId), Box<Response>> {

@@ -22,7 +22,7 @@ use super::problem::Refused;
 use super::record::RequestNotes;
 use super::segment::named;
 use super::session::{self, EndsSession, SignIn};
-use crate::access::{Caller, Credentials, Denied, Level, Need, NoEntry, Pass, Principal, Subject};
+use crate::access::{AuthenticationError, Caller, Credentials, Denied, Level, Need, Pass, Principal, Subject};
 use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
 use crate::tls::Peer;
@@ -46,12 +46,12 @@ impl Gate {
 }
 
 /// Subject of a request, from its path.
-struct InPath<'a> {
+struct PathSubject<'a> {
     engine: &'a Engine,
     params: Result<RawPathParams, RawPathParamsRejection>,
 }
 
-impl InPath<'_> {
+impl PathSubject<'_> {
     fn segment(&self, name: &str) -> Result<Option<String>, Refused> {
         let params = self.params.as_ref().map_err(|error| Refused::BadPath(error.to_string()))?;
         Ok(params.iter().find(|(found, _)| *found == name).map(|(_, value)| named(value).to_owned()))
@@ -73,7 +73,7 @@ impl InPath<'_> {
     }
 }
 
-impl Subject for InPath<'_> {
+impl Subject for PathSubject<'_> {
     type Refusal = Refused;
 
     fn domain(&self) -> Result<String, Refused> {
@@ -95,33 +95,33 @@ impl Subject for InPath<'_> {
 
 /// The gate before the calls of one route.
 #[derive(Clone)]
-pub(crate) struct Judged {
+pub(crate) struct GateLayer {
     gate: Gate,
     route: Route,
 }
 
-impl Judged {
+impl GateLayer {
     pub(crate) fn new(gate: Gate, route: Route) -> Self {
         Self { gate, route }
     }
 }
 
-impl<S> Layer<S> for Judged {
-    type Service = BehindGate<S>;
+impl<S> Layer<S> for GateLayer {
+    type Service = GatedHandler<S>;
 
-    fn layer(&self, handler: S) -> BehindGate<S> {
-        BehindGate { judged: self.clone(), handler }
+    fn layer(&self, handler: S) -> GatedHandler<S> {
+        GatedHandler { gate_layer: self.clone(), handler }
     }
 }
 
 /// Handler that is reached only through the gate.
 #[derive(Clone)]
-pub(crate) struct BehindGate<S> {
-    judged: Judged,
+pub(crate) struct GatedHandler<S> {
+    gate_layer: GateLayer,
     handler: S,
 }
 
-impl<S> Service<Request> for BehindGate<S>
+impl<S> Service<Request> for GatedHandler<S>
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -136,7 +136,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         // Boxed, so that its memory is freed before the call waits.
-        let judging = Box::pin(self.judged.clone().judge(request));
+        let judging = Box::pin(self.gate_layer.clone().judge(request));
         let handler = self.handler.clone();
         Box::pin(async move {
             Ok(match judging.await {
@@ -154,7 +154,7 @@ struct AdmittedRequest {
     admission: Admission,
     /// Description of the request for the log.
     what: String,
-    judged: Judged,
+    gate_layer: GateLayer,
 }
 
 impl AdmittedRequest {
@@ -164,7 +164,7 @@ impl AdmittedRequest {
         S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
-        let Self { request, ticket, admission, what, judged: Judged { gate, route } } = self;
+        let Self { request, ticket, admission, what, gate_layer: GateLayer { gate, route } } = self;
         let work = admission.run(route.run(ticket, request, handler));
         Box::pin(async move {
             match work.await {
@@ -181,7 +181,7 @@ impl AdmittedRequest {
     }
 }
 
-impl Judged {
+impl GateLayer {
     /// Lets a request pass, or returns the response that refuses it.
     async fn judge(self, request: Request) -> Result<AdmittedRequest, Response> {
         let Self { gate, route } = self;
@@ -192,7 +192,7 @@ impl Judged {
         let what = format!("{} {path}", request.method());
         let log = request.extensions().get::<RequestNotes>().cloned();
         let peer = request.extensions().get::<Arc<Peer>>();
-        let subject = InPath { engine: gate.front.engine(), params };
+        let subject = PathSubject { engine: gate.front.engine(), params };
         // A path with an empty name is refused like a path that does not exist, and requires the same level.
         let is_unknown = subject.has_empty_name();
         let level = if is_unknown { Route::UNKNOWN.level } else { route.level };
@@ -230,9 +230,9 @@ impl Judged {
             request.extensions_mut().insert(sign_in);
         }
         let caller = pass.as_ref().map(|pass| Caller::holding(Arc::clone(pass.holder())));
-        request.extensions_mut().insert(caller.unwrap_or_else(Caller::anybody));
+        request.extensions_mut().insert(caller.unwrap_or_else(Caller::anonymous));
         let admission = admission.with_pass(pass);
-        Ok(AdmittedRequest { request, ticket, admission, what, judged: Self { gate, route } })
+        Ok(AdmittedRequest { request, ticket, admission, what, gate_layer: Self { gate, route } })
     }
 }
 
@@ -253,16 +253,16 @@ impl Refused {
     }
 }
 
-impl From<NoEntry> for Refused {
-    fn from(no: NoEntry) -> Self {
+impl From<AuthenticationError> for Refused {
+    fn from(no: AuthenticationError) -> Self {
         match no {
-            NoEntry::Unknown => Self::Unauthorized,
-            NoEntry::SessionExpired => Self::SessionExpired,
-            NoEntry::Expired { what, since, .. } => Self::Expired { what, since },
-            NoEntry::NotYetValid { what, from, .. } => Self::NotYetValid { what, from },
-            NoEntry::Token { why } => Self::Token { why },
-            NoEntry::NoRule { .. } => Self::NoRule,
-            NoEntry::Certificate { shown, why } => Self::Certificate { shown, why },
+            AuthenticationError::Unknown => Self::Unauthorized,
+            AuthenticationError::SessionExpired => Self::SessionExpired,
+            AuthenticationError::Expired { what, since, .. } => Self::Expired { what, since },
+            AuthenticationError::NotYetValid { what, from, .. } => Self::NotYetValid { what, from },
+            AuthenticationError::Token { why } => Self::Token { why },
+            AuthenticationError::NoRule { .. } => Self::NoRule,
+            AuthenticationError::Certificate { shown, why } => Self::Certificate { shown, why },
         }
     }
 }
@@ -301,7 +301,7 @@ impl Gate {
         }
         let admitted = self.credentials.admit_with_token(headers, peer, self.front.engine()).await;
         admitted.map(Some).map_err(|no| {
-            let is_unknown = matches!(no, NoEntry::Unknown | NoEntry::Token { .. });
+            let is_unknown = matches!(no, AuthenticationError::Unknown | AuthenticationError::Token { .. });
             let is_guess = is_unknown && headers.contains_key(AUTHORIZATION);
             let is_one_too_many = is_guess && self.credentials.denials().has_guessed_too_often();
             let who = no.who().map(str::to_owned);
@@ -310,7 +310,12 @@ impl Gate {
     }
 
     /// Returns the pass for this call, or the refusal with the name of the credential.
-    fn pass(&self, level: Level, subject: &InPath<'_>, admitted: Principal) -> Result<Pass, (Refused, Option<String>)> {
+    fn pass(
+        &self,
+        level: Level,
+        subject: &PathSubject<'_>,
+        admitted: Principal,
+    ) -> Result<Pass, (Refused, Option<String>)> {
         let of = |refused| (refused, Some(admitted.holder().name().to_owned()));
         let need = level.need(subject).map_err(of)?;
         if need.is_met_by(admitted.holder()) {
@@ -325,7 +330,7 @@ impl Gate {
         &self,
         pass: Option<&Pass>,
         level: Level,
-        subject: &InPath<'_>,
+        subject: &PathSubject<'_>,
         path: &str,
     ) -> Result<Admission, Throttled> {
         // The call itself reports an invalid token.

@@ -17,10 +17,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
+use super::body_filter::{BodyFilter, NextFrame, filter_body, next_frame};
 use super::call::{Encryption, answer};
 use super::record::PeerAddress;
 use super::socket::{PeerState, Socket};
-use super::through::{Piece, Through, piece_of, through};
 use crate::tls::Peer;
 
 /// Connection that is ready for requests.
@@ -131,7 +131,7 @@ impl Future for CallResponse {
         // A body of unknown length is produced while it is sent, so the call lasts until its end.
         let is_stream = response.body().size_hint().exact().is_none();
         Poll::Ready(Ok(match under_way.filter(|_| is_stream) {
-            Some(under_way) => response.map(|body| through(body, StreamUnderWay { _call: under_way })),
+            Some(under_way) => response.map(|body| filter_body(body, StreamUnderWay { _call: under_way })),
             None => response,
         }))
     }
@@ -158,8 +158,8 @@ struct StreamUnderWay {
     _call: CallUnderWay,
 }
 
-impl Through for StreamUnderWay {
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
-        piece_of(body, context)
+impl BodyFilter for StreamUnderWay {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
+        next_frame(body, context)
     }
 }

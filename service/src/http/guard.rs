@@ -1,7 +1,7 @@
 //! Cross-site protection, applied before authentication: tells requests that a web page caused from requests of
 //! programs.
 //!
-//! A page of another site can make a browser post here without its user's knowledge. With a DNS name that points to
+//! A page of another site can make a browser post here without its user's knowledge. MiddlewareLayer a DNS name that points to
 //! this machine, such a page even has the same origin. Browsers report the origin of a request in headers that pages
 //! cannot change. Programs do not send these headers.
 
@@ -14,7 +14,7 @@ use axum::http::uri::Authority;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::around::Around;
+use super::middleware::Middleware;
 use super::problem::Refused;
 
 /// Header with the relation between a page and the requested host.
@@ -80,14 +80,14 @@ fn is_host_and_port(authority: &Authority) -> bool {
 }
 
 /// Returns the middleware that refuses cross-site requests.
-pub(crate) fn check(hosts: Hosts) -> impl Around {
+pub(crate) fn check(hosts: Hosts) -> impl Middleware {
     HostGuard(Arc::new(hosts))
 }
 
 #[derive(Clone)]
 struct HostGuard(Arc<Hosts>);
 
-impl Around for HostGuard {
+impl Middleware for HostGuard {
     type After = ();
 
     fn before(&self, request: Request) -> Result<(Request, ()), Box<Response>> {

@@ -8,24 +8,29 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::socket::Socket;
-use super::stall::Stalling;
+use super::write_timeout::WriteTimeout;
 use crate::tls::{Peer, Tls};
 
 /// Encrypted connection.
-pub(super) type Encrypted = Box<TlsStream<Stalling<Socket>>>;
+pub(super) type Encrypted = Box<TlsStream<WriteTimeout<Socket>>>;
 
 /// Outcome of a handshake.
 pub(super) enum Begun {
     /// Encrypted connection, with the certificate that the client presented.
     Encrypted(Encrypted, Option<Arc<Peer>>),
     /// The peer sent something else, probably plain HTTP.
-    Plain(Stalling<Socket>),
+    Plain(WriteTimeout<Socket>),
     /// The handshake failed or timed out.
     Failed,
 }
 
 /// Performs the handshake of a connection.
-pub(super) async fn shake_hands(socket: &Socket, stream: Stalling<Socket>, tls: &Arc<Tls>, wait: Duration) -> Begun {
+pub(super) async fn shake_hands(
+    socket: &Socket,
+    stream: WriteTimeout<Socket>,
+    tls: &Arc<Tls>,
+    wait: Duration,
+) -> Begun {
     let begun = tokio::time::timeout(wait, begin(socket, stream, tls)).await;
     let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")));
     if !matches!(begun, Ok(Begun::Encrypted(..))) {
@@ -37,7 +42,7 @@ pub(super) async fn shake_hands(socket: &Socket, stream: Stalling<Socket>, tls: 
     })
 }
 
-async fn begin(socket: &Socket, stream: Stalling<Socket>, tls: &Arc<Tls>) -> io::Result<Begun> {
+async fn begin(socket: &Socket, stream: WriteTimeout<Socket>, tls: &Arc<Tls>) -> io::Result<Begun> {
     let first = socket.peek().await?;
     if first.is_some_and(|byte| byte.is_ascii_uppercase()) {
         return Ok(Begun::Plain(stream));

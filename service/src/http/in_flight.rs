@@ -9,9 +9,9 @@ use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as _, Frame};
 
-use super::around::{Around, With};
+use super::body_filter::{BodyFilter, NextFrame, filter_body, next_frame};
+use super::middleware::{Middleware, MiddlewareLayer};
 use super::problem::Refused;
-use super::through::{Piece, Through, piece_of, through};
 use crate::budget::{Budget, Exhausted, Purse, Share, Who};
 use crate::front::Front;
 
@@ -27,11 +27,11 @@ pub(super) struct Held {
 }
 
 /// Returns the middleware that charges requests and responses to the budget.
-pub(super) fn account(front: &Front) -> With<impl Around> {
-    With(Accounted(Arc::clone(front.budget())))
+pub(super) fn account(front: &Front) -> MiddlewareLayer<impl Middleware> {
+    MiddlewareLayer(Accounted(Arc::clone(front.budget())))
 }
 
-impl Around for Accounted {
+impl Middleware for Accounted {
     type After = Held;
 
     fn before(&self, mut request: Request) -> Result<(Request, Held), Box<Response>> {
@@ -55,15 +55,15 @@ pub(crate) fn hold(budget: &Arc<Budget>, response: Response) -> Result<Response,
         // A size beyond the address space exceeds the budget, too.
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }))?;
-    Ok(response.map(|body| if body.is_end_stream() { body } else { through(body, Charged(share)) }))
+    Ok(response.map(|body| if body.is_end_stream() { body } else { filter_body(body, Charged(share)) }))
 }
 
 /// Charges every piece of a body.
 struct Charged(Share);
 
-impl Through for Charged {
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
-        let frame = match ready!(piece_of(body, context)) {
+impl BodyFilter for Charged {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
+        let frame = match ready!(next_frame(body, context)) {
             Some(Ok(frame)) => frame,
             other => return Poll::Ready(other),
         };

@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tokio::time::Instant;
 
-use super::around::Around;
+use super::middleware::Middleware;
 use crate::front::Front;
 
 /// Label of requests that match no path or method.
@@ -31,11 +31,11 @@ pub(super) struct Began {
 }
 
 /// Returns the middleware that measures calls.
-pub(crate) fn measure(front: Front) -> impl Around {
+pub(crate) fn measure(front: Front) -> impl Middleware {
     MeasuredCall(front)
 }
 
-impl Around for MeasuredCall {
+impl Middleware for MeasuredCall {
     type After = Began;
 
     fn before(&self, request: Request) -> Result<(Request, Began), Box<Response>> {

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Method};
 use super::problem::Refused;
 use crate::access::{CallAccess, Level};
 
-/// Longest path that a problem document repeats. Ours: a path with two names of the usual length fits.
+/// Longest path that a problem document repeats. Our choice: a path with two names of the usual length fits.
 const SHOWN_BYTES_MAX: usize = 200;
 
 /// Version segment with which most paths of the REST API begin.

@@ -163,7 +163,7 @@ impl From<Fault> for Refused {
     }
 }
 
-/// Delay in seconds after which to retry a start that was refused for lack of disk space. Ours: the longest retry delay
+/// Delay in seconds after which to retry a start that was refused for lack of disk space. Our choice: the longest retry delay
 /// of our client.
 const DISK_LOW_WAIT: u64 = 10;
 

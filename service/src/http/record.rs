@@ -18,9 +18,9 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use tokio::time::Instant;
 
-use super::around::{Around, With};
+use super::body_filter::{BodyFilter, NextFrame, filter_body, length, next_frame};
+use super::middleware::{Middleware, MiddlewareLayer};
 use super::segment::named;
-use super::through::{Piece, Through, length, piece_of, through};
 use crate::access_log::AccessLog;
 use engine::Engine;
 
@@ -52,10 +52,10 @@ const QUERY_KEPT: [&str; 14] = [
     "watch",
 ];
 
-/// Maximum length of a logged parameter value. Ours: a timestamp, or the id of a run.
+/// Maximum length of a logged parameter value. Our choice: a timestamp, or the id of a run.
 const QUERY_VALUE_BYTES_MAX: usize = 40;
 
-/// Maximum length of a logged path. Ours: a domain and a workflow id of maximum length, and the text around them.
+/// Maximum length of a logged path. Our choice: a domain and a workflow id of maximum length, and the text around them.
 const PATH_BYTES_MAX: usize = 4_096;
 
 /// Path parameter that contains a secret.
@@ -191,7 +191,7 @@ impl AccessEntry {
 /// Returns the same routes, with a log line for each request: in the access log, if there is one, and in the service's
 /// log, if debug level is enabled. If neither applies, requests and responses pass unchanged.
 pub fn with_request_log(router: Router, engine: &Arc<Engine>, log: Option<Arc<AccessLog>>) -> Router {
-    router.layer(With(RecordedCall { engine: Arc::clone(engine), log }))
+    router.layer(MiddlewareLayer(RecordedCall { engine: Arc::clone(engine), log }))
 }
 
 #[derive(Clone)]
@@ -200,7 +200,7 @@ struct RecordedCall {
     log: Option<Arc<AccessLog>>,
 }
 
-impl Around for RecordedCall {
+impl Middleware for RecordedCall {
     type After = Option<Box<AccessLine>>;
 
     fn before(&self, request: Request) -> Result<(Request, Self::After), Box<Response>> {
@@ -235,7 +235,7 @@ impl Around for RecordedCall {
             began: Instant::now(),
             bytes_in: Arc::clone(&bytes_in),
         };
-        let mut request = request.map(|body| through(body, CountedIn(bytes_in)));
+        let mut request = request.map(|body| filter_body(body, CountedIn(bytes_in)));
         request.extensions_mut().insert(noted);
         request.extensions_mut().insert(request_id);
         Ok((request, Some(Box::new(line))))
@@ -253,7 +253,7 @@ impl Around for RecordedCall {
                 }
             }
         }
-        response.map(|body| through(body, CountedOut(line)))
+        response.map(|body| filter_body(body, CountedOut(line)))
     }
 }
 
@@ -298,17 +298,17 @@ struct CountedIn(Arc<AtomicU64>);
 /// Counts the bytes of a response body, for the line that is written at its end.
 struct CountedOut(Box<AccessLine>);
 
-impl Through for CountedIn {
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
-        let piece = ready!(piece_of(body, context));
+impl BodyFilter for CountedIn {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
+        let piece = ready!(next_frame(body, context));
         self.0.fetch_add(length(&piece), Ordering::Relaxed);
         Poll::Ready(piece)
     }
 }
 
-impl Through for CountedOut {
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
-        let piece = ready!(piece_of(body, context));
+impl BodyFilter for CountedOut {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
+        let piece = ready!(next_frame(body, context));
         self.0.entry.bytes_out += length(&piece);
         Poll::Ready(piece)
     }

@@ -9,7 +9,7 @@ use axum::http::header::ALLOW;
 use axum::routing::{MethodFilter, MethodRouter, on, options};
 
 use super::audit;
-use super::auth::{Gate, Judged};
+use super::auth::{Gate, GateLayer};
 use super::in_flight::account;
 use super::paths::Paths;
 use crate::access::{CallAccess, CallEffect, Level, Wire};
@@ -69,9 +69,9 @@ impl Routes {
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
             // One layer instead of two, because each layer is a box that a waiting call holds.
-            let judged = handler.route_layer((account(&gate.front), Judged::new(gate.clone(), is)));
+            let gate_layer = handler.route_layer((account(&gate.front), GateLayer::new(gate.clone(), is)));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
-            router.route(is.path, judged)
+            router.route(is.path, gate_layer)
         })
     }
 }
@@ -82,8 +82,8 @@ pub(crate) fn with_options(router: Router<Front>, paths: &Paths, gate: &Gate) ->
     paths.levels().fold(router, |router, (path, level)| {
         let allow = paths.allow(path);
         let answer = move || ready((StatusCode::NO_CONTENT, [(ALLOW, allow.clone())]));
-        let judged = options(answer).route_layer(Judged::new(gate.clone(), audit::Route::options(path, level)));
+        let gate_layer = options(answer).route_layer(GateLayer::new(gate.clone(), audit::Route::options(path, level)));
         #[expect(clippy::disallowed_methods, reason = "it needs the level that its path has")]
-        router.route(path, judged)
+        router.route(path, gate_layer)
     })
 }

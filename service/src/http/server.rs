@@ -17,23 +17,23 @@ use super::handshake::{Begun, shake_hands};
 use super::problem::Refused;
 use super::record::PeerAddress;
 use super::socket::Socket;
-use super::stall::{MayAnswer, Stalling};
 use super::unfinished::{UNFINISHED_BYTES_MAX, UnfinishedBytes, UnfinishedPart};
+use super::write_timeout::{MayAnswer, WriteTimeout};
 use crate::tls::{Peer, Tls};
 
-/// Connections at once, unless set otherwise. Ours: an idle poll takes about 20 KB, so all of them take 400 MB.
+/// Connections at once, unless set otherwise. Our choice: an idle poll takes about 20 KB, so all of them take 400 MB.
 const CONNECTIONS_MAX: usize = 20_000;
 
-/// Time until a connection is encrypted. Ours: a handshake takes two round trips.
+/// Time until a connection is encrypted. Our choice: a handshake takes two round trips.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
-/// Time for the headers of a request, and idle time of a connection. Ours: longer than callers keep idle connections.
+/// Time for the headers of a request, and idle time of a connection. Our choice: longer than callers keep idle connections.
 const HEADER_WAIT: Duration = Duration::from_secs(15);
 
-/// Time during which a peer may take nothing of its response. Ours: as long as the longest wait of a request.
+/// Time during which a peer may take nothing of its response. Our choice: as long as the longest wait of a request.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
 
-/// Time for requests under way when the service stops, unless set otherwise. Ours: less than systemd and Kubernetes wait.
+/// Time for requests under way when the service stops, unless set otherwise. Our choice: less than systemd and Kubernetes wait.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 
 /// Limits of connections.
@@ -69,17 +69,17 @@ impl Default for ServerLimits {
     }
 }
 
-/// Maximum number of headers of a request. Ours; browsers send about 20.
+/// Maximum number of headers of a request. Our choice; browsers send about 20.
 const HEADERS_MAX: usize = 64;
 
-/// Size of a connection's read buffer, and of its write buffer, in bytes. Ours: slightly larger than the maximum head,
+/// Size of a connection's read buffer, and of its write buffer, in bytes. Our choice: slightly larger than the maximum head,
 /// so that a client whose head exceeds the limit by little receives an explanation.
 const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX + 4 * 1024;
 
-/// Delay after a failed accept. Ours: short compared with any client's timeout.
+/// Delay after a failed accept. Our choice: short compared with any client's timeout.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
-/// Maximum number of connections that wait to be accepted, if the system allows it. Ours: the default of Linux; all
+/// Maximum number of connections that wait to be accepted, if the system allows it. Our choice: the default of Linux; all
 /// pollers reconnect at once after a restart.
 const BACKLOG: u32 = 4_096;
 
@@ -207,7 +207,7 @@ impl AcceptedConnection {
         tokio::spawn(async move {
             let mut part = UnfinishedPart::new(&self.unfinished);
             let socket = self.socket.clone();
-            let stream = Stalling::new(socket.clone(), self.limits.write_wait, self.may_answer.clone());
+            let stream = WriteTimeout::new(socket.clone(), self.limits.write_wait, self.may_answer.clone());
             let served = match tls {
                 None => part.count_during(&socket, self.connection(Encryption::Plain, None).serve(stream)).await,
                 Some(tls) => part.count_during(&socket, Box::pin(self.serve_encrypted(stream, tls))).await,
@@ -221,7 +221,7 @@ impl AcceptedConnection {
         });
     }
 
-    async fn serve_encrypted(&self, stream: Stalling<Socket>, tls: Arc<Tls>) {
+    async fn serve_encrypted(&self, stream: WriteTimeout<Socket>, tls: Arc<Tls>) {
         let mut stopping = self.stopping.clone();
         let begun = tokio::select! {
             begun = shake_hands(&self.socket, stream, &tls, self.limits.handshake_wait) => begun,

@@ -9,7 +9,7 @@ use reqwest::{Client, Response};
 
 use super::failure::{CallFailure, RESULT_BYTES_MAX, too_large};
 
-/// Timeout of connecting. Ours: a reachable server responds within seconds.
+/// Timeout of connecting. Our choice: a reachable server responds within seconds.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 /// Creates the HTTP client. It does not follow redirects, because the operator has configured only this address.

@@ -13,7 +13,7 @@ use super::proto::ExportResponse;
 /// Timeout of a request. Source: OpenTelemetry's `OTEL_EXPORTER_OTLP_TIMEOUT`.
 pub const EXPORT_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum number of bytes read of a response. Ours: only a number is needed from it.
+/// Maximum number of bytes read of a response. Our choice: only a number is needed from it.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 /// Path of traces below the address of a collector. Source: OTLP/HTTP.

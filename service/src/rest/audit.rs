@@ -17,10 +17,10 @@ use crate::http::{Answer, Refused, json};
 use crate::openapi::{Operation, OperationInput};
 use engine::Refusal;
 
-/// Default number of entries on a page. Ours: a screen or two.
+/// Default number of entries on a page. Our choice: a screen or two.
 const PAGE_DEFAULT: usize = 100;
 
-/// Maximum number of entries on a page. Ours: some hundred kilobytes.
+/// Maximum number of entries on a page. Our choice: some hundred kilobytes.
 const PAGE_MAX: usize = 1_000;
 
 /// Audit log of this process.

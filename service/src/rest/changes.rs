@@ -17,8 +17,8 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState};
 use engine::DomainWatch;
 
-/// Minimum time between messages, so that one reports many changes. Ours: pages reload data for each message.
-const MESSAGES_APART: Duration = Duration::from_secs(1);
+/// Minimum time between messages, so that one reports many changes. Our choice: pages reload data for each message.
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// First message, which confirms that changes are reported from now on.
 const BEGINS: Bytes = Bytes::from_static(b": from now on\n\n");
@@ -31,7 +31,7 @@ enum StreamProgress {
     Changed,
 }
 
-/// Maximum number of domains of one stream. Ours: each is polled when one of them changes.
+/// Maximum number of domains of one stream. Our choice: each is polled when one of them changes.
 const DOMAINS_MAX: usize = 100;
 
 pub(super) async fn follow(State(engine): AppState, Path([domain]): Path<1>, _: NoQuery) -> Answer {
@@ -40,7 +40,7 @@ pub(super) async fn follow(State(engine): AppState, Path([domain]): Path<1>, _: 
 
 pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Caller) -> Answer {
     let mut watching = Vec::new();
-    let domains = engine.registry().domains().await?.into_iter().filter(|domain| caller.may_look(&domain.name));
+    let domains = engine.registry().domains().await?.into_iter().filter(|domain| caller.may_read(&domain.name));
     for domain in domains.take(DOMAINS_MAX) {
         watching.push(engine.views().watch_domain(&domain.name).await?);
     }
@@ -55,7 +55,7 @@ fn change_stream(watching: Vec<DomainWatch>) -> Response {
             StreamProgress::New => return Some((Ok::<_, Infallible>(BEGINS), (watching, StreamProgress::Begun))),
             StreamProgress::Begun => {}
             // A timer runs only after a change.
-            StreamProgress::Changed => tokio::time::sleep(MESSAGES_APART).await,
+            StreamProgress::Changed => tokio::time::sleep(MESSAGE_INTERVAL).await,
         }
         let news = watching.iter_mut().map(|domain| Box::pin(domain.changed()));
         let (continues, ..) = future::select_all(news).await;

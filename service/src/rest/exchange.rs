@@ -22,19 +22,19 @@ use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
 use super::tasks::{activity_body, bytes_of, is_full, outcome, turn_body, unpolled_by, update_answers, warnings};
 use crate::access::{Caller, Level};
 use crate::http::{
-    Answer, AppState, AuditEach, Json, PeerPresence, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_tasks,
-    names_accepted,
+    Answer, AppState, AuditEach, Json, PeerPresence, Refused, TURN_BYTES_MAX, bytes_of_json, names_accepted,
+    task_stream,
 };
 use crate::openapi::{Operation, OperationInput};
 use engine::admission::RequestOrigin;
 use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
 
-/// Time for which a single receipt waits for the next task, to be sent with it. Ours: a client that does one task at a
+/// Time for which a single receipt waits for the next task, to be sent with it. Our choice: a client that does one task at a
 /// time gets the next one within a millisecond if others are as quick, and does not need the receipt before. A client
 /// with several tasks may hold back its next answers until it has the receipt, so it does not wait.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// Time for which slots wait while answers are recorded. Ours: many times the usual duration, and short compared with
+/// Time for which slots wait while answers are recorded. Our choice: many times the usual duration, and short compared with
 /// any task. If the store is slower, waiting tasks go to other pollers, because here they would wait for the receipts.
 const STAND_BY: Duration = Duration::from_millis(500);
 
@@ -42,14 +42,14 @@ const STAND_BY: Duration = Duration::from_millis(500);
 const LINES: &str = "application/x-ndjson";
 
 /// Preferences for the response.
-pub(super) struct HowToAnswer {
+pub(super) struct ResponsePreferences {
     /// Time to wait for tasks, if given.
     wait: Option<Duration>,
     /// True if each result is sent as a line once it is available.
     lines: bool,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for HowToAnswer {
+impl<S: Send + Sync> FromRequestParts<S> for ResponsePreferences {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
@@ -58,7 +58,7 @@ impl<S: Send + Sync> FromRequestParts<S> for HowToAnswer {
     }
 }
 
-impl OperationInput for HowToAnswer {
+impl OperationInput for ResponsePreferences {
     fn describe(call: &mut Operation<'_>) {
         PreferWait::describe(call);
         call.header(
@@ -227,14 +227,14 @@ fn must_be_one(of: &str) -> Refused {
 }
 
 /// Inputs of an exchange besides the body.
-type OnExchange = (AppState, Path<2>, NoQuery, HowToAnswer, Caller, PeerPresence);
+type OnExchange = (AppState, Path<2>, NoQuery, ResponsePreferences, Caller, PeerPresence);
 
 pub(super) async fn turns(
     on: OnExchange,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
 ) -> Answer {
-    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller, peer) = on;
+    let (State(engine), Path([domain, list]), _, ResponsePreferences { wait, lines }, caller, peer) = on;
     let body::ExchangeTurns {
         answers,
         max_tasks,
@@ -277,7 +277,7 @@ pub(super) async fn activities(
     audit: AuditEach,
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
 ) -> Answer {
-    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller, peer) = on;
+    let (State(engine), Path([domain, list]), _, ResponsePreferences { wait, lines }, caller, peer) = on;
     let body::ExchangeActivities { answers, max_tasks, slots, identity, poll_id, attempt } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Runner };
@@ -374,7 +374,7 @@ impl TasksOf {
 async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {
     if !lines {
         let (bytes, delivered) = tasks.only(receipts).await;
-        return bytes_of_json(StatusCode::OK, deliver_tasks(at_once((bytes, delivered), tasks)));
+        return bytes_of_json(StatusCode::OK, task_stream(at_once((bytes, delivered), tasks)));
     }
     let (has_answers, may_linger) = (!receipts.is_empty(), receipts.len() == 1 && tasks.slots.are_next());
     let first = Exchanged::<()> { receipts: Some(receipts), tasks: Vec::new(), no_pollers: None };
@@ -396,7 +396,7 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
         Some((piece, next_line(tasks)))
     });
     let pieces = Box::pin(futures_util::StreamExt::chain(stream::iter(piece), others));
-    let mut response = Response::new(deliver_tasks(pieces));
+    let mut response = Response::new(task_stream(pieces));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(LINES));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

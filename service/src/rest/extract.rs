@@ -19,7 +19,7 @@ use crate::openapi::{Operation, OperationInput};
 /// Maximum wait of a request. Source: SWF's 60 seconds.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Maximum length of an `Idempotency-Key` in characters. Ours.
+/// Maximum length of an `Idempotency-Key` in characters. Our choice.
 const KEY_CHARS_MAX: usize = 255;
 
 /// Decoded path parameters by position.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::extract::{Params, Path};
-use super::workflows::{OnRun, run_ref, tell_on};
+use super::workflows::{OnRun, apply_to_run, run_ref};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{Deletion, Reset};
@@ -44,7 +44,7 @@ pub(super) async fn delete(
 pub(super) async fn pause(on: OnRun, Json(pause): Json<body::PauseWorkflow>) -> Answer {
     let body::PauseWorkflow { stop_clocks, identity, reason } = pause;
     let command = |key| Command::Pause { stop_clocks, operator: OperatorAction { identity, reason }, key };
-    tell_on(on, "pause", command, StatusCode::OK).await
+    apply_to_run(on, "pause", command, StatusCode::OK).await
 }
 
 pub(super) async fn resume(
@@ -52,7 +52,7 @@ pub(super) async fn resume(
     Json(body::OperatorAction { identity, reason }): Json<body::OperatorAction>,
 ) -> Answer {
     let command = |key| Command::Resume { operator: OperatorAction { identity, reason }, key };
-    tell_on(on, "resume", command, StatusCode::OK).await
+    apply_to_run(on, "resume", command, StatusCode::OK).await
 }
 
 pub(super) async fn reset(on: OnRun, Json(reset): Json<body::ResetWorkflow>) -> Answer {

@@ -13,7 +13,7 @@ use engine::{ClockMove, ClockStanding, Doubt, Engine, Refusal};
 use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json, json};
 
-/// Maximum lag of the archive before a warning. Ours: ten times the amount that may be lost with a machine.
+/// Maximum lag of the archive before a warning. Our choice: ten times the amount that may be lost with a machine.
 const SHIP_LAG_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn healthy() -> &'static str {
@@ -35,7 +35,7 @@ fn warning(code: &str, detail: String, advice: &str) -> ReadinessWarning {
 
 async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     let mut warnings = Vec::new();
-    if let Some(trouble) = front.store_trouble().await {
+    if let Some(trouble) = front.store_error().await {
         let advice = "check the store and the service's log; failed requests can be retried";
         warnings.push(warning("store-failing", format!("the store is failing: {trouble}"), advice));
     }
@@ -49,7 +49,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let advice = "free space on the disk, or start the service with a lower --disk-reserve";
         warnings.push(warning("disk-low", detail, advice));
     }
-    if let Some(ship) = front.ship_standing().filter(|ship| ship.error.is_some() || ship.lag > SHIP_LAG_MAX) {
+    if let Some(ship) = front.shipping_status().filter(|ship| ship.error.is_some() || ship.lag > SHIP_LAG_MAX) {
         let why = ship.error.map_or_else(String::new, |error| format!(": {error}"));
         let detail = format!("the archive does not have the commits of the last {:.0} s{why}", ship.lag.as_secs_f64());
         let advice = "check the disk and the mount, or the bucket, of --ship-to; the service continues and \

@@ -17,14 +17,14 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::{QueryReply, QueryRequest, Refusal, SeenVersion};
 
-/// Default wait of a query. Ours: two query-only tasks.
+/// Default wait of a query. Our choice: two query-only tasks.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// What a query with `If-None-Match` waits for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Watch")]
-pub(super) enum WatchFor {
+pub(super) enum WatchTarget {
     /// That the run has news.
     #[default]
     Version,
@@ -39,7 +39,7 @@ pub(super) struct QueryParams {
     run_id: Option<Uuid>,
     /// With `If-None-Match`: change to wait for, either of the run (`version`, the default) or of the result (`result`).
     #[serde(default)]
-    watch: WatchFor,
+    watch: WatchTarget,
 }
 
 pub(super) async fn query(
@@ -75,16 +75,16 @@ pub(super) async fn query(
     Ok(with_wait_applied(response, wait))
 }
 
-fn seen(tag: EntityTag, watch: WatchFor) -> Result<SeenVersion, Refused> {
+fn seen(tag: EntityTag, watch: WatchTarget) -> Result<SeenVersion, Refused> {
     let EntityTag { run_id, version, hash } = tag;
     let hash = match watch {
-        WatchFor::Version => None,
-        WatchFor::Result if hash.is_none() => {
+        WatchTarget::Version => None,
+        WatchTarget::Result if hash.is_none() => {
             let problem =
                 "is the entity tag of a run; `watch=result` needs the entity tag of a query result".to_owned();
             return Err(Refused::BadHeader { header: axum::http::header::IF_NONE_MATCH, problem });
         }
-        WatchFor::Result => hash,
+        WatchTarget::Result => hash,
     };
     Ok(SeenVersion { run_id, version, hash })
 }

@@ -28,14 +28,14 @@ fn rendered(levels: HolderLevels) -> body::CredentialLevels {
 }
 
 /// Permissions of a caller if callers are not authenticated.
-fn anybody() -> body::CredentialLevels {
+fn anonymous() -> body::CredentialLevels {
     let all = HolderLevels { operator: true, metrics: true, ..HolderLevels::default() };
     body::CredentialLevels { name: None, ..rendered(all) }
 }
 
 fn info(sign_in: &SignIn, session: Option<&Session>) -> body::SessionInfo {
     body::SessionInfo {
-        permissions: sign_in.admitted.as_ref().map_or_else(anybody, |admitted| rendered(admitted.holder().levels())),
+        permissions: sign_in.admitted.as_ref().map_or_else(anonymous, |admitted| rendered(admitted.holder().levels())),
         csrf_token: session.map(|session| session.csrf().to_owned()),
         expires_at: session.map(Session::until),
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
 use crate::access::Caller;
-use crate::http::{Answer, AppState, Json, POLL_BYTES_MAX, PeerPresence, Refused, TURN_BYTES_MAX, deliver_task, json};
+use crate::http::{Answer, AppState, Json, POLL_BYTES_MAX, PeerPresence, Refused, TURN_BYTES_MAX, json, task_response};
 use engine::{ActivityTask, DeciderTask, Engine, PendingQuery, Poll, QueryOutcome, Unpolled};
 
 pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
@@ -120,7 +120,7 @@ fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
 
 /// Returns the value of this header for an empty poll.
 pub(super) fn unpolled_by(engine: &Engine, domain: &str, caller: &Caller) -> Option<String> {
-    let unpolled = if caller.may_look(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
+    let unpolled = if caller.may_read(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
     let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
     (!lists.is_empty()).then(|| lists.join(", "))
 }
@@ -170,7 +170,7 @@ pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider,
         by: caller.by(),
     };
     let delivery = peer.take(engine.tasks().poll_decider(&domain, &list, poll)).await?;
-    let render = |(task, receipt)| deliver_task(bytes_of(&turn_body(task)), receipt);
+    let render = |(task, receipt)| task_response(bytes_of(&turn_body(task)), receipt);
     let none = || no_task(&engine, &domain, &caller);
     Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
 }
@@ -180,7 +180,7 @@ pub(super) async fn poll_activity(on: OnPoll, Json(poll): Json<body::PollActivit
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
     let delivery = peer.take(engine.tasks().poll_activity(&domain, &list, poll)).await?;
-    let render = |(task, receipt)| deliver_task(bytes_of(&activity_body(task)), receipt);
+    let render = |(task, receipt)| task_response(bytes_of(&activity_body(task)), receipt);
     let none = || no_task(&engine, &domain, &caller);
     Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
 }

@@ -17,7 +17,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{UpdateProgress, UpdateRequest};
 
-/// Default wait of an update. Ours: the current turn, a lost turn, and the turn of the update.
+/// Default wait of an update. Our choice: the current turn, a lost turn, and the turn of the update.
 const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]

@@ -24,9 +24,9 @@ use engine::{Engine, RunRef};
 pub(super) const LIST_DEFAULT: usize = 100;
 pub(super) const LIST_MAX: usize = 1_000;
 
-/// Maximum number of runs that a count examines, matching or not. Ours: a seventh of a second of work on one machine,
+/// Maximum number of runs that a count examines, matching or not. Our choice: a seventh of a second of work on one machine,
 /// and some 1,250 read units on DynamoDB.
-const COUNT_LOOKS_AT_MAX: u64 = 100_000;
+const COUNT_EXAMINED_MAX: u64 = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -276,7 +276,7 @@ fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
 }
 
 pub(super) async fn count(State(engine): AppState, Path([domain]): Path<1>, Params(it): Params<RunFilter>) -> Answer {
-    let count = engine.views().count(&list_query(&domain, &it)?, COUNT_LOOKS_AT_MAX).await?;
+    let count = engine.views().count(&list_query(&domain, &it)?, COUNT_EXAMINED_MAX).await?;
     let (total, truncated) = (count.total(), count.is_cut);
     let by_status = count.by_status.into_iter().map(|(word, runs)| (word.to_string(), runs)).collect();
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))
@@ -354,7 +354,7 @@ pub(super) async fn signal(
 pub(super) type OnRun = (AppState, Path<2>, Params<RunQuery>, IdempotencyKey, Caller);
 
 /// Sends the command to the run.
-pub(super) async fn tell_on(
+pub(super) async fn apply_to_run(
     on: OnRun,
     verb: &str,
     command: impl FnOnce(Option<RequestKey>) -> Command,
@@ -366,11 +366,11 @@ pub(super) async fn tell_on(
 
 pub(super) async fn cancel(on: OnRun, Json(cancel): Json<body::CancelWorkflow>) -> Answer {
     let body::CancelWorkflow { reason, identity } = cancel;
-    tell_on(on, "cancel", |key| Command::RequestCancel { reason, identity, key }, StatusCode::ACCEPTED).await
+    apply_to_run(on, "cancel", |key| Command::RequestCancel { reason, identity, key }, StatusCode::ACCEPTED).await
 }
 
 pub(super) async fn terminate(on: OnRun, Json(terminate): Json<body::TerminateWorkflow>) -> Answer {
     let body::TerminateWorkflow { reason, details, identity } = terminate;
     let command = |key| Command::Terminate { reason, details, identity, key, child_policy: None };
-    tell_on(on, "terminate", command, StatusCode::OK).await
+    apply_to_run(on, "terminate", command, StatusCode::OK).await
 }

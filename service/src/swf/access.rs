@@ -13,7 +13,7 @@ use super::fault::{FaultKind, SwfFault};
 use super::operations::Operation;
 use super::signature::Signature;
 use super::tasks::turn_of_page;
-use crate::access::{Credentials, Holder, Need, NoEntry, Principal, Subject};
+use crate::access::{AuthenticationError, Credentials, Holder, Need, Principal, Subject};
 use crate::tls::Peer;
 use engine::Engine;
 
@@ -37,29 +37,30 @@ pub(super) fn claim<'a>(
 ) -> Result<Claim<'a>, SwfFault> {
     match credentials.admit(headers, peer, engine.clock().now()) {
         Ok(admitted) => Ok(Claim { admitted, signature: None }),
-        Err(NoEntry::Unknown) => {
+        Err(AuthenticationError::Unknown) => {
             signer(credentials, engine, headers).map_err(|fault| slowed(fault, credentials, headers))
         }
         Err(no) => Err(no.into()),
     }
 }
 
-impl From<NoEntry> for SwfFault {
-    fn from(no: NoEntry) -> Self {
+impl From<AuthenticationError> for SwfFault {
+    fn from(no: AuthenticationError) -> Self {
         match no {
             // Tokens of issuers and session cookies are not accepted here.
-            NoEntry::Unknown | NoEntry::SessionExpired | NoEntry::Token { .. } | NoEntry::NoRule { .. } => {
-                unrecognized()
-            }
-            NoEntry::Expired { since, .. } => {
+            AuthenticationError::Unknown
+            | AuthenticationError::SessionExpired
+            | AuthenticationError::Token { .. }
+            | AuthenticationError::NoRule { .. } => unrecognized(),
+            AuthenticationError::Expired { since, .. } => {
                 let message = format!("The security token included in the request is expired: it expired at {since}");
                 Self::new(FaultKind::ExpiredToken, message)
             }
-            NoEntry::NotYetValid { from, .. } => {
+            AuthenticationError::NotYetValid { from, .. } => {
                 let message = format!("The security token included in the request is not valid before {from}");
                 Self::new(FaultKind::UnrecognizedClient, message)
             }
-            NoEntry::Certificate { shown, why } => {
+            AuthenticationError::Certificate { shown, why } => {
                 let message = format!("The certificate of the connection, {shown}, is not accepted: {why}");
                 Self::new(FaultKind::UnrecognizedClient, message)
             }
@@ -110,7 +111,7 @@ impl Claim<'_> {
             let checked = signature.check(&secret, uri, headers, body);
             checked.map_err(|fault| slowed(fault, credentials, headers))?;
         }
-        self.admitted.must_be_good(engine.clock().now())?;
+        self.admitted.check_validity(engine.clock().now())?;
         Ok(self.admitted)
     }
 }

@@ -17,7 +17,7 @@ use crate::front::Front;
 use crate::http::PeerPresence;
 use engine::Engine;
 
-/// Account in the names of resources. Ours: there are no accounts; documentation and mocks use this one.
+/// Account in the names of resources. Our choice: there are no accounts; documentation and mocks use this one.
 pub(super) const ACCOUNT: &str = "123456789012";
 
 /// Context of an operation.

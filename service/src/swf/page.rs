@@ -79,10 +79,10 @@ impl PageKind {
         if !engine.is_page_seal(&sealed(said, scope), seal) {
             return Err(invalid_token());
         }
-        self.place_said(said, engine.clock().now())
+        self.position_from_token(said, engine.clock().now())
     }
 
-    fn place_said(self, said: &str, now: Timestamp) -> Result<&str, SwfFault> {
+    fn position_from_token(self, said: &str, now: Timestamp) -> Result<&str, SwfFault> {
         let mut parts = said.splitn(3, '.');
         let letter = parts.next().filter(|letter| letter.chars().eq([self.letter()]));
         let given_at = parts.next().and_then(|given_at| u64::from_str_radix(given_at, 16).ok());
@@ -179,13 +179,13 @@ mod tests {
         let given_at = Timestamp::from_millis(1_700_000_000_000);
         let token = format!("h.{:x}.5.a", given_at.as_millis());
         let last = given_at.plus(TOKEN_LIFETIME);
-        assert_eq!(PageKind::History.place_said(&token, last).unwrap(), "5.a");
+        assert_eq!(PageKind::History.position_from_token(&token, last).unwrap(), "5.a");
         // The clock of another node may be behind.
-        assert_eq!(PageKind::History.place_said(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
+        assert_eq!(PageKind::History.position_from_token(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
         let message = |place: Result<&str, SwfFault>| place.unwrap_err().message().to_owned();
         let late = Timestamp::from_millis(last.as_millis() + 1);
         assert_eq!(
-            message(PageKind::History.place_said(&token, late)),
+            message(PageKind::History.position_from_token(&token, late)),
             "Specified token has exceeded its maximum lifetime"
         );
         for (of, token) in [
@@ -197,7 +197,7 @@ mod tests {
             (PageKind::History, "hh.1.5"),
             (PageKind::History, "5"),
         ] {
-            assert_eq!(message(of.place_said(token, given_at)), "Invalid token", "{token}");
+            assert_eq!(message(of.position_from_token(token, given_at)), "Invalid token", "{token}");
         }
     }
 }

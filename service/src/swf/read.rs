@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 
 use super::shape::{Field, Shape, is_attributes_of};
 
-/// Memory of an object with a few members, in bytes. Ours: a node of a `BTreeMap` has space for eleven names and
+/// Memory of an object with a few members, in bytes. Our choice: a node of a `BTreeMap` has space for eleven names and
 /// values.
 const OBJECT_BYTES: usize = 640;
 

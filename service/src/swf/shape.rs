@@ -85,7 +85,7 @@ pub(super) enum Form {
     Priority,
 }
 
-/// Maximum number of problems that a fault names; it counts all of them. Ours: decisions of one decider usually have
+/// Maximum number of problems that a fault names; it counts all of them. Our choice: decisions of one decider usually have
 /// the same problem.
 const PROBLEMS_NAMED_MAX: usize = 100;
 

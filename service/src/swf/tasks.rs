@@ -20,7 +20,7 @@ use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{render_events, run_ref, unknown_execution};
 use crate::access::Caller;
-use crate::http::deliver_task;
+use crate::http::task_response;
 use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 
 /// Duration of a poll. Source: SWF's API reference.
@@ -46,7 +46,7 @@ impl PollTask {
 /// Responds with a task, which counts as delivered when the connection takes it.
 fn delivered(task: &Value, receipt: Receipt) -> Answer {
     let bytes = serde_json::to_vec(task).map_err(|error| SwfFault::new(FaultKind::Internal, error.to_string()))?;
-    let mut response: Response = deliver_task(bytes, receipt);
+    let mut response: Response = task_response(bytes, receipt);
     response.headers_mut().insert(axum::http::header::CONTENT_TYPE, super::fault::JSON);
     Ok(Some(response))
 }

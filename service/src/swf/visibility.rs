@@ -18,12 +18,12 @@ use engine::{Refusal, RunRef, type_name};
 /// Number of rows that are read at once.
 const ROWS: usize = 1_000;
 
-/// Maximum of a count; larger ones are truncated. Ours: SWF's limit of open runs in a domain. The real service
+/// Maximum of a count; larger ones are truncated. Our choice: SWF's limit of open runs in a domain. The real service
 /// truncates after an undocumented number of bytes.
 const COUNTED_MAX: usize = 100_000;
 
 /// Maximum number of reads for one count or page; then it is truncated. With a filter that few runs match, each read
-/// examines thousands of rows and finds none. Ours.
+/// examines thousands of rows and finds none. Our choice.
 const ASKED_MAX: usize = 100;
 
 /// Number of runs of a page that are read concurrently.

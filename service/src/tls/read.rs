@@ -18,7 +18,7 @@ use x509_parser::time::ASN1Time;
 
 use super::files::{TlsCallers, TlsFiles};
 
-/// Maximum size of one of these files in bytes. Ours: the authorities that browsers trust have 200 KB.
+/// Maximum size of one of these files in bytes. Our choice: the authorities that browsers trust have 200 KB.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Prefix of a PEM block.

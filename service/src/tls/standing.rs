@@ -6,12 +6,12 @@ use history::Timestamp;
 
 /// Status of TLS of the listener.
 #[derive(Debug)]
-pub struct TlsStanding {
+pub struct TlsStatus {
     until: AtomicU64,
     handshakes_failed: AtomicU64,
 }
 
-impl TlsStanding {
+impl TlsStatus {
     pub(crate) fn of(until: Timestamp) -> Self {
         Self { until: AtomicU64::new(until.as_millis()), handshakes_failed: AtomicU64::new(0) }
     }

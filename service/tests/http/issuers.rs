@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 use service::access::{ClaimRule, Credential, Credentials, Issuer};
-use service::access::{FETCH_WAIT, ISSUERS_MAX, KEYS_AGAIN_AFTER, KEYS_AGE_MAX, RULES_MAX};
+use service::access::{FETCH_WAIT, ISSUERS_MAX, KEYS_AGE_MAX, KEYS_REFETCH_WAIT, RULES_MAX};
 use tokio::net::TcpListener;
 
 use crate::holders::{credential, one};
@@ -120,7 +120,7 @@ async fn an_unknown_key_fetches_keys_at_most_once_a_minute() {
         domain(&guarded, &second.sign(&claims("ops"))).await.problem(401, "token-refused");
     }
     assert_eq!(served.asked(), 1);
-    later(KEYS_AGAIN_AFTER).await;
+    later(KEYS_REFETCH_WAIT).await;
     domain(&guarded, &second.sign(&claims("ops"))).await.json(200);
     assert_eq!(served.asked(), 2);
     // A token that was valid before is refused, too.
@@ -153,7 +153,7 @@ async fn known_keys_stay_while_the_issuer_fails() {
     ];
     for (before, says) in all.iter().enumerate() {
         served.says(says.clone());
-        later(KEYS_AGAIN_AFTER).await;
+        later(KEYS_REFETCH_WAIT).await;
         let meanwhile = async {
             served.until_asked(before + 2).await;
             // A token with a known key does not wait for the fetch.
@@ -216,7 +216,7 @@ async fn a_poll_ends_when_its_key_or_issuer_is_removed() {
             open.until_pollers("deciders", 2).await;
             if is_key {
                 served.says(Says::Keys(jwks(&[&second])));
-                later(KEYS_AGAIN_AFTER).await;
+                later(KEYS_REFETCH_WAIT).await;
                 let unknown = Key::ed("unknown").sign(&claims("ops"));
                 domain(&guarded, &unknown).await.problem(401, "token-refused");
             } else {

@@ -12,13 +12,13 @@ use crate::contract::template;
 use crate::recorded::{RecordedCall, recorded_calls};
 use crate::support::writes_docs;
 
-/// Longest line of running text. Ours: the width of the other pages.
+/// Longest line of running text. Our choice: the width of the other pages.
 const WIDTH: usize = 120;
 
-/// Longest text in a cell of a table; a longer one follows the table. Ours: the limit of the other pages.
+/// Longest text in a cell of a table; a longer one follows the table. Our choice: the limit of the other pages.
 const CELL_MAX: usize = 200;
 
-/// Longest request or response that is shown completely. Ours: about a screen.
+/// Longest request or response that is shown completely. Our choice: about a screen.
 const EXAMPLE_LINES_MAX: usize = 60;
 
 /// Page with the schemas that the pages of calls link to.

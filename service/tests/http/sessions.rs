@@ -127,7 +127,7 @@ async fn a_cookie_over_tls_is_bound_to_the_host() {
         callers: None,
     };
     let tls = service::tls::Tls::open(files, Arc::new(engine::SystemClock)).unwrap();
-    api.front.tells_of_tls(tls.standing());
+    api.front.set_tls(tls.standing());
     let router = router_for(api.front.clone(), credentials);
     let api = Api { router, ..api };
     // Also if the page's origin does not have `https`.

@@ -50,7 +50,7 @@ impl Encrypting {
         authority.issue(&["localhost"]).write(directory.path());
         let tls = Tls::open(files(directory.path()), Arc::new(SystemClock)).unwrap();
         let api = Api::open().await;
-        api.front.tells_of_tls(tls.standing());
+        api.front.set_tls(tls.standing());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

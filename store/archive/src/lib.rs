@@ -32,7 +32,7 @@ pub use error::ArchiveError;
 pub use place::memory;
 pub use read::{EpochReport, verify};
 pub use request::{back_up, serve_backups};
-pub use shipping::{ShipStanding, ShipTo, Shipment, ship, shipped_to};
+pub use shipping::{ShipTo, Shipment, ShippingStatus, ship, shipped_to};
 pub use standby::{Followed, Promotion, Standby, StandbyOptions, promote};
 
 /// Form of archives: of every file that is not a copy of another, recorded in its first line. A build that does not

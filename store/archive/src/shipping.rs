@@ -52,7 +52,7 @@ impl ShipTo {
 
 /// Status of shipping.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShipStanding {
+pub struct ShippingStatus {
     /// Age of the oldest commit that is not yet in the archive. Zero if there is none.
     pub lag: Duration,
     /// Last batch in the archive.
@@ -99,7 +99,7 @@ pub struct Shipment {
 
 impl Shipment {
     /// Returns the status of shipping.
-    pub fn standing(&self) -> ShipStanding {
+    pub fn standing(&self) -> ShippingStatus {
         self.state.standing(self.source.durable())
     }
 }
@@ -150,11 +150,11 @@ impl ShipState {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn standing(&self, durable: u64) -> ShipStanding {
+    fn standing(&self, durable: u64) -> ShippingStatus {
         let seen = self.lock();
         let shipped = self.shipped.load(Ordering::SeqCst);
         let lag = if shipped < durable { seen.all_at.elapsed() } else { Duration::ZERO };
-        ShipStanding { lag, shipped, error: seen.error.clone() }
+        ShippingStatus { lag, shipped, error: seen.error.clone() }
     }
 
     fn all(&self, shipped: u64, at: Instant) {

@@ -24,7 +24,7 @@ const ACTIVITIES: usize = 3;
 /// Timer of each workflow, after its activities.
 pub(super) const TIMER: history::Duration = history::Duration::from_secs(1);
 
-/// Time limit for retries of callers. Ours: longer than any failure.
+/// Time limit for retries of callers. Our choice: longer than any failure.
 const PATIENCE: Patience = Patience::For(Duration::from_secs(60));
 
 /// Wait of one poll of a runner.

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 const STORM_MS: std::ops::Range<u64> = 300..1_500;
 const CALM_MS: std::ops::Range<u64> = 1_500..4_000;
 
-/// Delay of a request or response. Ours: up to well beyond a node's timeout of one attempt.
+/// Delay of a request or response. Our choice: up to well beyond a node's timeout of one attempt.
 const HELD_MS: std::ops::Range<u64> = 200..3_000;
 
 /// The failure of one request.

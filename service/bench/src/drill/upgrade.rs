@@ -18,7 +18,7 @@ use crate::failed::Failed;
 use crate::service::{baton, other};
 use crate::table::Place;
 
-/// Time for which each program has the data or a node. Ours: a workflow of the load takes 1.5 seconds.
+/// Time for which each program has the data or a node. Our choice: a workflow of the load takes 1.5 seconds.
 const TURN: Duration = Duration::from_secs(3);
 
 /// Maximum time for the last workflows.

@@ -16,7 +16,7 @@ use crate::service::{histogram, other};
 const LINES_WAIT: Duration = Duration::from_secs(2);
 
 /// Interval of checking for them.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Request latencies in microseconds.
 pub(super) struct Took {
@@ -58,7 +58,7 @@ impl QuietLog {
     /// Skips everything written so far.
     pub(super) async fn skip(&mut self) -> Result<(), Failed> {
         // Lines of the most recent requests may not be in the file yet.
-        sleep(LOOK_EVERY).await;
+        sleep(CHECK_INTERVAL).await;
         drop(self.lines()?);
         Ok(())
     }
@@ -67,7 +67,7 @@ impl QuietLog {
     pub(super) async fn read(&mut self, domain: &str, count: u64, took: &mut Histogram<u64>) -> Result<(), Failed> {
         let (began, mut found) = (Instant::now(), 0);
         while found < count && began.elapsed() < LINES_WAIT {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
             for line in self.lines()?.lines() {
                 let line: LoggedStart =
                     serde_json::from_str(line).map_err(|error| other(format!("{line}: {error}")))?;

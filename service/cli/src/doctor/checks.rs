@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use history::Timestamp;
 use serde::Serialize;
 
-/// Maximum difference between the clocks of the service and this machine. Ours: many times the precision of NTP.
+/// Maximum difference between the clocks of the service and this machine. Our choice: many times the precision of NTP.
 const CLOCKS_APART_MAX: f64 = 30.0;
 
 /// Maximum time that a task may wait in a list without pollers, in seconds. Source: the alert.
@@ -15,7 +15,7 @@ const UNPOLLED_MAX: f64 = 120.0;
 const CERTIFICATE_WARNING: f64 = 14.0 * 86_400.0;
 const CERTIFICATE_FAILING: f64 = 86_400.0;
 
-/// Disk space that is always too little, in bytes. Ours: the default reserve for open runs.
+/// Disk space that is always too little, in bytes. Our choice: the default reserve for open runs.
 const DISK_LITTLE: f64 = 512.0 * MIB;
 const MIB: f64 = 1_048_576.0;
 

@@ -112,7 +112,7 @@ fn factor(text: &str) -> Result<Factor, String> {
 }
 
 impl StartArgs {
-    /// Default wait of `baton workflow execute`. Ours: the default execution timeout of a run.
+    /// Default wait of `baton workflow execute`. Our choice: the default execution timeout of a run.
     const EXECUTE_WAIT: Duration = Duration::from_days(365);
 
     pub(super) async fn execute(self) -> Done {

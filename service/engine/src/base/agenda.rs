@@ -8,7 +8,7 @@ use history::{Duration, Timestamp};
 use store::{Due, HeadKey};
 
 /// Maximum wait of a task that has no row in its list (`backlog.rs`). A node that takes over from another reads the
-/// due index this far ahead. Ours: waits are so rarely this short that there is little to read.
+/// due index this far ahead. Our choice: waits are so rarely this short that there is little to read.
 pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
 
 /// Time ahead for which the due index is read.
@@ -18,7 +18,7 @@ const READ_AHEAD: Duration = Duration::from_secs(60);
 /// time.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
 
-/// Delay before a run is woken again if it could not be processed or its task could not be taken. Ours: short,
+/// Delay before a run is woken again if it could not be processed or its task could not be taken. Our choice: short,
 /// because the run makes no progress, but not zero, because the store has just failed several attempts.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 

@@ -93,7 +93,7 @@ impl Ids {
     }
 }
 
-/// Maximum time by which the clock may be ahead of the newest time seen without being doubted. Ours: shorter than
+/// Maximum time by which the clock may be ahead of the newest time seen without being doubted. Our choice: shorter than
 /// any retention that matters, and longer than a service is down for an update.
 pub const CLOCK_AHEAD_MAX: history::Duration = history::Duration::from_days(1);
 
@@ -122,7 +122,7 @@ impl NewestTime {
     }
 }
 
-/// Minimum jump of the clock, or lag behind the newest time seen, that is reported. Ours: more than time
+/// Minimum jump of the clock, or lag behind the newest time seen, that is reported. Our choice: more than time
 /// synchronization corrects at once.
 pub const CLOCK_MOVED_MIN: history::Duration = history::Duration::from_secs(60);
 

@@ -15,10 +15,10 @@ use uuid::Uuid;
 pub(crate) use kinds::{NoticeKind, NoticeList};
 use rate_limit::{LineAllowed, Overdue, RateLimit};
 
-/// Interval at which omitted events are reported. Ours: a small part of [`SPAN`].
+/// Interval at which omitted events are reported. Our choice: a small part of [`SPAN`].
 pub(crate) const NOTICES_EVERY: Duration = Duration::from_secs(10);
 
-/// Maximum number of characters of callers' text, such as a reason, in one line. Ours: enough to recognize the
+/// Maximum number of characters of callers' text, such as a reason, in one line. Our choice: enough to recognize the
 /// text, and the line still fits a screen.
 const TEXT_CHARS_MAX: usize = 200;
 

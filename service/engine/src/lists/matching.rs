@@ -18,16 +18,16 @@ pub(crate) use task_list::dispatch::{Departure, Stays, ToNode, ToPoll, ToWaiting
 use crate::lists::grant::Grant;
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
-/// Lists with waiting tasks in memory. Ours: a list takes some hundred bytes.
+/// Lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
 const LISTS_MAX: usize = 10_000;
 
-/// Waiting tasks of one list in memory. Ours: a task takes about 200 bytes, so that a list takes at most 10 MB.
+/// Waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so that a list takes at most 10 MB.
 const LIST_TASKS_MAX: usize = 50_000;
 
-/// Waiting tasks of all lists in memory. Ours: at most 100 MB, and 200 MB for the tasks that each list has room for in any case.
+/// Waiting tasks of all lists in memory. Our choice: at most 100 MB, and 200 MB for the tasks that each list has room for in any case.
 const TASKS_MAX: usize = 500_000;
 
-/// Runs with tasks that had no room and are to be written to their lists. Ours: each takes as much as a task.
+/// Runs with tasks that had no room and are to be written to their lists. Our choice: each takes as much as a task.
 const TO_WRITE_MAX: usize = 10_000;
 
 /// Maximum numbers of waiting tasks in memory. Tasks beyond them wait only in the store and are read when their list is
@@ -52,7 +52,7 @@ impl Default for WaitingBounds {
     }
 }
 
-/// Number of tasks that a list may always have, however many tasks other lists have. Ours: the number of rows that are
+/// Number of tasks that a list may always have, however many tasks other lists have. Our choice: the number of rows that are
 /// read at once.
 const LIST_TASKS_ALWAYS: usize = 100;
 

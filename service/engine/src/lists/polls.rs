@@ -48,7 +48,7 @@ pub struct Poll {
 /// Maximum number of events that come with a task. The rest is read with the task's history.
 const EVENTS_MAX: usize = 10_000;
 
-/// Approximate maximum size of the events that come with a task, in bytes. Ours: the size of a page of a history.
+/// Approximate maximum size of the events that come with a task, in bytes. Our choice: the size of a page of a history.
 pub(crate) const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Selection of the events that come with a decider task.
@@ -77,7 +77,7 @@ impl Poll {
 /// newest are kept. About 200 bytes a task.
 const REMEMBERED: usize = 20_000;
 
-/// Time during which a node reports a lost poll to nodes that join. Ours: the longest wait of a poll.
+/// Time during which a node reports a lost poll to nodes that join. Our choice: the longest wait of a poll.
 const LOST_LATELY: Duration = Duration::from_secs(60);
 
 struct SentTasks {

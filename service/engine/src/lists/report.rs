@@ -12,11 +12,11 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// Maximum number of lists examined in each memory of a node. Ours: each memory's maximum, not counting lists that are
+/// Maximum number of lists examined in each memory of a node. Our choice: each memory's maximum, not counting lists that are
 /// polled.
 const LISTS_EXAMINED_MAX: usize = 20_000;
 
-/// Maximum number of tasks listed individually for one list. Ours: a screen or two.
+/// Maximum number of tasks listed individually for one list. Our choice: a screen or two.
 const TASKS_LISTED_MAX: usize = 100;
 
 /// A task that waits in memory.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The domain that always exists.
 pub const DEFAULT_DOMAIN: &str = "default";
 
-/// Maximum age of the cached domains for starting a run, if other nodes share the store. Ours: reading the store
+/// Maximum age of the cached domains for starting a run, if other nodes share the store. Our choice: reading the store
 /// this often is cheap, and a deprecation takes effect everywhere soon enough.
 const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 

@@ -11,10 +11,10 @@ use super::domain::{DEFAULT_DOMAIN, Domain};
 use crate::base::records::has_schedules;
 use crate::{Limited, Refusal, SwfQuotas};
 
-/// Maximum number of domains. Ours: they are kept in one record and in memory.
+/// Maximum number of domains. Our choice: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
 
-/// Time between deprecation and deletion of a domain. Ours: longer than a start on any node can be under way that
+/// Time between deprecation and deletion of a domain. Our choice: longer than a start on any node can be under way that
 /// was admitted before the deprecation.
 const DELETE_AFTER: Duration = Duration::from_secs(60);
 

@@ -16,21 +16,21 @@ use crate::base::token::Mint;
 use crate::base::token::secrets::{RECORD, Secrets, draw};
 use crate::{Clock, Limited, Refusal};
 
-/// Default overlap in which tokens of the previous secret are valid. Ours: nearly every task is completed within a
+/// Default overlap in which tokens of the previous secret are valid. Our choice: nearly every task is completed within a
 /// month. Operators with longer activities pass a longer overlap; zero revokes earlier tokens at once.
 pub const SECRET_OVERLAP: Duration = Duration::from_days(30);
 
 /// Maximum overlap. Source: a token may be used for as long as the longest timeout.
 pub const SECRET_OVERLAP_MAX: Duration = limits::SPAN_MAX;
 
-/// With several nodes: time between storing a new secret and its use. Ours: three times [`READ_EVERY`], so that a
+/// With several nodes: time between storing a new secret and its use. Our choice: three times [`READ_EVERY`], so that a
 /// read may fail and clocks may differ by seconds.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Interval at which a node reads the secrets. Ours: it is a read of one small record.
+/// Interval at which a node reads the secrets. Our choice: it is a read of one small record.
 const READ_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Maximum number of valid secrets. Ours: an invalid token is checked against all of them.
+/// Maximum number of valid secrets. Our choice: an invalid token is checked against all of them.
 const SECRETS_MAX: usize = 8;
 
 /// Result of a rotation.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lru::LruCache;
 use store::HeadKey;
 
-/// Maximum number of cached types. Ours: a few megabytes at most.
+/// Maximum number of cached types. Our choice: a few megabytes at most.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 
 /// Maximum age of a cached type if other nodes share the store.

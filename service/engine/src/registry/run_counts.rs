@@ -13,15 +13,15 @@ use crate::base::background::Background;
 use crate::{Clock, Refusal, Registry};
 
 /// Average read units per second for counting all open runs, and as many for counting flagged ones: an expensive
-/// count is reused for longer. Ours: $3.24 a month for each with continuous requests. On stores without billed
+/// count is reused for longer. Our choice: $3.24 a month for each with continuous requests. On stores without billed
 /// reads, each request counts.
 const READ_UNITS_PER_SECOND: u64 = 10;
 
-/// Time that requests wait for a count before they get the previous one. Ours: half of Prometheus' default scrape
+/// Time that requests wait for a count before they get the previous one. Our choice: half of Prometheus' default scrape
 /// timeout of ten seconds.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Maximum number of domains with their own numbers. Ours: they are labels of metrics, and each metric has a series
+/// Maximum number of domains with their own numbers. Our choice: they are labels of metrics, and each metric has a series
 /// per domain.
 const DOMAINS_SHOWN_MAX: usize = 100;
 

@@ -43,10 +43,10 @@ const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 const NEXT_NODE_DELAY: Duration = Duration::from_millis(250);
 
 /// Maximum time to wait for one node's answer to a query before another is asked, except for callers that watch for
-/// changes, which may wait for longer. Ours: the maximum time of a query task, plus one second.
+/// changes, which may wait for longer. Our choice: the maximum time of a query task, plus one second.
 const FORWARD_WAIT: Duration = Duration::from_secs(6);
 
-/// Maximum time for which an update stays at another node without being taken by a decider. Ours: longer than the
+/// Maximum time for which an update stays at another node without being taken by a decider. Our choice: longer than the
 /// pause of a decider between two polls.
 const LENT_WAIT: Duration = Duration::from_secs(2);
 

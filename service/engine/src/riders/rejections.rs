@@ -9,14 +9,14 @@ use uuid::Uuid;
 
 use crate::riders::outcome::UpdateTurnOutcome;
 
-/// Maximum number of rejections kept at a node. Ours: a caller that lost the response repeats its request within
+/// Maximum number of rejections kept at a node. Our choice: a caller that lost the response repeats its request within
 /// seconds.
 const REJECTIONS_MAX: usize = 10_000;
 
-/// Maximum size of the details of a kept rejection, in bytes. Ours: an update with longer ones is judged again.
+/// Maximum size of the details of a kept rejection, in bytes. Our choice: an update with longer ones is judged again.
 const REJECTION_BYTES_MAX: usize = 4 * 1024;
 
-/// Time for which a rejection is kept. Ours: longer than any client retries.
+/// Time for which a rejection is kept. Our choice: longer than any client retries.
 const REJECTION_KEPT: Duration = Duration::from_secs(120);
 
 struct RecentRejection {

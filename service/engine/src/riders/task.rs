@@ -33,7 +33,7 @@ use crate::run::request::Alone;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Registry, TurnWait};
 
-/// Timeout of a query task, after which its queries are put again, because its decider may have died. Ours: long
+/// Timeout of a query task, after which its queries are put again, because its decider may have died. Our choice: long
 /// enough to rebuild the state from a long history, and twice within the default wait of a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
 

@@ -28,7 +28,7 @@ use crate::riders::rejections::Rejections;
 use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
 use crate::{QueryOutcome, Refusal, SeenVersion};
 
-/// Maximum number of different queries of a run at the same time, and the same for updates. Ours: one task takes
+/// Maximum number of different queries of a run at the same time, and the same for updates. Our choice: one task takes
 /// this many queries; each update costs a turn or a part of one.
 const RIDERS_PER_RUN_MAX: usize = history::limits::QUERY_RESULTS_MAX;
 
@@ -36,7 +36,7 @@ const RIDERS_PER_RUN_MAX: usize = history::limits::QUERY_RESULTS_MAX;
 /// 32 inputs of the maximum size.
 const RIDER_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum number of callers at a node that wait for answers to queries. Ours: about half a kilobyte each, in
+/// Maximum number of callers at a node that wait for answers to queries. Our choice: about half a kilobyte each, in
 /// addition to their connections.
 const ASKERS_MAX: usize = 100_000;
 

@@ -14,7 +14,7 @@ use crate::run::worker::RunWorker;
 use crate::{EventRange, Refusal, Reset, WasReset};
 
 /// Minimum remaining time that a run is kept for it to be reset, because it must still be there when the new run
-/// starts. Ours: longer than a slow start of the service.
+/// starts. Our choice: longer than a slow start of the service.
 const KEPT_AT_LEAST: history::Duration = history::Duration::from_secs(3_600);
 
 impl RunWorker<'_> {

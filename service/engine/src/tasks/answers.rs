@@ -18,7 +18,7 @@ use crate::run::request::{Alone, RunRequest};
 use crate::tasks::Tasks;
 use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind};
 
-/// Number of events that are searched for the outcome of a turn. Ours: a turn ends before that many other events.
+/// Number of events that are searched for the outcome of a turn. Our choice: a turn ends before that many other events.
 const LOSS_EVENTS_MAX: usize = 1_000;
 
 impl Tasks {

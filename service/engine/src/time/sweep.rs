@@ -48,7 +48,7 @@ const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
 /// Delay after a failed read of the store.
 const ERROR_WAIT: Duration = Duration::from_secs(1);
 
-/// The same for a node that takes over. Ours: short, because runs make no progress in the meantime.
+/// The same for a node that takes over. Our choice: short, because runs make no progress in the meantime.
 const TAKE_OVER_ERROR_WAIT: Duration = Duration::from_millis(200);
 
 /// Interval at which expired runs are deleted.

@@ -14,7 +14,7 @@ use crate::elsewhere::{nodes, until_waiting};
 use crate::updates::{Asking, code, done, ids, marker, named, rejected, result, takes_updates};
 use crate::{DOMAIN, Service, at};
 
-/// Maximum time for an update to reach a decider at another node. Ours: the same as for tasks.
+/// Maximum time for an update to reach a decider at another node. Our choice: the same as for tasks.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 type Polling = tokio::task::JoinHandle<Delivery<DeciderTask>>;

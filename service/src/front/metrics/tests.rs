@@ -20,15 +20,15 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), Settings::default()).await.unwrap();
     let front = Front::from(engine);
     front.reloads().expect("credentials");
-    front.note_unknown_domains(BTreeSet::from(["shopp".to_owned()]));
+    front.set_unknown_domains(BTreeSet::from(["shopp".to_owned()]));
     front.call_times().sample();
-    front.tells_of_tls(&Arc::new(TlsStanding::of(Timestamp::from_millis(1))));
-    front.tells_of_audit_log(&Arc::default());
-    front.tells_of_shipping(|| {
+    front.set_tls(&Arc::new(TlsStatus::of(Timestamp::from_millis(1))));
+    front.set_audit_log(&Arc::default());
+    front.set_shipping(|| {
         let lag = std::time::Duration::from_millis(1_500);
-        ShipStanding { lag, shipped: 1, error: None }
+        ShippingStatus { lag, shipped: 1, error: None }
     });
-    front.tells_of_spans(&Arc::default());
+    front.set_spans(&Arc::default());
     let mut page = Metrics::sample();
     front.write(&mut page);
     let standby = StandbyView::default();

@@ -10,7 +10,7 @@ use history::bounded::metered;
 use crate::budget::{GatheredBytes, Purse};
 use crate::http::problem::Refused;
 
-/// Maximum size of a body that is parsed on the worker that received it, in bytes. Ours: a few hundred microseconds of
+/// Maximum size of a body that is parsed on the worker that received it, in bytes. Our choice: a few hundred microseconds of
 /// work.
 const ON_WORKER_BYTES_MAX: usize = 64 * 1024;
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store_archive::{
-    ArchiveAddress, ArchiveError, BackupOptions, BackupReport, RestoreOptions, Restored, ShipStanding, Shipment,
+    ArchiveAddress, ArchiveError, BackupOptions, BackupReport, RestoreOptions, Restored, Shipment, ShippingStatus,
     restore,
 };
 use baton_store_embedded::{Embedded, Options};
@@ -116,7 +116,7 @@ async fn until(mut holds: impl FnMut() -> bool) {
 }
 
 async fn shipped(shipment: &Shipment) {
-    let is_shipped = |ship: ShipStanding| ship.error.is_none() && ship.lag.is_zero() && ship.shipped > 0;
+    let is_shipped = |ship: ShippingStatus| ship.error.is_none() && ship.lag.is_zero() && ship.shipped > 0;
     until(|| is_shipped(shipment.standing())).await;
 }
 

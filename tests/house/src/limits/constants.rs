@@ -8,7 +8,7 @@ use syn::visit::Visit;
 use crate::arrows::Scopes;
 use crate::sources::{File, Module, Sources};
 
-/// Number of constants that may refer to each other in a row. Ours: far more than any limit needs.
+/// Number of constants that may refer to each other in a row. Our choice: far more than any limit needs.
 const REFERENCES_MAX: usize = 16;
 
 /// Value of a constant.

@@ -6,23 +6,23 @@ use serde::Deserialize;
 
 use crate::base::admission::throttled::{LimitKind, QuotaHolder};
 
-/// Maximum rate of requests. Ours: far more than a service answers.
+/// Maximum rate of requests. Our choice: far more than a service answers.
 pub const REQUESTS_PER_SECOND_MAX: u64 = 1_000_000;
 
 /// Maximum burst of requests. Ours, likewise.
 pub const BURST_MAX: u64 = 1_000_000;
 
-/// Minimum rate of bytes. Ours: at a lower rate, one of the largest bodies would throttle its sender for minutes.
+/// Minimum rate of bytes. Our choice: at a lower rate, one of the largest bodies would throttle its sender for minutes.
 pub const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 const BYTES_PER_SECOND_MAX: u64 = 10 * 1024 * 1024 * 1024;
 
-/// Maximum limit of open runs. Ours: more than any store was tested with.
+/// Maximum limit of open runs. Our choice: more than any store was tested with.
 pub const OPEN_RUNS_MAX: u64 = 1_000_000_000;
 
 /// Maximum limit of task lists. Source: the number of lists kept in memory in addition to polled ones.
 pub const TASK_LISTS_MAX: u64 = 10_000;
 
-/// Maximum limit of waiting requests. Ours: more than the maximum number of connections.
+/// Maximum limit of waiting requests. Our choice: more than the maximum number of connections.
 pub const WATCHERS_MAX: u64 = 1_000_000;
 
 /// Name that stands for every domain, or every credential, without its own entry.

@@ -40,14 +40,14 @@ impl Default for SwfQuotas {
 }
 
 /// Maximum age of a count of open runs if counting is billed; starts by this node since then are added to it.
-/// Otherwise runs are counted each time. Ours.
+/// Otherwise runs are counted each time. Our choice.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
-/// The same if the count leaves no capacity. Ours: a caller that repeats a refused start must not cause a count
+/// The same if the count leaves no capacity. Our choice: a caller that repeats a refused start must not cause a count
 /// each time.
 const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
-/// Time for which capacity is kept for a child that was decided but has not started. Ours: it starts in a moment,
+/// Time for which capacity is kept for a child that was decided but has not started. Our choice: it starts in a moment,
 /// or waits for the store.
 const CHILD_LASTS: Duration = Duration::from_secs(10);
 

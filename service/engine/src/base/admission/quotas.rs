@@ -17,17 +17,17 @@ use crate::base::admission::rate::{Debt, Rate};
 use crate::base::admission::throttled::{LimitKind, QuotaHolder, Throttled, ThrottledLog};
 
 /// Maximum number of domains and credentials whose throttled requests are counted by name; those of others are
-/// counted together. Ours: the names are labels of a metric.
+/// counted together. Our choice: the names are labels of a metric.
 const NAMES_COUNTED_MAX: usize = 100;
 
 /// Label that stands for the others.
 const OTHERS: &str = "*";
 
-/// Maximum number of domains and credentials whose use is kept. Ours: four times the maximum number of domains.
+/// Maximum number of domains and credentials whose use is kept. Our choice: four times the maximum number of domains.
 /// Beyond it, the use of idle ones is forgotten and starts at zero again.
 const QUOTAS_KEPT_MAX: usize = 4_096;
 
-/// Time to wait if it is not known when the quota is available again. Ours.
+/// Time to wait if it is not known when the quota is available again. Our choice.
 const WAIT_UNKNOWN: Duration = Duration::from_secs(1);
 
 /// Number of throttled requests by limit, by kind of holder (domain or credential), and by name.

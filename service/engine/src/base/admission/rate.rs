@@ -11,7 +11,7 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-/// Maximum time for which the bytes of concurrent requests can throttle later ones. Ours: as long as a wait.
+/// Maximum time for which the bytes of concurrent requests can throttle later ones. Our choice: as long as a wait.
 const DEBT_MAX: Duration = Duration::from_secs(60);
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// Maximum number of series of a metric that have their own labels. Ours: a histogram has about fifteen numbers, so
+/// Maximum number of series of a metric that have their own labels. Our choice: a histogram has about fifteen numbers, so
 /// that a scrape of all metrics stays below a megabyte.
 pub(crate) const SERIES_MAX: usize = 100;
 

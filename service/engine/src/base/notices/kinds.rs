@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of lines of one kind per [`NoticeKind::span`]. Ours: few enough to read a minute of them, and
+/// Maximum number of lines of one kind per [`NoticeKind::span`]. Our choice: few enough to read a minute of them, and
 /// enough to see whether they have something in common.
 pub(super) const KIND_LINES_MAX: u32 = 10;
 
-/// Span of the rate limit. Ours: a log is read by the minute.
+/// Span of the rate limit. Our choice: a log is read by the minute.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Span of the rate limit for a doubted clock, which stays doubted for a day unless an operator confirms it. Ours.
+/// Span of the rate limit for a doubted clock, which stays doubted for a day unless an operator confirms it. Our choice.
 const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
 
 /// Kind of a notice.

@@ -14,7 +14,7 @@ use history::Timestamp;
 use crate::lists::grant::RiderKind;
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
-/// Number of priorities of a list that are examined to find the oldest task. Ours: few lists have more than three, and
+/// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists have more than three, and
 /// the list is locked meanwhile.
 const PRIORITIES_EXAMINED: usize = 16;
 

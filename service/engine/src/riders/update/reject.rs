@@ -19,7 +19,7 @@ use crate::nodes::Nodes;
 use crate::riders::outcome::UpdateTurnOutcome;
 use crate::{Refusal, RejectedUpdate};
 
-/// Time for the other nodes to reply whether one of their deciders has an update. Ours: as for repeated polls.
+/// Time for the other nodes to reply whether one of their deciders has an update. Our choice: as for repeated polls.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns the outcome for the caller of an update: a rejection only if no decider of another node can still accept

@@ -10,7 +10,7 @@ use axum::response::Response;
 use tower::{Layer, Service};
 
 /// Middleware with one step before the call and one after it.
-pub(crate) trait Around: Clone + Send + Sync + 'static {
+pub(crate) trait Middleware: Clone + Send + Sync + 'static {
     /// Facts about the request that the second step needs.
     type After: Send + Unpin + 'static;
 
@@ -22,7 +22,7 @@ pub(crate) trait Around: Clone + Send + Sync + 'static {
 }
 
 /// A pair of middleware: the first one is the outer one.
-impl<A: Around, B: Around> Around for (A, B) {
+impl<A: Middleware, B: Middleware> Middleware for (A, B) {
     type After = (A::After, B::After);
 
     fn before(&self, request: Request) -> Result<(Request, Self::After), Box<Response>> {
@@ -40,32 +40,32 @@ impl<A: Around, B: Around> Around for (A, B) {
 
 /// Layer that applies such middleware to a service.
 #[derive(Debug, Clone)]
-pub(crate) struct With<A>(pub(crate) A);
+pub(crate) struct MiddlewareLayer<A>(pub(crate) A);
 
-impl<A: Clone, S> Layer<S> for With<A> {
-    type Service = Surrounded<A, S>;
+impl<A: Clone, S> Layer<S> for MiddlewareLayer<A> {
+    type Service = MiddlewareService<A, S>;
 
-    fn layer(&self, inner: S) -> Surrounded<A, S> {
-        Surrounded { what: self.0.clone(), inner }
+    fn layer(&self, inner: S) -> MiddlewareService<A, S> {
+        MiddlewareService { what: self.0.clone(), inner }
     }
 }
 
 /// Service behind such middleware.
 #[derive(Debug, Clone)]
-pub(crate) struct Surrounded<A, S> {
+pub(crate) struct MiddlewareService<A, S> {
     what: A,
     inner: S,
 }
 
-impl<A, S> Service<Request> for Surrounded<A, S>
+impl<A, S> Service<Request> for MiddlewareService<A, S>
 where
-    A: Around,
+    A: Middleware,
     S: Service<Request, Response = Response, Error = Infallible>,
     S::Future: Unpin,
 {
     type Response = Response;
     type Error = Infallible;
-    type Future = SurroundedCall<A, S::Future>;
+    type Future = MiddlewareCall<A, S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
@@ -73,19 +73,19 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         match self.what.before(request) {
-            Ok((request, after)) => SurroundedCall::Waits(self.inner.call(request), Some(after)),
-            Err(answer) => SurroundedCall::Answered(Some(answer)),
+            Ok((request, after)) => MiddlewareCall::Waits(self.inner.call(request), Some(after)),
+            Err(answer) => MiddlewareCall::Answered(Some(answer)),
         }
     }
 }
 
 /// Call that runs behind such middleware.
-pub(crate) enum SurroundedCall<A: Around, F> {
+pub(crate) enum MiddlewareCall<A: Middleware, F> {
     Waits(F, Option<A::After>),
     Answered(Option<Box<Response>>),
 }
 
-impl<A: Around, F: Future<Output = Result<Response, Infallible>> + Unpin> Future for SurroundedCall<A, F> {
+impl<A: Middleware, F: Future<Output = Result<Response, Infallible>> + Unpin> Future for MiddlewareCall<A, F> {
     type Output = Result<Response, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -7,41 +7,41 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, SizeHint};
 
-/// Piece of a body; `None` at its end.
-pub(super) type Piece = Option<Result<Frame<Bytes>, axum::Error>>;
+/// NextFrame of a body; `None` at its end.
+pub(super) type NextFrame = Option<Result<Frame<Bytes>, axum::Error>>;
 
 /// Processing of a body's pieces.
-pub(super) trait Through: Send + Unpin + 'static {
+pub(super) trait BodyFilter: Send + Unpin + 'static {
     /// Returns the next piece.
-    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece>;
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame>;
 }
 
 /// Returns the number of data bytes in a piece.
-pub(super) fn length(piece: &Piece) -> u64 {
+pub(super) fn length(piece: &NextFrame) -> u64 {
     let data = piece.as_ref().and_then(|piece| piece.as_ref().ok()).and_then(Frame::data_ref);
     data.map_or(0, |bytes| bytes.len() as u64)
 }
 
 /// Returns the next piece of a body, unprocessed.
-pub(super) fn piece_of(body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+pub(super) fn next_frame(body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
     Pin::new(body).poll_frame(context)
 }
 
 /// Wraps a body with this processing.
-pub(super) fn through(body: Body, what: impl Through) -> Body {
-    Body::new(Done { body, what })
+pub(super) fn filter_body(body: Body, what: impl BodyFilter) -> Body {
+    Body::new(FilteredBody { body, what })
 }
 
-struct Done<T> {
+struct FilteredBody<T> {
     body: Body,
     what: T,
 }
 
-impl<T: Through> hyper::body::Body for Done<T> {
+impl<T: BodyFilter> hyper::body::Body for FilteredBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Piece> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NextFrame> {
         let Self { body, what } = &mut *self;
         what.next(body, context)
     }

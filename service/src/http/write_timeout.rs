@@ -16,7 +16,7 @@ pub struct MayAnswer(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl MayAnswer {
     /// Permits answers while the function returns true. It is called before each write.
-    pub fn while_so(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub fn while_true(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(may)))
     }
 
@@ -29,7 +29,7 @@ impl MayAnswer {
 }
 
 /// Stream whose writes fail once its peer has read nothing for `wait`.
-pub(super) struct Stalling<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
     wait: Duration,
     /// Runs while a write waits.
@@ -37,7 +37,7 @@ pub(super) struct Stalling<S> {
     may_answer: MayAnswer,
 }
 
-impl<S> Stalling<S> {
+impl<S> WriteTimeout<S> {
     pub(super) fn new(stream: S, wait: Duration, may_answer: MayAnswer) -> Self {
         Self { stream, wait, stalled: None, may_answer }
     }
@@ -53,13 +53,13 @@ impl<S> Stalling<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         self.may_answer.check()?;
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
@@ -103,8 +103,8 @@ mod tests {
         let (stream, mut peer) = tokio::io::duplex(64);
         let may = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&may);
-        let may_answer = MayAnswer::while_so(move || asked.load(Ordering::SeqCst));
-        let mut stream = Stalling::new(stream, Duration::from_secs(60), may_answer);
+        let may_answer = MayAnswer::while_true(move || asked.load(Ordering::SeqCst));
+        let mut stream = WriteTimeout::new(stream, Duration::from_secs(60), may_answer);
         stream.write_all(b"before").await.unwrap();
         may.store(false, Ordering::SeqCst);
         stream.write_all(b"after").await.unwrap_err();
