@@ -7,7 +7,7 @@
 //! | concurrency limit | waiting requests | domain, credential | requests at once | the same | `quotas.rs` |
 //! | quota | open runs | domain | runs | the same; a child fails to start | `open_runs.rs` |
 //! | quota | polled task lists | domain | lists at a node | the same | `lists/pollers.rs` |
-//! | SWF quotas | open runs, domains, waiting polls | domain, service | as AWS counts them | SWF's LimitExceededFault | `open_runs.rs`, `registry/domains.rs`, `lists/pollers.rs` |
+//! | SWF quotas | open runs, domains, waiting polls | domain, service | as AWS counts them | SWF's `LimitExceededFault` | `open_runs.rs`, `registry/domains.rs`, `lists/pollers.rs` |
 //! | fair queueing | processor slots | domain | requests in turn | a wait, then 503 `overloaded` | `service/src/fair.rs` |
 //! | memory limit | bytes in flight | process | bytes | 503 `overloaded` | `service/src/budget.rs` |
 //! | disk reserve | starts | service | free bytes | 507 `disk-low` | `base/disk.rs` |

@@ -50,6 +50,7 @@ impl<T> PendingReply<T> {
 }
 
 /// A request to a run.
+#[expect(clippy::large_enum_variant, reason = "the large variant is the frequent one, and a box would be one for each")]
 pub(crate) enum RunRequest {
     /// Admitted and committed together with others.
     Batched(Batched),

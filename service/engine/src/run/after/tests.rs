@@ -63,10 +63,10 @@ fn reserved(list: &ListKey, scheduled_event_id: EventId, poll: Option<PollId>) -
     Reserved { list: list.clone(), poller, scheduled_event_id, start: 0 }
 }
 
-fn counts() -> Box<CommitCounts> {
+fn counts() -> CommitCounts {
     let facts = CommitFacts { workflow_type: "t".into(), all: Vec::new() };
     let took = std::time::Duration::ZERO;
-    Box::new(CommitCounts { events: 1, took, facts, marks_written: 0, forgotten_early: 0 })
+    CommitCounts { events: 1, took, facts, marks_written: 0, forgotten_early: 0 }
 }
 
 /// Returns what follows from one more commit if a poller waits for `matched`.
@@ -78,7 +78,8 @@ fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Optio
     let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
     let reserved = matched.iter().map(|id| reserved(&list, *id, None)).collect();
     let run_id = next.run().started.run_id;
-    let made = MadeWith { run_id, counts: counts(), spans: Vec::new(), notice: None, reserved, unmatched, round: 3 };
+    let made =
+        MadeWith { run_id, counts: Box::new(counts()), spans: Vec::new(), notice: None, reserved, unmatched, round: 3 };
     of_commit(&key(), before, next, made, now()).iter().map(word).collect()
 }
 
@@ -184,7 +185,7 @@ fn follows_for_poll(next: &StoredRun, run_id: Uuid, poll: PollId) -> Vec<String>
     let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
     let reserved = vec![reserved(&list, 2, Some(poll))];
     let (spans, unmatched) = (Vec::new(), Vec::new());
-    let made = MadeWith { run_id, counts: counts(), spans, notice: None, reserved, unmatched, round: 3 };
+    let made = MadeWith { run_id, counts: Box::new(counts()), spans, notice: None, reserved, unmatched, round: 3 };
     of_commit(&key(), None, next, made, now()).iter().map(word).collect()
 }
 
