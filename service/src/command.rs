@@ -35,7 +35,7 @@ pub(crate) struct Baton {
 enum Command {
     Serve(Box<Serve>),
     #[command(flatten)]
-    Cli(cli::CliCommand),
+    Cli(Box<cli::CliCommand>),
     Standby(standby::StandbyCommand),
     /// Read and verify the audit log
     #[command(subcommand)]
