@@ -202,7 +202,7 @@ async fn a_missing_archive_is_reported_and_delays_nothing() {
     until("a base", || async { Path::new(&archive).join("0000000001/NEWEST").exists() }).await;
     std::fs::rename(&archive, &elsewhere).unwrap();
     client.start(&start("w"), None).await.unwrap();
-    until("it is told", || async { metrics().await.contains("baton_ship_failing 1\n") }).await;
+    until("the failure is reported", || async { metrics().await.contains("baton_ship_failing 1\n") }).await;
     let lag = metrics().await;
     let lag = lag.lines().find_map(|line| line.strip_prefix("baton_ship_lag_seconds ")).unwrap();
     assert!(lag.parse::<f64>().unwrap() > 0.0, "{lag}");

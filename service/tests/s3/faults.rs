@@ -3,7 +3,7 @@
 use crate::lost::{is_there, path};
 use crate::proxy::{Fate, Proxy};
 use crate::support::Scratch;
-use crate::{bucket, log, serve, serve_at, start, told, until};
+use crate::{bucket, log, output_of, serve, serve_at, start, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_bucket_delays_only_shipping() {
@@ -20,7 +20,7 @@ async fn a_hanging_bucket_delays_only_shipping() {
     for number in 0..200 {
         client.start(&start(&format!("w{number}")), None).await.unwrap();
     }
-    until("it is told", || async { metrics().await.contains("baton_ship_failing 1\n") }).await;
+    until("the failure is reported", || async { metrics().await.contains("baton_ship_failing 1\n") }).await;
     client.start(&start("meanwhile"), None).await.unwrap();
     let ready = client.ready().await;
     assert!(format!("{ready:?}").contains("archive-behind"), "{ready:?}");

@@ -3,7 +3,7 @@
 use crate::lost::path;
 use crate::proxy::{Fate, Proxy};
 use crate::support::{Scratch, Service};
-use crate::{SECRET, TOKEN, bucket, get, objects, put, refused_at, serve, server, told};
+use crate::{SECRET, TOKEN, bucket, get, objects, output_of, put, refused_at, serve, server};
 
 /// A body in S3's form, which repeats the request with its token.
 fn body(code: &str, message: &str) -> String {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::lost::{Follower, is_there, load, path};
 use crate::support::Scratch;
-use crate::{baton_at, bucket, log, objects, refused_at, serve, server, start, told, until};
+use crate::{baton_at, bucket, log, objects, output_of, refused_at, serve, server, start, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_lost_under_load_is_restored_up_to_its_last_second() {
