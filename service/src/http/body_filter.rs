@@ -7,7 +7,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, SizeHint};
 
-/// NextFrame of a body; `None` at its end.
+/// Next frame of a body; `None` at its end.
 pub(super) type NextFrame = Option<Result<Frame<Bytes>, axum::Error>>;
 
 /// Processing of a body's pieces.

@@ -1,7 +1,7 @@
 //! Cross-site protection, applied before authentication: tells requests that a web page caused from requests of
 //! programs.
 //!
-//! A page of another site can make a browser post here without its user's knowledge. MiddlewareLayer a DNS name that points to
+//! A page of another site can make a browser post here without its user's knowledge. With a DNS name that points to
 //! this machine, such a page even has the same origin. Browsers report the origin of a request in headers that pages
 //! cannot change. Programs do not send these headers.
 

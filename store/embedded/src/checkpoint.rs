@@ -7,9 +7,9 @@
 //! 3. Write the log position in the last transaction (`checkpoint: position`).
 //! 4. Drop the layer from memory; from now on, redb answers reads (`checkpoint: thaw`).
 //! 5. Drop the segments before the position (`checkpoint: segment dropped`). One of them becomes the spare for the next
-//!   segment. Segments with large values that stay in the log are kept under another name (`values: segment kept`).
+//!    segment. Segments with large values that stay in the log are kept under another name (`values: segment kept`).
 //! 6. Drop kept segments whose values are no longer needed (`values: segment dropped`). If there is nothing else to do,
-//!   take kept segments of which less than half is needed, and move their remaining values to redb (`values: piece`).
+//!    take kept segments of which less than half is needed, and move their remaining values to redb (`values: piece`).
 //!
 //! A crash between any two steps leaves redb at the old position with some newer pairs, or at the new position with
 //! more log than needed. Replaying the log from the position repairs both: each pair is written as a whole, so writing

@@ -230,7 +230,7 @@ async fn work(client: Client, shared: Arc<Shared>, stopped: watch::Receiver<bool
         let poll = PollActivity { identity, poll_id, attempt: polls.attempt() };
         let polled = client::shutdown::unless(&stopped, client.poll_activity(LIST, &poll, POLL_WAIT)).await;
         if let Some(polled) = &polled {
-            polls.heard(polled);
+            polls.observe(polled);
         }
         match polled {
             None => return,
