@@ -32,7 +32,7 @@ const WORKING: Duration = Duration::from_secs(20);
 const MISSED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Interval of the checks for nodes that are considered dead.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bytes that a unit reads and writes. Source: DynamoDB's pricing page.
 const READ_UNIT: usize = 4_096;
@@ -248,7 +248,7 @@ impl Crowd {
         let began = Instant::now();
         let mut missed = 0;
         while began.elapsed() < time {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
             missed += self.unknown();
         }
         missed
@@ -283,7 +283,7 @@ impl Crowd {
         dead.begin_shutdown();
         let (left, began) = (self.nodes().len(), Instant::now());
         while began.elapsed() < MISSED_WITHIN {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
             if self.nodes().iter().all(|(engine, _)| engine.nodes().alive().len() <= left) {
                 return Some(began.elapsed());
             }

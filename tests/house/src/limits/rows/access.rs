@@ -189,7 +189,7 @@ pub(super) const TOKENS: Section = Section {
         Row {
             what: "Time between fetches because of an unknown key, at least",
             per: "issuer",
-            constant: "service/src/access/remote.rs KEYS_AGAIN_AFTER",
+            constant: "service/src/access/remote.rs KEYS_REFETCH_WAIT",
             unit: Unit::Time,
             beyond: "not fetched earlier",
             tried_in: "service/tests/http/issuers.rs",
@@ -237,7 +237,7 @@ pub(super) const FILES: Section = Section {
         Row {
             what: "Time between two looks at files",
             per: "process",
-            constant: "service/src/reload.rs LOOK_EVERY",
+            constant: "service/src/reload.rs CHECK_INTERVAL",
             unit: Unit::Time,
             beyond: "noticed",
             tried_in: "service/src/reload.rs",

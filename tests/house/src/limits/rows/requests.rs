@@ -313,7 +313,7 @@ pub(super) const PAGES: Section = Section {
         Row {
             what: "Runs that a count looks at",
             per: "request",
-            constant: "service/src/rest/workflows.rs COUNT_LOOKS_AT_MAX",
+            constant: "service/src/rest/workflows.rs COUNT_EXAMINED_MAX",
             beyond: "`truncated: true`",
             why: "100,000 runs in a store take too long for a test",
             ..ROW
