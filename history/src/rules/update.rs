@@ -147,7 +147,7 @@ impl Transition {
         validate_answers(answers)?;
         let mut accepts = false;
         for answer in answers {
-            accepts |= self.needs_judgement(answer, proposed, accepts)?;
+            accepts |= self.needs_judgment(answer, proposed, accepts)?;
         }
         let turn = match turn {
             AnsweredTurn::Held(turn) => *turn,
@@ -190,7 +190,7 @@ impl Transition {
 
     /// Checks the answer to one update. Returns `true` if it accepts a new update. `others` is `true` if the same
     /// answer has already accepted another update.
-    fn needs_judgement(
+    fn needs_judgment(
         &self,
         answer: &UpdateAnswer,
         proposed: &[ProposedUpdate],

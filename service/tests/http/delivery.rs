@@ -99,7 +99,8 @@ impl Load {
 
     /// Polls and completes tasks until all have arrived.
     async fn poll(self: Arc<Self>) {
-        let http = reqwest::Client::new();
+        // The service closes idle connections after 15 s.
+        let http = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(10)).build().unwrap();
         let side = if self.kind == Kind::Turns { "decider" } else { "activity" };
         let call = if self.wire == Wire::Single { "poll" } else { "exchange" };
         let base = format!("http://{}/v1", self.socket.address);

@@ -316,6 +316,12 @@ async fn step(name: &str) -> Vec<Value> {
     teller.recorded
 }
 
+/// Formats responses as an array with one of them in each line, so that a change of a response is a change of a line.
+fn one_per_line(responses: &[Value]) -> String {
+    let lines: Vec<String> = responses.iter().map(Value::to_string).collect();
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}
+
 #[tokio::test(start_paused = true)]
 async fn responses_equal_the_recorded_ones() {
     let mut changed = Vec::new();
@@ -323,7 +329,7 @@ async fn responses_equal_the_recorded_ones() {
         let told = step(name).await;
         let path = directory().join(format!("{name}.json"));
         if corpus::is_written() {
-            std::fs::write(&path, format!("{}\n", serde_json::to_string_pretty(&told).unwrap())).unwrap();
+            std::fs::write(&path, one_per_line(&told)).unwrap();
             continue;
         }
         let recorded: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();

@@ -422,7 +422,7 @@ async fn a_schedule_is_created_triggered_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_querys_tag_is_a_condition_of_a_signal() {
+async fn the_tag_of_a_query_is_a_condition_of_a_signal() {
     let shell = Shell::open("query");
     shell.client().start(&start("w"), None).await.unwrap();
     shell.decide(vec![activity("a")]).await;
