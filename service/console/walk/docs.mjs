@@ -46,7 +46,7 @@ export function documentation(at, findings) {
     await browser.press('/');
     await until('the field has the focus', () => browser.run('() => document.activeElement.id === "docs-search"'));
     await browser.press(...'rotate');
-    await browser.shows('#docs-found a', 'otate');
+    await browser.shows('#docs-found a', 'Rotate');
     await browser.press('ArrowDown', 'Enter');
     await until('the section is shown', () =>
       browser.run('() => location.pathname.length > 6 && location.hash !== ""'),
