@@ -32,8 +32,8 @@ pub use workflows::{Filter, Order, Page};
 /// Timeout of connecting.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
-/// Time for which an idle connection is kept. Our choice: less than the 15 seconds after which the service closes it, so
-/// that no request is sent on a connection that is being closed.
+/// Time for which an idle connection is kept. Our choice: less than the 15 seconds after which the service closes it,
+/// so that no request is sent on a connection that is being closed.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
 /// Maximum wait of one request. Source: docs/limits.md.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Time for outstanding answers to be recorded when a host stops. Our choice: answers are recorded within milliseconds. A
-/// response takes longer only if it waits for a further task, which is no longer needed.
+/// Time for outstanding answers to be recorded when a host stops. Our choice: answers are recorded within milliseconds.
+/// A response takes longer only if it waits for a further task, which is no longer needed.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(2);
 
 /// Resolves on SIGTERM or Ctrl-C.

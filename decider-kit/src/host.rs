@@ -22,11 +22,12 @@ use crate::turns::Turns;
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Query, QueryError, TakesTurns, Window};
 
-/// Duration above which a turn is logged as slow. Our choice: deciders only decide, so a turn normally takes milliseconds.
+/// Duration above which a turn is logged as slow. Our choice: deciders only decide, so a turn normally takes
+/// milliseconds.
 const SLOW_TURN: Duration = Duration::from_secs(1);
 
-/// Time for which the host retries the delivery of an answer. Our choice: it roughly covers the decider's start-to-close
-/// timeout, after which the service refuses the answer anyway.
+/// Time for which the host retries the delivery of an answer. Our choice: it roughly covers the decider's
+/// start-to-close timeout, after which the service refuses the answer anyway.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Default number of states kept between turns.

@@ -29,8 +29,8 @@ const DETAILS_EVERY: Duration = Duration::from_secs(10);
 /// Default time that activities may continue after the host was asked to stop.
 const DRAIN_WAIT: Duration = Duration::from_secs(30);
 
-/// Default number of concurrent activities. Our choice: easily handled by programs that wait for others, and bearable for
-/// programs that compute.
+/// Default number of concurrent activities. Our choice: easily handled by programs that wait for others, and bearable
+/// for programs that compute.
 const ACTIVITIES_AT_ONCE: usize = 16;
 
 /// An activity with its types erased.

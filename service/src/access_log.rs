@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Maximum number of lines that wait to be written. Further ones are counted and dropped. Our choice: one second of many
-/// requests, about 5 MB.
+/// Maximum number of lines that wait to be written. Further ones are counted and dropped. Our choice: one second of
+/// many requests, about 5 MB.
 const LINES_MAX: usize = 16_384;
 
 /// Maximum number of lines written before the writer checks whether the file was moved.

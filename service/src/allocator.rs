@@ -11,8 +11,8 @@ use tokio::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Time between two returns of memory by one thread. Our choice: short enough for operators who watch the memory, and long
-/// enough for the cost (about a millisecond after a flood, microseconds otherwise) not to matter.
+/// Time between two returns of memory by one thread. Our choice: short enough for operators who watch the memory, and
+/// long enough for the cost (about a millisecond after a flood, microseconds otherwise) not to matter.
 const RETURN_EVERY: Duration = Duration::from_secs(2);
 
 std::thread_local! {

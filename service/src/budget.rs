@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of bytes in flight. Our choice: thirty bodies or sixty pages of maximum size, alongside many small ones.
+/// Maximum number of bytes in flight. Our choice: thirty bodies or sixty pages of maximum size, alongside many small
+/// ones.
 pub const BYTES_IN_FLIGHT_MAX: usize = 256 * 1024 * 1024;
 
 /// Divisor for the part that requests may use before their sender is authenticated. Our choice.
 const STRANGERS_PART: usize = 8;
 
-/// Maximum number of history pages that are built at once; further ones wait. Our choice: each takes several times its 4 MiB
-/// while it is built.
+/// Maximum number of history pages that are built at once; further ones wait. Our choice: each takes several times its
+/// 4 MiB while it is built.
 const PAGES_AT_ONCE: usize = 8;
 
 /// Maximum number of large bodies that are parsed at the same time; further ones wait. Our choice: the number of cores,
@@ -30,7 +31,8 @@ fn parsed_at_once() -> usize {
 /// Free bytes that are required before a page is built. Our choice: about the size limit of the calls that build them.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum size of responses that are counted but never refused. Our choice: a refused caller must still receive the reason.
+/// Maximum size of responses that are counted but never refused. Our choice: a refused caller must still receive the
+/// reason.
 const ANSWER_SMALL: usize = 16 * 1024;
 
 /// Error of an exceeded budget.

@@ -19,12 +19,13 @@ use tokio::time::Instant;
 
 use order::{Bounds, Granting, Round};
 
-/// Places per processor. Our choice: one at work and one that is next, so that no processor waits for work. Requests with a
-/// place run before later ones, so more places would let the requests of one domain pile up before those of another.
+/// Places per processor. Our choice: one at work and one that is next, so that no processor waits for work. Requests
+/// with a place run before later ones, so more places would let the requests of one domain pile up before those of
+/// another.
 const PLACES_OF_PROCESSOR: usize = 2;
 
-/// Maximum number of requests of a domain that wait for their first place. Our choice: at 0.1 ms each, two processors need
-/// less than half a second for them. A client that would wait longer should retry instead.
+/// Maximum number of requests of a domain that wait for their first place. Our choice: at 0.1 ms each, two processors
+/// need less than half a second for them. A client that would wait longer should retry instead.
 const WAITING_OF_DOMAIN_MAX: usize = 8_192;
 
 /// Maximum number of waiting requests of all domains. Our choice: twice the maximum of one domain.

@@ -11,8 +11,8 @@ const MIB: u64 = 1 << 20;
 /// the control group. Our choice.
 pub(crate) const PART_MIB: u64 = 32;
 
-/// Divisor of the control group's limit for each of these two. Our choice: 8 MiB each for a limit of 100 MiB leaves most of
-/// it to requests and the allocator.
+/// Divisor of the control group's limit for each of these two. Our choice: 8 MiB each for a limit of 100 MiB leaves
+/// most of it to requests and the allocator.
 const PARTS: u64 = 12;
 
 /// Minimum of each, in MiB. Our choice: with less, the store writes a checkpoint every few commits.

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 /// files at this rate costs nothing.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum number of bytes of a file that are compared. Our choice: far more than a configuration or a certificate chain
-/// has.
+/// Maximum number of bytes of a file that are compared. Our choice: far more than a configuration or a certificate
+/// chain has.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Reason for reading a file again.

@@ -33,12 +33,12 @@ use crate::shipping::begin_epoch;
 /// Default listen address: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
 
-/// Default disk space reserved for open runs, in MiB. Our choice: eight times the log that may wait for a checkpoint (64
-/// MiB), so that open runs can write for some time; and little compared to the smallest disks of servers.
+/// Default disk space reserved for open runs, in MiB. Our choice: eight times the log that may wait for a checkpoint
+/// (64 MiB), so that open runs can write for some time; and little compared to the smallest disks of servers.
 const DISK_RESERVE_MIB: u64 = 512;
 
-/// Minimum limit of bytes of requests and responses in flight, even with little memory. Our choice: the largest body, an
-/// import of a run, must fit twice.
+/// Minimum limit of bytes of requests and responses in flight, even with little memory. Our choice: the largest body,
+/// an import of a run, must fit twice.
 const BYTES_IN_FLIGHT_MIN: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl Serve {

@@ -68,8 +68,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 /// Accepted content types: AWS JSON, and the type that boto 2 sends.
 const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json"];
 
-/// Maximum memory for the members of a request, as a multiple of the maximum request size. Our choice: enough for the maximum
-/// number of decisions, with the four objects that the largest of them has.
+/// Maximum memory for the members of a request, as a multiple of the maximum request size. Our choice: enough for the
+/// maximum number of decisions, with the four objects that the largest of them has.
 const MEMBERS_PER_BYTE_MAX: usize = 7;
 
 /// Content encoding that older AWS SDKs declare for unencoded bodies.

@@ -26,8 +26,8 @@ use crate::listing::{Count, ListPage, ListQuery, PageToken};
 /// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag: they may contain heads that no
 ///   longer match, but they never miss a head that matches.
 /// * `Lost`, and every error except `Unknown`, mean that the head was not written.
-/// * [`Limits::is_shared`] is true if and only if the same store can be opened again while it is open, and both see each
-///   other's commits.
+/// * [`Limits::is_shared`] is true if and only if the same store can be opened again while it is open, and both see
+///   each other's commits.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Returns the engine's limits.

@@ -33,8 +33,8 @@ const PAUSE_TIME: Duration = Duration::from_millis(20);
 /// How long a handler waits for a body that does not come.
 const BODY_WAIT: Duration = Duration::from_secs(1);
 
-/// Longest wait of a handler, in milliseconds. Our choice: more than the service leaves a call alone before it looks at its
-/// connection.
+/// Longest wait of a handler, in milliseconds. Our choice: more than the service leaves a call alone before it looks at
+/// its connection.
 const HANDLER_WAIT_MAX: u64 = 60;
 
 /// How long the client reads: longer than any connection stays open without requests.

@@ -29,8 +29,8 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Size of an exchange without its answers, in bytes. Our choice: enough if its slots are not listed.
 const REQUEST_BYTES: usize = 256;
 
-/// Maximum number of exchanges whose answers are not recorded yet; further answers are collected meanwhile. Our choice: one
-/// that is being recorded, and one in transit.
+/// Maximum number of exchanges whose answers are not recorded yet; further answers are collected meanwhile. Our choice:
+/// one that is being recorded, and one in transit.
 const RECORDING_MAX: usize = 2;
 
 /// Delay before a list is polled again for which the caller has no permission.

@@ -47,7 +47,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `bad-history` if the history is invalid, `history-mismatch` if the run exists with another history.
+    /// See [`Error`]: `bad-history` if the history is invalid, `history-mismatch` if the run exists with another
+    /// history.
     pub async fn import(&self, import: &ImportRun) -> Result<ImportedRun, Error> {
         self.write(&self.domain_url("imported-runs"), import, None).await
     }

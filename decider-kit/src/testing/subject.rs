@@ -7,8 +7,8 @@ use baton_history::{Decision, Event, EventId, RecordMarker};
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Payload, Query, QueryError, TakesTurns, Window};
 
-/// Length up to which a rebuilt state is compared at every turn. Our choice: in longer histories only every hundredth event
-/// is compared, because the cost grows with the square of the length.
+/// Length up to which a rebuilt state is compared at every turn. Our choice: in longer histories only every hundredth
+/// event is compared, because the cost grows with the square of the length.
 const ALWAYS_REPLAYED_EVENTS_MAX: u64 = 1_000;
 
 /// Markers among the decisions of a turn, in order.

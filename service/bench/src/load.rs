@@ -24,8 +24,8 @@ use crate::service::{Counters, Process, Scratch, Service, client, cpu_seconds, h
 /// Task list of the load's decider and runner.
 const LIST: &str = "bench";
 
-/// Maximum number of tasks that the decider and the runner each hold. Our choice: as many as concurrent workflows, because
-/// a task without a free slot waits in its list, and taking it from there costs another commit.
+/// Maximum number of tasks that the decider and the runner each hold. Our choice: as many as concurrent workflows,
+/// because a task without a free slot waits in its list, and taking it from there costs another commit.
 const SLOTS_MAX: usize = 1_024;
 
 /// Maximum time of one workflow.

@@ -15,8 +15,8 @@ use crate::base::agenda::OFFER_SOON_MAX;
 /// Maximum size of a payload in bytes that stays in its event when the payloads of a commit would fill the head.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
-/// The payloads of a commit fill the head if they are this many times the head's soft limit. Our choice: on DynamoDB, each
-/// kilobyte of them is paid for again when it moves to a chunk.
+/// The payloads of a commit fill the head if they are this many times the head's soft limit. Our choice: on DynamoDB,
+/// each kilobyte of them is paid for again when it moves to a chunk.
 const CROWDED_SOFTS: usize = 8;
 
 /// Events move out of the head only if they make up at least this fraction of its soft limit. Otherwise each commit of
@@ -44,7 +44,8 @@ pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Approximate size of the chunks of events that were copied from another run. Our choice: few chunks make a page of events.
+/// Approximate size of the chunks of events that were copied from another run. Our choice: few chunks make a page of
+/// events.
 const COPIED_CHUNK: usize = 64 * 1024;
 
 /// Size at which a pack is full; a larger payload has a separate pack. Our choice: a pack is read whole, and to get one
@@ -314,7 +315,8 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
     }
 }
 
-/// Minimum time for which a closed run is kept while other runs may need it: longer than an outage of all nodes. Our choice.
+/// Minimum time for which a closed run is kept while other runs may need it: longer than an outage of all nodes. Our
+/// choice.
 const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 
 /// Returns true if other runs may need a closed run that owes no effects: its successor has not started, or an effect

@@ -57,8 +57,8 @@ struct Pulse {
     count: u64,
 }
 
-/// Maximum number of nodes that share a record; further nodes use another one. Our choice: a record of eight nodes takes
-/// one write unit, and eight heartbeats per second rarely conflict. With one record for all, a hundred nodes used
+/// Maximum number of nodes that share a record; further nodes use another one. Our choice: a record of eight nodes
+/// takes one write unit, and eight heartbeats per second rarely conflict. With one record for all, a hundred nodes used
 /// 23 write units each per second (docs/scale.md).
 const GROUP: usize = 8;
 

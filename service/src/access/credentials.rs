@@ -19,8 +19,8 @@ use super::{Denials, Holder, HolderLevels};
 use crate::tls::Peer;
 use engine::Engine;
 
-/// Number of hexadecimal digits of a secret's hash with which people identify it. Our choice: enough to tell a few secrets
-/// apart, and of no use for guessing them.
+/// Number of hexadecimal digits of a secret's hash with which people identify it. Our choice: enough to tell a few
+/// secrets apart, and of no use for guessing them.
 pub const PREFIX_DIGITS: usize = 12;
 
 /// All credentials. Clones share them, including changes by [`replace`](Self::replace).

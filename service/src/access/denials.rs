@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use engine::Engine;
 
 /// Maximum number of failed secrets and signatures that are processed per second, of all callers together; further ones
-/// must wait. Our choice: a program with an outdated secret retries a few times per second, and a secret of 256 bits cannot
-/// be guessed at any rate.
+/// must wait. Our choice: a program with an outdated secret retries a few times per second, and a secret of 256 bits
+/// cannot be guessed at any rate.
 const GUESSES_PER_SECOND_MAX: u32 = 20;
 
 /// Period in which this number of failures is processed and one line is logged.

@@ -16,12 +16,12 @@ use super::{Credential, Holder};
 /// Maximum number of issuers of a service. Our choice: a company has one or two, and each is checked for each token.
 pub const ISSUERS_MAX: usize = 16;
 
-/// Maximum number of rules of an issuer. Our choice: a hundred teams; each rule is checked against the claims of each new
-/// token.
+/// Maximum number of rules of an issuer. Our choice: a hundred teams; each rule is checked against the claims of each
+/// new token.
 pub const RULES_MAX: usize = 256;
 
-/// Maximum length of an issuer's name in bytes. Our choice: it is part of the names of all its callers, which have at most
-/// 128.
+/// Maximum length of an issuer's name in bytes. Our choice: it is part of the names of all its callers, which have at
+/// most 128.
 pub const ISSUER_NAME_BYTES_MAX: usize = 32;
 
 /// Issuer of JSON Web Tokens in the configuration.

@@ -10,8 +10,8 @@ use super::secret::Validity;
 use super::{Credentials, Holder, Need};
 use engine::Clock;
 
-/// Time for which a request may continue after its credential was revoked, so that its writes complete. Our choice: a write
-/// takes milliseconds, and a longer request is waiting for something.
+/// Time for which a request may continue after its credential was revoked, so that its writes complete. Our choice: a
+/// write takes milliseconds, and a longer request is waiting for something.
 pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
 
 /// Authenticated caller, and the permission that its request uses.

@@ -16,7 +16,8 @@ use super::jwks::{KEYS_BYTES_MAX, KeySet};
 /// Minimum time between two fetches. Our choice: invented key ids cannot cause more requests to the issuer.
 pub const KEYS_REFETCH_WAIT: Duration = Duration::from_secs(30);
 
-/// Maximum age of fetched keys, even if all requested keys are known. Our choice: a revoked key stays valid for as long.
+/// Maximum age of fetched keys, even if all requested keys are known. Our choice: a revoked key stays valid for as
+/// long.
 pub const KEYS_AGE_MAX: Duration = Duration::from_secs(300);
 
 /// Timeout of a fetch. Our choice: a caller with an unknown key waits for it.

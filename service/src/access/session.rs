@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::set::AuthenticatedBy;
 
-/// Maximum number of sessions. Our choice: one per console user, about 500 bytes each. A new one beyond it ends the least
-/// recently used session.
+/// Maximum number of sessions. Our choice: one per console user, about 500 bytes each. A new one beyond it ends the
+/// least recently used session.
 pub const SESSIONS_MAX: usize = 10_000;
 
 /// Maximum number of sessions of one credential, so that its holder cannot end other sessions. Our choice: the same.

@@ -19,15 +19,15 @@ use super::remote::RemoteKeys;
 use super::secret::{Moment, Validity};
 use super::{Holder, Issuer};
 
-/// Tolerance for the clocks of issuers. Our choice: the default of common libraries; synchronized clocks differ by less than
-/// a second.
+/// Tolerance for the clocks of issuers. Our choice: the default of common libraries; synchronized clocks differ by less
+/// than a second.
 pub const LEEWAY: Duration = Duration::from_secs(60);
 
 /// Maximum size of a token in bytes. Our choice: a token of a person in two hundred groups, with some reserve.
 pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Maximum number of verified tokens of an issuer that are cached until they expire. Our choice: more than have a request in
-/// progress at once, at some hundred bytes each.
+/// Maximum number of verified tokens of an issuer that are cached until they expire. Our choice: more than have a
+/// request in progress at once, at some hundred bytes each.
 pub const VERIFIED_MAX: usize = 4_096;
 
 /// Accepted token types, by their `typ`; a token without one is accepted, too. Others are signed with the same keys for

@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 /// Value of `previous` in the first entry.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Maximum length of a recorded name in bytes; a longer one is cut. Our choice: names have at most 256 characters, and longer
-/// ones are refused later.
+/// Maximum length of a recorded name in bytes; a longer one is cut. Our choice: names have at most 256 characters, and
+/// longer ones are refused later.
 const NAME_BYTES_MAX: usize = 1_024;
 
 /// Text between the hashed part of a line and its hash.

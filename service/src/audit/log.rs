@@ -14,8 +14,8 @@ use super::chain::{Change, ChangeOutcome};
 use super::writer::{Sync, Writer};
 use engine::Clock;
 
-/// Maximum number of changes that wait to be written; further ones are refused. Our choice: many more than wait for a working
-/// disk.
+/// Maximum number of changes that wait to be written; further ones are refused. Our choice: many more than wait for a
+/// working disk.
 const CHANGES_MAX: usize = 4_096;
 
 /// Maximum time for which an outcome may stay in memory while no change arrives. Our choice.

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::files::{self, Named};
 use super::verify::{ChainError, LINE_BYTES_MAX};
 
-/// Approximate maximum size of a page in bytes; it always contains at least one entry. Our choice: the maximum size of a
-/// request.
+/// Approximate maximum size of a page in bytes; it always contains at least one entry. Our choice: the maximum size of
+/// a request.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Consecutive entries.

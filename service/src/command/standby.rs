@@ -26,8 +26,8 @@ const BUCKET_CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_sec
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 /// Time between two progress lines.
 const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Default time for the old service to stop and to ship its acknowledged commits. Our choice: thirty times what it takes to
-/// notice the takeover.
+/// Default time for the old service to stop and to ship its acknowledged commits. Our choice: thirty times what it
+/// takes to notice the takeover.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Keep a copy of a shipped store up to date, and take over on command

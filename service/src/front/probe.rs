@@ -7,7 +7,8 @@ use store::{HeadKey, Store};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Time for which a result is reused. Our choice: callers may check readiness at any rate, and database reads are billed.
+/// Time for which a result is reused. Our choice: callers may check readiness at any rate, and database reads are
+/// billed.
 const HOLDS: Duration = Duration::from_secs(5);
 
 /// Timeout of the check. Our choice: half of the second that Kubernetes waits by default for a readiness probe

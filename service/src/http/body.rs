@@ -23,21 +23,21 @@ use crate::openapi::{Operation, OperationInput};
 /// Maximum size of a body in bytes. Our choice: two payloads of 256 KiB with all their names, and some reserve.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Maximum size of a decider's answer in bytes. Our choice: a turn may schedule activities with many payloads of up to 256
-/// KiB, and one commit must fit the smallest store's parts.
+/// Maximum size of a decider's answer in bytes. Our choice: a turn may schedule activities with many payloads of up to
+/// 256 KiB, and one commit must fit the smallest store's parts.
 pub(crate) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum size of an imported run in bytes. Our choice: the limit of an imported history, including the JSON around its
-/// payloads.
+/// Maximum size of an imported run in bytes. Our choice: the limit of an imported history, including the JSON around
+/// its payloads.
 pub(crate) const IMPORT_BYTES_MAX: usize = history::limits::IMPORTED_BYTES_MAX;
 
-/// Maximum size of a poll's body in bytes. Our choice: it holds only a few names, and stays in memory as long as the poll
-/// waits.
+/// Maximum size of a poll's body in bytes. Our choice: it holds only a few names, and stays in memory as long as the
+/// poll waits.
 pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum memory for the list elements of a body, as a multiple of the maximum size of its kind. Our choice: with the text
-/// itself and everything copied from it, a body takes less than eight times its size. A turn with the maximum number of
-/// decisions takes a twentieth of that.
+/// Maximum memory for the list elements of a body, as a multiple of the maximum size of its kind. Our choice: with the
+/// text itself and everything copied from it, a body takes less than eight times its size. A turn with the maximum
+/// number of decisions takes a twentieth of that.
 const LISTS_PER_BYTE_MAX: usize = 5;
 
 /// Maximum time for receiving a body. Our choice: 8 MiB at 2 Mbit/s.

@@ -22,8 +22,8 @@ use super::problem::Refused;
 /// sends it if they do not fit its buffer. Source: Node.js, whose default is 16 KiB (`--max-http-header-size`).
 pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
 
-/// Value of [`STRICT_TRANSPORT_SECURITY`]: browsers use only HTTPS for a year. Our choice: the minimum that browsers expect.
-/// It does not include subdomains, which may belong to other services.
+/// Value of [`STRICT_TRANSPORT_SECURITY`]: browsers use only HTTPS for a year. Our choice: the minimum that browsers
+/// expect. It does not include subdomains, which may belong to other services.
 const ENCRYPT_FOR_A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Encryption of a connection. Responses over TLS tell browsers to use only HTTPS.

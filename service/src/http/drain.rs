@@ -10,12 +10,12 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// Maximum number of bytes to discard. Our choice: the maximum body of any decider's call, so that a body sent to the wrong
-/// call is drained completely. It is not kept in memory.
+/// Maximum number of bytes to discard. Our choice: the maximum body of any decider's call, so that a body sent to the
+/// wrong call is drained completely. It is not kept in memory.
 const DRAIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Maximum time to drain a body. Our choice: longer than a client pauses while sending; a client that reads has received the
-/// response by then.
+/// Maximum time to drain a body. Our choice: longer than a client pauses while sending; a client that reads has
+/// received the response by then.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
 /// Body whose rest is drained when it is dropped.

@@ -163,8 +163,8 @@ impl From<Fault> for Refused {
     }
 }
 
-/// Delay in seconds after which to retry a start that was refused for lack of disk space. Our choice: the longest retry delay
-/// of our client.
+/// Delay in seconds after which to retry a start that was refused for lack of disk space. Our choice: the longest retry
+/// delay of our client.
 const DISK_LOW_WAIT: u64 = 10;
 
 fn fault_members(fault: &Fault) -> Value {
@@ -272,7 +272,8 @@ impl Refused {
             Self::NotYetValid { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
                 "credential-not-yet-valid",
-                "use the older secret of this credential until then; if the secret should be valid now, check the clocks",
+                "use the older secret of this credential until then; if the secret should be valid now, check the \
+                 clocks",
             ),
             Self::NotYetValid { what: CredentialKind::Token, .. } => RefusalRow::new(
                 401,

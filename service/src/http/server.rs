@@ -27,13 +27,15 @@ const CONNECTIONS_MAX: usize = 20_000;
 /// Time until a connection is encrypted. Our choice: a handshake takes two round trips.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
-/// Time for the headers of a request, and idle time of a connection. Our choice: longer than callers keep idle connections.
+/// Time for the headers of a request, and idle time of a connection. Our choice: longer than callers keep idle
+/// connections.
 const HEADER_WAIT: Duration = Duration::from_secs(15);
 
 /// Time during which a peer may take nothing of its response. Our choice: as long as the longest wait of a request.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
 
-/// Time for requests under way when the service stops, unless set otherwise. Our choice: less than systemd and Kubernetes wait.
+/// Time for requests under way when the service stops, unless set otherwise. Our choice: less than systemd and
+/// Kubernetes wait.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 
 /// Limits of connections.
@@ -72,15 +74,15 @@ impl Default for ServerLimits {
 /// Maximum number of headers of a request. Our choice; browsers send about 20.
 const HEADERS_MAX: usize = 64;
 
-/// Size of a connection's read buffer, and of its write buffer, in bytes. Our choice: slightly larger than the maximum head,
-/// so that a client whose head exceeds the limit by little receives an explanation.
+/// Size of a connection's read buffer, and of its write buffer, in bytes. Our choice: slightly larger than the maximum
+/// head, so that a client whose head exceeds the limit by little receives an explanation.
 const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX + 4 * 1024;
 
 /// Delay after a failed accept. Our choice: short compared with any client's timeout.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
-/// Maximum number of connections that wait to be accepted, if the system allows it. Our choice: the default of Linux; all
-/// pollers reconnect at once after a restart.
+/// Maximum number of connections that wait to be accepted, if the system allows it. Our choice: the default of Linux;
+/// all pollers reconnect at once after a restart.
 const BACKLOG: u32 = 4_096;
 
 /// Listens on an address.

@@ -12,8 +12,8 @@ use futures_util::task::AtomicWaker;
 
 use super::socket::Socket;
 
-/// Maximum number of bytes of unfinished requests and handshakes of all connections. Our choice: 2,048 heads of maximum size,
-/// or ten thousand simultaneous TLS handshakes of some 2 KiB each.
+/// Maximum number of bytes of unfinished requests and handshakes of all connections. Our choice: 2,048 heads of maximum
+/// size, or ten thousand simultaneous TLS handshakes of some 2 KiB each.
 pub(super) const UNFINISHED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Unfinished bytes of a server.

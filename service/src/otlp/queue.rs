@@ -8,7 +8,8 @@ use history::trace::Span;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// Maximum number of spans in the queue. Our choice: about ten megabytes, and a few seconds of the throughput of one node.
+/// Maximum number of spans in the queue. Our choice: about ten megabytes, and a few seconds of the throughput of one
+/// node.
 pub const QUEUE_SPANS_MAX: usize = 8_192;
 
 /// Reason for dropping spans.

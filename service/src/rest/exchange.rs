@@ -29,13 +29,14 @@ use crate::openapi::{Operation, OperationInput};
 use engine::admission::RequestOrigin;
 use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
 
-/// Time for which a single receipt waits for the next task, to be sent with it. Our choice: a client that does one task at a
-/// time gets the next one within a millisecond if others are as quick, and does not need the receipt before. A client
-/// with several tasks may hold back its next answers until it has the receipt, so it does not wait.
+/// Time for which a single receipt waits for the next task, to be sent with it. Our choice: a client that does one task
+/// at a time gets the next one within a millisecond if others are as quick, and does not need the receipt before. A
+/// client with several tasks may hold back its next answers until it has the receipt, so it does not wait.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// Time for which slots wait while answers are recorded. Our choice: many times the usual duration, and short compared with
-/// any task. If the store is slower, waiting tasks go to other pollers, because here they would wait for the receipts.
+/// Time for which slots wait while answers are recorded. Our choice: many times the usual duration, and short compared
+/// with any task. If the store is slower, waiting tasks go to other pollers, because here they would wait for the
+/// receipts.
 const STAND_BY: Duration = Duration::from_millis(500);
 
 /// Media type of responses in lines.

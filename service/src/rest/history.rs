@@ -59,8 +59,8 @@ macro_rules! page_of_events {
             /// True for newest first.
             #[serde(default)]
             reverse: bool,
-            /// Maximum number of events on a page, 1 to 10,000; 1,000 by default. A page has at most 4 MiB of events, or one
-            /// event that is larger.
+            /// Maximum number of events on a page, 1 to 10,000; 1,000 by default. A page has at most 4 MiB of events,
+            /// or one event that is larger.
             limit: Option<usize>,
         }
 

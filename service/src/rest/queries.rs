@@ -37,7 +37,8 @@ pub(super) enum WatchTarget {
 pub(super) struct QueryParams {
     /// Run id; the newest run by default.
     run_id: Option<Uuid>,
-    /// With `If-None-Match`: change to wait for, either of the run (`version`, the default) or of the result (`result`).
+    /// With `If-None-Match`: change to wait for, either of the run (`version`, the default) or of the result
+    /// (`result`).
     #[serde(default)]
     watch: WatchTarget,
 }

@@ -24,8 +24,8 @@ use engine::{Engine, RunRef};
 pub(super) const LIST_DEFAULT: usize = 100;
 pub(super) const LIST_MAX: usize = 1_000;
 
-/// Maximum number of runs that a count examines, matching or not. Our choice: a seventh of a second of work on one machine,
-/// and some 1,250 read units on DynamoDB.
+/// Maximum number of runs that a count examines, matching or not. Our choice: a seventh of a second of work on one
+/// machine, and some 1,250 read units on DynamoDB.
 const COUNT_EXAMINED_MAX: u64 = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -171,7 +171,8 @@ impl From<ListOrder> for Order {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunFilter {
     /// Only runs with this status: `open`; `closed`; a state of open runs (`paused`, `blocked`, `stuck`, `failing`,
-    /// `retrying` or `repeating`; if several apply, the first one counts); or an outcome (`success`, `failed`, `canceled`,
+    /// `retrying` or `repeating`; if several apply, the first one counts); or an outcome (`success`, `failed`,
+    /// `canceled`,
     /// `timed-out`, `terminated` or `continued-as-new`).
     status: Option<String>,
     /// Only runs of this workflow type.

@@ -85,8 +85,8 @@ pub(super) enum Form {
     Priority,
 }
 
-/// Maximum number of problems that a fault names; it counts all of them. Our choice: decisions of one decider usually have
-/// the same problem.
+/// Maximum number of problems that a fault names; it counts all of them. Our choice: decisions of one decider usually
+/// have the same problem.
 const PROBLEMS_NAMED_MAX: usize = 100;
 
 /// Maximum retention in days. Source: SWF's API reference.

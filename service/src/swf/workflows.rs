@@ -207,7 +207,8 @@ async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<boo
     Ok(role.is_some())
 }
 
-/// Number of bytes of related events that are read at once. Our choice: about what one read of the store returns anyway.
+/// Number of bytes of related events that are read at once. Our choice: about what one read of the store returns
+/// anyway.
 const RELATED_BYTES: usize = 64 * 1024;
 
 /// Reads the earlier events that are needed to render these.

@@ -3,8 +3,8 @@
 //! `docs/adr/0032-backup.md` gives the reasons.
 //!
 //! Owns the files of an archive, and a data directory until it is a complete store. In the directory of an open store
-//! it owns `SHIPPED`, `RESTORED`, and the files of backup requests. It reads the other files of a store and never writes
-//! them.
+//! it owns `SHIPPED`, `RESTORED`, and the files of backup requests. It reads the other files of a store and never
+//! writes them.
 
 mod address;
 mod backup;

@@ -110,8 +110,8 @@ impl Shipment {
 /// # Errors
 ///
 /// [`ArchiveError::TakenOver`] if another store has taken over; [`ArchiveError::Refused`] if the store is shipped
-/// already, or if the archive belongs to another store, is ahead of this one, or existed and is gone; [`ArchiveError::Away`] and
-/// [`ArchiveError::Damaged`] if it cannot be read or written.
+/// already, or if the archive belongs to another store, is ahead of this one, or existed and is gone;
+/// [`ArchiveError::Away`] and [`ArchiveError::Damaged`] if it cannot be read or written.
 pub async fn ship(store: &Embedded, to: ShipTo) -> Result<Shipment, ArchiveError> {
     let source = store.source().clone();
     let begun = tokio::task::spawn_blocking(move || Shipping::begin(source, to)).await;

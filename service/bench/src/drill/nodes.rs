@@ -21,7 +21,8 @@ const READY_WAIT: Duration = Duration::from_secs(30);
 /// Maximum time for a node to stop: the shutdown limit of `baton serve`, twice.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
-/// Maximum time until a node under load has recorded something. Our choice: its shards of the timers are enough for that.
+/// Maximum time until a node under load has recorded something. Our choice: its shards of the timers are enough for
+/// that.
 const WORK_WAIT: Duration = Duration::from_secs(20);
 
 /// Interval of reading a node's counters. Later counts are lost when it is killed.

@@ -13,12 +13,12 @@
 //! | disk reserve | starts | service | free bytes | 507 `disk-low` | `base/disk.rs` |
 //!
 //! A request passes them in the order of memory limit, rate and bandwidth limits, fair queuing. The concurrency limit
-//! applies when it begins to wait, and quotas when it is about to use what they count. Answers to tasks pass all but the
-//! memory limit, because they end work.
+//! applies when it begins to wait, and quotas when it is about to use what they count. Answers to tasks pass all but
+//! the memory limit, because they end work.
 //!
 //! Quotas are of domains and credentials and are configured by operators (`limits.rs`). The last two rows of the
 //! service measure HTTP requests, which the engine does not know. When a waiting task may leave its list is decided by
-//! the [dispatch gate](crate::lists::matching), not here.
+//! the dispatch gate (`lists::matching`), not here.
 
 mod charged;
 mod limits;

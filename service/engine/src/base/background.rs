@@ -13,12 +13,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// Time to wait for work under way at shutdown. Our choice: longer than a commit is retried if the store does not accept
-/// it.
+/// Time to wait for work under way at shutdown. Our choice: longer than a commit is retried if the store does not
+/// accept it.
 const FINISH_WAIT: Duration = Duration::from_secs(5);
 
-/// Delay before work that has panicked is restarted. Our choice: other work depends on it, but the cause of the panic may
-/// persist.
+/// Delay before work that has panicked is restarted. Our choice: other work depends on it, but the cause of the panic
+/// may persist.
 const ANEW_AFTER: Duration = Duration::from_secs(1);
 
 /// Owner of the background tasks.

@@ -238,8 +238,8 @@ impl Mint {
         (is_whole && self.is_signed(check)).then_some(number)
     }
 
-    /// Returns the mask that is combined by exclusive or with the hash of a query's result, different for each run, version, query and
-    /// input. Without the secret, a caller cannot use the masked hash to test guesses of the result.
+    /// Returns the mask that is combined by exclusive or with the hash of a query's result, different for each run,
+    /// version, query and input. Without the secret, a caller cannot use the masked hash to test guesses of the result.
     pub(crate) fn result_seal(&self, run_id: Uuid, version: EventId, query: [&[u8]; 2]) -> u64 {
         let [name, input] = query;
         let parts = [run_id.as_bytes(), &version.to_be_bytes()[..], name, input];

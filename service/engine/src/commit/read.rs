@@ -14,12 +14,12 @@ use crate::commit::StoredRun;
 use crate::commit::state::CachedRun;
 use crate::{EventRange, HistoryPage, Refusal, commit::head};
 
-/// Maximum number of bytes of chunks that one request to the store returns while a page is read. Our choice: little more than
-/// a page of a thousand small events needs.
+/// Maximum number of bytes of chunks that one request to the store returns while a page is read. Our choice: little
+/// more than a page of a thousand small events needs.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Maximum number of bytes of packs in memory while payloads are inserted. Our choice: a quarter of a page, and the size of a
-/// new pack.
+/// Maximum number of bytes of packs in memory while payloads are inserted. Our choice: a quarter of a page, and the
+/// size of a new pack.
 const PACKS_BYTES: usize = 1024 * 1024;
 
 /// Limits on the events that are read.

@@ -28,8 +28,8 @@ const PREFIX: char = '\u{2}';
 /// Run id in the head of a row.
 pub(crate) const NO_RUN: RunId = [0; 16];
 
-/// Lifetime of a row, during which a run is woken many times. Our choice: the row of a run whose task was taken expires,
-/// which costs nothing on DynamoDB.
+/// Lifetime of a row, during which a run is woken many times. Our choice: the row of a run whose task was taken
+/// expires, which costs nothing on DynamoDB.
 const KEPT_FOR: history::Duration = history::Duration::from_days(14);
 
 /// Minimum remaining lifetime of a row. The next wake renews a row that has less.
@@ -39,8 +39,8 @@ pub(crate) const FRESH_FOR: history::Duration = history::Duration::from_days(7);
 const LISTS_MAX: usize = 10_000;
 
 /// If nodes share a store: maximum age of what was read of a list, at the time of a poll. Nodes offer each other the
-/// tasks that they have in memory; this read finds tasks whose offer was lost. Our choice: two read units an hour for a list
-/// that is polled.
+/// tasks that they have in memory; this read finds tasks whose offer was lost. Our choice: two read units an hour for a
+/// list that is polled.
 pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
 /// Progress of reading the rows of a list.

@@ -24,8 +24,8 @@ pub(crate) struct WaitsAt {
     no_offers_until: Option<Instant>,
 }
 
-/// Time without offers for a node that did not answer one. Our choice: the node is asked again while the other nodes consider
-/// it alive, because it does not know that its answer was lost and will not repeat that pollers wait there.
+/// Time without offers for a node that did not answer one. Our choice: the node is asked again while the other nodes
+/// consider it alive, because it does not know that its answer was lost and will not repeat that pollers wait there.
 pub(crate) const OFFER_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]

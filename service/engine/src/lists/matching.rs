@@ -24,7 +24,8 @@ const LISTS_MAX: usize = 10_000;
 /// Waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so that a list takes at most 10 MB.
 const LIST_TASKS_MAX: usize = 50_000;
 
-/// Waiting tasks of all lists in memory. Our choice: at most 100 MB, and 200 MB for the tasks that each list has room for in any case.
+/// Waiting tasks of all lists in memory. Our choice: at most 100 MB, and 200 MB for the tasks that each list has room
+/// for in any case.
 const TASKS_MAX: usize = 500_000;
 
 /// Runs with tasks that had no room and are to be written to their lists. Our choice: each takes as much as a task.
@@ -52,8 +53,8 @@ impl Default for WaitingBounds {
     }
 }
 
-/// Number of tasks that a list may always have, however many tasks other lists have. Our choice: the number of rows that are
-/// read at once.
+/// Number of tasks that a list may always have, however many tasks other lists have. Our choice: the number of rows
+/// that are read at once.
 const LIST_TASKS_ALWAYS: usize = 100;
 
 /// All lists that have a task or a poller.
@@ -188,7 +189,8 @@ impl Matching {
     }
 
     /// Takes a poller whose poll is about to end off its list, so that no commit reserves it from now on. A poller that
-    /// is reserved now is marked, and [`put_back`](Self::put_back) does not return it to the list. Returns its free slots.
+    /// is reserved now is marked, and [`put_back`](Self::put_back) does not return it to the list. Returns its free
+    /// slots.
     fn withdraw_poller(&self, key: &ListKey, id: u64) -> Vec<u32> {
         let mut lists = self.lock();
         self.lock_leaving().insert(id);

@@ -18,16 +18,16 @@ use crate::{Clock, Limited, Refusal, SwfQuotas, Unpolled};
 /// each.
 const REMEMBERED: usize = 10_000;
 
-/// Maximum numbers of lists that [`Pollers::unpolled_lists`] examines and returns. Our choice: it runs for each poll that
-/// ends without a task and must not cost more than the poll.
+/// Maximum numbers of lists that [`Pollers::unpolled_lists`] examines and returns. Our choice: it runs for each poll
+/// that ends without a task and must not cost more than the poll.
 const LISTS_EXAMINED_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
 /// Maximum number of remembered pollers; the most recent are kept. About 300 bytes each.
 const POLLERS_REMEMBERED: usize = 10_000;
 
-/// Time for which a poller is remembered after its last poll. Our choice: a poller that works on a task polls again when it
-/// is done.
+/// Time for which a poller is remembered after its last poll. Our choice: a poller that works on a task polls again
+/// when it is done.
 pub(crate) const POLLER_KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// Identifies a poller of a list.

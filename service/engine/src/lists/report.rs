@@ -12,8 +12,8 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// Maximum number of lists examined in each memory of a node. Our choice: each memory's maximum, not counting lists that are
-/// polled.
+/// Maximum number of lists examined in each memory of a node. Our choice: each memory's maximum, not counting lists
+/// that are polled.
 const LISTS_EXAMINED_MAX: usize = 20_000;
 
 /// Maximum number of tasks listed individually for one list. Our choice: a screen or two.

@@ -9,8 +9,8 @@ use history::Timestamp;
 use crate::base::metrics::measured::ListDepth;
 use crate::lists::{ListKey, Side};
 
-/// Maximum number of lists of one domain, and of all domains, that have separate series. Our choice: a scrape stays below 1
-/// MB.
+/// Maximum number of lists of one domain, and of all domains, that have separate series. Our choice: a scrape stays
+/// below 1 MB.
 const LISTS_OF_A_DOMAIN: usize = 100;
 const LISTS_SHOWN: usize = 300;
 

@@ -1,5 +1,5 @@
-//! Tasks that did not reach their poller. A turn or an activity is recorded as returned, and is handed out again at once
-//! instead of timing out. Riders wait for another task.
+//! Tasks that did not reach their poller. A turn or an activity is recorded as returned, and is handed out again at
+//! once instead of timing out. Riders wait for another task.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};

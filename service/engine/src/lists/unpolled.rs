@@ -8,12 +8,12 @@ use lru::LruCache;
 
 use crate::lists::ListKey;
 
-/// Time without a poller after which a list with tasks is reported. Our choice: a deployment is shorter, and so is the work
-/// of most pollers between two polls.
+/// Time without a poller after which a list with tasks is reported. Our choice: a deployment is shorter, and so is the
+/// work of most pollers between two polls.
 const UNPOLLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of remembered reports. Our choice: about 200 bytes each; a list beyond them gets no line when it is polled
-/// again.
+/// Maximum number of remembered reports. Our choice: about 200 bytes each; a list beyond them gets no line when it is
+/// polled again.
 const REPORTED_MAX: usize = 10_000;
 
 /// Current state of a list with tasks.

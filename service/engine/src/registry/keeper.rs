@@ -16,8 +16,8 @@ use crate::base::token::Mint;
 use crate::base::token::secrets::{RECORD, Secrets, draw};
 use crate::{Clock, Limited, Refusal};
 
-/// Default overlap in which tokens of the previous secret are valid. Our choice: nearly every task is completed within a
-/// month. Operators with longer activities pass a longer overlap; zero revokes earlier tokens at once.
+/// Default overlap in which tokens of the previous secret are valid. Our choice: nearly every task is completed within
+/// a month. Operators with longer activities pass a longer overlap; zero revokes earlier tokens at once.
 pub const SECRET_OVERLAP: Duration = Duration::from_days(30);
 
 /// Maximum overlap. Source: a token may be used for as long as the longest timeout.

@@ -21,8 +21,8 @@ const TRIES_MAX: u32 = 8;
 /// Delay after the first attempt; it doubles after each further one.
 const TRY_WAIT: Duration = Duration::from_millis(20);
 
-/// Number of requests that a node knows to have no mark. Our choice: about as many as are under way at the same time, so
-/// that none is looked up twice.
+/// Number of requests that a node knows to have no mark. Our choice: about as many as are under way at the same time,
+/// so that none is looked up twice.
 const ABSENT_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is not zero");
 
 /// Requests without a mark, by run, with the number of marks at that time. A request is judged more than once if

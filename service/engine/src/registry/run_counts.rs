@@ -21,8 +21,8 @@ const READ_UNITS_PER_SECOND: u64 = 10;
 /// timeout of ten seconds.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Maximum number of domains with their own numbers. Our choice: they are labels of metrics, and each metric has a series
-/// per domain.
+/// Maximum number of domains with their own numbers. Our choice: they are labels of metrics, and each metric has a
+/// series per domain.
 const DOMAINS_SHOWN_MAX: usize = 100;
 
 /// Name that stands for all other domains. A domain with this name is counted among them.

@@ -10,8 +10,8 @@ use crate::lists::grant::{NumberedQuery, RiderKind, TakenAlong};
 use crate::riders::place::{self, By, RiderEvent};
 use crate::riders::rider::{OwnTask, Rider, RiderContent};
 
-/// Maximum bytes of the queries that one task takes, and the same for updates. A larger one is taken alone. Our choice: a
-/// quarter of the maximum of a window.
+/// Maximum bytes of the queries that one task takes, and the same for updates. A larger one is taken alone. Our choice:
+/// a quarter of the maximum of a window.
 pub(crate) const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A task that takes riders.

@@ -83,9 +83,9 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// [`InvalidResetPoint`](history::Fault::InvalidResetPoint), [`ResetNotPossible`](history::Fault::ResetNotPossible) or another
-    /// fault, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. Nothing was recorded,
-    /// except possibly with [`Refusal::OutcomeUnknown`].
+    /// [`InvalidResetPoint`](history::Fault::InvalidResetPoint), [`ResetNotPossible`](history::Fault::ResetNotPossible)
+    /// or another fault, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. Nothing was
+    /// recorded, except possibly with [`Refusal::OutcomeUnknown`].
     pub async fn reset(&self, at: &RunRef, reset: Reset) -> Result<WasReset, Refusal> {
         self.registry.must_know(&at.domain).await?;
         check_operator(&reset.operator)?;
@@ -98,8 +98,8 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::HistoryMismatch`], [`Refusal::InsufficientStorage`], or an error of the store. A repeated
-    /// request continues after an error of the store.
+    /// [`Refusal::UnknownDomain`], [`Refusal::HistoryMismatch`], [`Refusal::InsufficientStorage`], or an error of the
+    /// store. A repeated request continues after an error of the store.
     pub async fn import(&self, domain: &str, imported: ImportedRun) -> Result<WasImported, Refusal> {
         let domain = self.registry.domain(domain).await?.name;
         let key = HeadKey::new(&*domain, imported.workflow_id());

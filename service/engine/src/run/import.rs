@@ -14,8 +14,8 @@ use crate::{EventRange, Refusal, WasImported};
 /// Maximum number of attempts if other nodes write to the workflow id meanwhile.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Maximum size of the parts that are read to compare them with the run, in bytes. Our choice: twice the maximum size of an
-/// imported run.
+/// Maximum size of the parts that are read to compare them with the run, in bytes. Our choice: twice the maximum size
+/// of an imported run.
 const PARTS_BYTES: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl RunWorker<'_> {

@@ -17,16 +17,16 @@ use crate::base::notices::Notices;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
-/// Time for which a doubted clock must advance at the normal rate to be believed. Our choice: long enough for an operator
-/// to see the log and `/readyz`; deletion is delayed by a day at most.
+/// Time for which a doubted clock must advance at the normal rate to be believed. Our choice: long enough for an
+/// operator to see the log and `/readyz`; deletion is delayed by a day at most.
 const BELIEVED_AFTER: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
 /// Maximum deviation of a doubted clock from the normal rate. Our choice: more than time synchronization corrects at
 /// once.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// Interval at which the newest time is stored. Our choice: as much as a clock may lag behind before that is reported, at
-/// one write per minute.
+/// Interval at which the newest time is stored. Our choice: as much as a clock may lag behind before that is reported,
+/// at one write per minute.
 const WRITE_EVERY: Duration = Duration::from_secs(60);
 
 /// Interval at which the clock is compared with steady time. Our choice: a jump that lasts three seconds is seen.

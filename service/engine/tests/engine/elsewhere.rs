@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use crate::members::{clock, open, pass};
 use crate::{DOMAIN, Service, at};
 
-/// Maximum time for a task to reach a poller at another node. Our choice: 50 ms, so that several nodes are no slower than
-/// one.
+/// Maximum time for a task to reach a poller at another node. Our choice: 50 ms, so that several nodes are no slower
+/// than one.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 /// Nodes that call each other directly while they are connected.

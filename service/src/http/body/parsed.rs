@@ -10,8 +10,8 @@ use history::bounded::metered;
 use crate::budget::{GatheredBytes, Purse};
 use crate::http::problem::Refused;
 
-/// Maximum size of a body that is parsed on the worker that received it, in bytes. Our choice: a few hundred microseconds of
-/// work.
+/// Maximum size of a body that is parsed on the worker that received it, in bytes. Our choice: a few hundred
+/// microseconds of work.
 const ON_WORKER_BYTES_MAX: usize = 64 * 1024;
 
 /// Reason why list elements were refused.

@@ -10,7 +10,8 @@ async fn since(world: &World, run_id: &str, after: usize) -> String {
     events(&history[after..], &[])
 }
 
-const TURN: &str = "DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", schedule_to_start_timeout: \"NONE\" }";
+const TURN: &str = "DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", \
+ schedule_to_start_timeout: \"NONE\" }";
 
 #[tokio::test(start_paused = true)]
 async fn each_timeout_closes_an_activity_and_asks_for_a_turn() {
@@ -37,7 +38,8 @@ async fn each_timeout_closes_an_activity_and_asks_for_a_turn() {
         world.pass(5).await;
         let details = if is_started { ", details: \"half\"" } else { "" };
         let closed = format!(
-            "ActivityTaskTimedOut {{ timeout_type: {timeout}, scheduled_event_id: 5, started_event_id: {started}{details} }}"
+            "ActivityTaskTimedOut {{ timeout_type: {timeout}, scheduled_event_id: 5, started_event_id: \
+             {started}{details} }}"
         );
         let expected = if is_started { format!("7 {closed}\n8 {TURN}") } else { format!("6 {closed}\n7 {TURN}") };
         assert_eq!(since(&world, &run_id, if is_started { 6 } else { 5 }).await, expected);
@@ -82,7 +84,8 @@ async fn a_failure_has_its_reason_and_details() {
     let failed = world.swf.respond_activity_task_failed().task_token(world.task().await.task_token);
     failed.reason("declined").details("").send().await.unwrap();
     let expected = format!(
-        "7 ActivityTaskFailed {{ reason: \"declined\", details: \"\", scheduled_event_id: 5, started_event_id: 6 }}\n8 {TURN}"
+        "7 ActivityTaskFailed {{ reason: \"declined\", details: \"\", scheduled_event_id: 5, started_event_id: 6 \
+         }}\n8 {TURN}"
     );
     assert_eq!(since(&world, &run_id, 6).await, expected);
 }

@@ -19,10 +19,12 @@ async fn a_timer_fires() {
     let note = StartTimerDecisionAttributes::builder().timer_id("t").start_to_fire_timeout("7").control("note");
     world.decide(vec![start_timer(note), timer("at once", 0)]).await;
     world.pass(1).await;
-    let expected = "5 TimerStarted { timer_id: \"t\", control: \"note\", start_to_fire_timeout: \"7\", decision_task_completed_event_id: 4 }\n\
+    let expected = "5 TimerStarted { timer_id: \"t\", control: \"note\", start_to_fire_timeout: \"7\", \
+     decision_task_completed_event_id: 4 }\n\
         6 TimerStarted { timer_id: \"at once\", start_to_fire_timeout: \"0\", decision_task_completed_event_id: 4 }\n\
         7 TimerFired { timer_id: \"at once\", started_event_id: 6 }\n\
-        8 DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", schedule_to_start_timeout: \"NONE\" }";
+        8 DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", \
+        schedule_to_start_timeout: \"NONE\" }";
     assert_eq!(events(&world.history("w", &run_id).await[4..], &[]), expected);
     world.decide(vec![]).await;
     world.pass(7).await;
@@ -38,7 +40,8 @@ async fn a_timer_is_canceled_and_its_id_is_free() {
     let run_id = world.start("w").await;
     let cancel = cancel_timer(CancelTimerDecisionAttributes::builder().timer_id("t"));
     world.decide(vec![timer("t", 7), cancel, timer("t", 9)]).await;
-    let expected = "5 TimerStarted { timer_id: \"t\", start_to_fire_timeout: \"7\", decision_task_completed_event_id: 4 }\n\
+    let expected = "5 TimerStarted { timer_id: \"t\", start_to_fire_timeout: \"7\", \
+     decision_task_completed_event_id: 4 }\n\
         6 TimerCanceled { timer_id: \"t\", started_event_id: 5, decision_task_completed_event_id: 4 }\n\
         7 TimerStarted { timer_id: \"t\", start_to_fire_timeout: \"9\", decision_task_completed_event_id: 4 }";
     assert_eq!(events(&world.history("w", &run_id).await[4..], &[]), expected);
@@ -73,7 +76,8 @@ async fn a_signal_reaches_another_run_and_itself() {
     let named = [(target.as_str(), "TARGET"), (source.as_str(), "SOURCE")];
     let expected = "5 WorkflowExecutionSignaled { signal_name: \"s\", input: \"in\", external_workflow_execution: \
         WorkflowExecution { workflow_id: \"source\", run_id: \"SOURCE\" }, external_initiated_event_id: 5 }\n\
-        6 DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", schedule_to_start_timeout: \"NONE\" }";
+        6 DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", \
+        schedule_to_start_timeout: \"NONE\" }";
     assert_eq!(events(&world.history("target", &target).await[4..], &named), expected);
     let history = events(&world.history("source", &source).await[4..], &named);
     let expected = [
@@ -86,11 +90,13 @@ async fn a_signal_reaches_another_run_and_itself() {
     for (what, event) in [
         (
             "itself",
-            "ExternalWorkflowExecutionSignaled { workflow_execution: WorkflowExecution { workflow_id: \"source\", run_id: \"SOURCE\" }, initiated_event_id: 6 }",
+            "ExternalWorkflowExecutionSignaled { workflow_execution: WorkflowExecution { workflow_id: \"source\", \
+             run_id: \"SOURCE\" }, initiated_event_id: 6 }",
         ),
         (
             "the other",
-            "ExternalWorkflowExecutionSignaled { workflow_execution: WorkflowExecution { workflow_id: \"target\", run_id: \"TARGET\" }, initiated_event_id: 5 }",
+            "ExternalWorkflowExecutionSignaled { workflow_execution: WorkflowExecution { workflow_id: \"target\", \
+             run_id: \"TARGET\" }, initiated_event_id: 5 }",
         ),
     ] {
         assert_eq!(history.matches(event).count(), 1, "{what}: {history}");
@@ -114,7 +120,8 @@ async fn a_cancel_request_reaches_another_run() {
     let expected = "5 RequestCancelExternalWorkflowExecutionInitiated { workflow_id: \"target\", \
         decision_task_completed_event_id: 4, control: \"note\" }\n\
         6 ExternalWorkflowExecutionCancelRequested { workflow_execution: WorkflowExecution { workflow_id: \"target\", run_id: \"TARGET\" }, initiated_event_id: 5 }\n\
-        7 DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", schedule_to_start_timeout: \"NONE\" }";
+        7 DecisionTaskScheduled { task_list: \"deciders\", start_to_close_timeout: \"60\", \
+        schedule_to_start_timeout: \"NONE\" }";
     assert_eq!(events(&world.history("source", &source).await[4..], &named), expected);
     world.decide(vec![cancel()]).await;
     let expected = "9 WorkflowExecutionCanceled { details: \"cleared\", decision_task_completed_event_id: 8 }";
@@ -162,7 +169,8 @@ async fn a_child_closes_in_every_way_and_its_parent_hears_of_it() {
         };
         world.pass(1).await;
         let expected = format!(
-            "10 ChildWorkflowExecution{close} {{ workflow_execution: WorkflowExecution {{ workflow_id: \"child\", run_id: \"CHILD\" }}, \
+            "10 ChildWorkflowExecution{close} {{ workflow_execution: WorkflowExecution {{ workflow_id: \"child\", \
+             run_id: \"CHILD\" }}, \
              workflow_type: \"order/1\", {more}initiated_event_id: 5, started_event_id: 6 }}"
         );
         let history = world.history("parent", &run_id).await;

@@ -1,5 +1,5 @@
-//! Quotas of domains and credentials: the configured limits and the use of each. A request beyond a limit fails with the
-//! time to wait, and is counted and logged.
+//! Quotas of domains and credentials: the configured limits and the use of each. A request beyond a limit fails with
+//! the time to wait, and is counted and logged.
 //!
 //! A request is admitted once, on arrival ([`Quotas::admit`]). Its later use (waiting, bytes) is charged to the same
 //! quotas by the [`ChargedRequest`](super::ChargedRequest) that admission returned.

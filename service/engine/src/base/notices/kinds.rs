@@ -10,7 +10,8 @@ pub(super) const KIND_LINES_MAX: u32 = 10;
 /// Span of the rate limit. Our choice: a log is read by the minute.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Span of the rate limit for a doubted clock, which stays doubted for a day unless an operator confirms it. Our choice.
+/// Span of the rate limit for a doubted clock, which stays doubted for a day unless an operator confirms it. Our
+/// choice.
 const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
 
 /// Kind of a notice.

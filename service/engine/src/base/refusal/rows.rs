@@ -96,7 +96,8 @@ impl Refusal {
             Self::ClockSuspect { .. } => row(
                 409,
                 "clock-suspect",
-                "correct the clocks of all nodes (NTP), or if this clock is right, call POST /v1/clock/confirm; then retry",
+                "correct the clocks of all nodes (NTP), or if this clock is right, call POST /v1/clock/confirm; then \
+                 retry",
             ),
             Self::RunNotCurrent { .. } => row(409, "run-not-current", "omit the run id to use the current run"),
             Self::RunOpen { .. } => {
@@ -166,7 +167,8 @@ impl Refusal {
             Self::RunTooLarge { .. } => row(
                 413,
                 "run-too-large",
-                "open fewer activities and timers at once, or use shorter names; for a schedule, let fewer actions wait",
+                "open fewer activities and timers at once, or use shorter names; for a schedule, let fewer actions \
+                 wait",
             ),
             Self::Unavailable { .. } => row(503, "unavailable", "retry after a moment").retryable(),
             Self::Stopping => row(503, "stopping", "retry after a moment").retryable(),

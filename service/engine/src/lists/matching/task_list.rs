@@ -14,8 +14,8 @@ use history::Timestamp;
 use crate::lists::grant::RiderKind;
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
-/// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists have more than three, and
-/// the list is locked meanwhile.
+/// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists have more than
+/// three, and the list is locked meanwhile.
 const PRIORITIES_EXAMINED: usize = 16;
 
 /// Position of a task on its list: higher priorities first, then the order of arrival.

@@ -8,8 +8,8 @@
 //! | [`ToWaiting`] | one that is not on the list: a commit is about to create it, or it is offered to the list | the poller that has waited longest |
 //!
 //! A rule about when tasks may leave belongs here and nowhere else. A rule for a whole list belongs at the top of
-//! `dispatch`, and a rule for single tasks into [`TaskList::take_first`] and [`ToWaiting`]. A rule names its reason with
-//! a variant of [`Stays`], and the task stays on its list, or is put on it by the caller.
+//! `dispatch`, and a rule for single tasks into [`TaskList::take_first`] and [`ToWaiting`]. A rule names its reason
+//! with a variant of [`Stays`], and the task stays on its list, or is put on it by the caller.
 
 use crate::lists::grant::RiderKind;
 use crate::lists::matching::task_list::TaskList;
