@@ -77,7 +77,7 @@ impl BranchReader {
     ///
     /// # Errors
     ///
-    /// [`Fault::ResetRefused`] if the copied history exceeds the limit.
+    /// [`Fault::ResetNotPossible`] if the copied history exceeds the limit.
     pub fn read(&mut self, event: Event) -> Result<(), Fault> {
         let wanted = self.branching.event_id;
         let point = self.points.read(&event);
@@ -119,7 +119,7 @@ impl BranchReader {
     ///
     /// # Errors
     ///
-    /// [`Fault::NotAResetPoint`] with the nearest possible events. [`Fault::ResetRefused`] if a child or a request to
+    /// [`Fault::InvalidResetPoint`] with the nearest possible events. [`Fault::ResetNotPossible`] if a child or a request to
     /// another run was open at the event.
     pub fn finish(mut self) -> Result<Branch, Fault> {
         let point = self.points.last();

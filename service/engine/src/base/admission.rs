@@ -10,7 +10,7 @@
 //! | SWF quotas | open runs, domains, waiting polls | domain, service | as AWS counts them | SWF's `LimitExceededFault` | `open_runs.rs`, `registry/domains.rs`, `lists/pollers.rs` |
 //! | fair queuing | processor slots | domain | requests in turn | a wait, then 503 `overloaded` | `service/src/fair.rs` |
 //! | memory limit | bytes in flight | process | bytes | 503 `overloaded` | `service/src/budget.rs` |
-//! | disk reserve | starts | service | free bytes | 507 `disk-low` | `base/disk.rs` |
+//! | disk reserve | starts | service | free bytes | 507 `insufficient-storage` | `base/disk.rs` |
 //!
 //! A request passes them in the order of memory limit, rate and bandwidth limits, fair queuing. The concurrency limit
 //! applies when it begins to wait, and quotas when it is about to use what they count. Answers to tasks pass all but
