@@ -253,18 +253,18 @@ async fn failed_deliveries_have_one_log_line_per_list_and_minute() {
     }
     let turn = service.turn().await;
     service.complete(turn, vec![activity("a", "acts")]).await.unwrap();
-    let lines = log.lines_with("did not reach the poller");
+    let lines = log.lines_with("did not reach their poller");
     assert_eq!(lines.len(), 1, "{lines:?}");
     has(&lines[0], &["WARN", "DeliveryFailed", r#"task_list="deciders""#, r#"kind="decider""#, " count=1"]);
     tokio::time::sleep(Duration::from_secs(75)).await;
-    let lines = log.lines_with("did not reach the poller");
+    let lines = log.lines_with("did not reach their poller");
     assert_eq!(lines.len(), 2, "{lines:?}");
     has(&lines[1], &[r#"task_list="deciders""#, " count=6"]);
     // An activity, on another list.
     drop(service.engine.tasks().poll_activity(DOMAIN, "acts", Poll::default()).await.unwrap().unwrap());
     service.until("lost", "ActivityTimedOut").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    has(&log.lines_with("did not reach the poller")[2], &[r#"task_list="acts""#, r#"kind="activity""#, " count=1"]);
+    has(&log.lines_with("did not reach their poller")[2], &[r#"task_list="acts""#, r#"kind="activity""#, " count=1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,11 +155,11 @@ async fn a_run_reads_marks_only_if_it_has_many_keys_and_only_once() {
     service.start_with("few", 900_001).await;
     service.tell_many("few", 0..limits::REQUESTS_IN_STATE_MAX as u64).await;
     service.update("few", "u").await;
-    let read = || service.gauge("request_marks_read_total");
-    assert_eq!((read(), service.gauge("request_marks_written_total")), (0, 0));
+    let read = || service.gauge("request_keys_read_total");
+    assert_eq!((read(), service.gauge("request_keys_offloaded_total")), (0, 0));
     service.start("many").await;
     service.tell_many("many", 0..MANY).await;
-    assert!(service.gauge("request_marks_written_total") >= MANY - limits::REQUESTS_IN_STATE_MAX as u64);
+    assert!(service.gauge("request_keys_offloaded_total") >= MANY - limits::REQUESTS_IN_STATE_MAX as u64);
     let before = read();
     service.tell("many", 3).await;
     assert_eq!(read(), before + 1, "the key is not in the state");
@@ -176,7 +176,7 @@ async fn an_updates_marks_are_read_once() {
     let service = Service::open().await;
     service.start("w").await;
     service.tell_many("w", 0..MANY).await;
-    let before = service.gauge("request_marks_read_total");
+    let before = service.gauge("request_keys_read_total");
     let asking = service.update("w", "u").await;
     let task = service.judge().await;
     let token = task.task().token.clone();
@@ -184,7 +184,7 @@ async fn an_updates_marks_are_read_once() {
     service.say(&token, &[("u", done("1"))], Vec::new()).await.unwrap();
     let first = result(asking.await.unwrap());
     assert_eq!(result(service.update("w", "u").await.await.unwrap()), first);
-    assert_eq!(service.gauge("request_marks_read_total"), before + 1);
+    assert_eq!(service.gauge("request_keys_read_total"), before + 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -130,7 +130,7 @@ async fn a_hundred_thousand_requests_are_known_and_the_rest_counted() {
     assert!(matches!(service.store.commit(&key, expect, &full, &[]).await.unwrap(), Cas::Won));
     // At a node that has not seen these requests.
     let node = service.again().await;
-    let counted = || (node.gauge("request_marks_written_total"), node.gauge("requests_forgotten_early_total"));
+    let counted = || (node.gauge("request_keys_offloaded_total"), node.gauge("request_keys_evicted_total"));
     node.tell_again("w", 0, &first[0]).await;
     assert_eq!(counted(), (0, 0));
     let more = limits::REQUESTS_IN_STATE_MAX as u64;
