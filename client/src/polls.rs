@@ -1,4 +1,4 @@
-//! Ids of polls, with which a poll can be repeated if its response was lost.
+//! Ids of polls. With its id, a poll can be repeated if its response was lost.
 
 use history::limits::POLL_ATTEMPTS_MAX;
 
@@ -38,7 +38,7 @@ impl Polls {
         *self = Self::default();
     }
 
-    /// Records that the response may have been lost. The next poll is another attempt of this one.
+    /// Records that the response may have been lost. The next poll is another attempt of the same poll.
     pub fn lost(&mut self) {
         self.attempt += 1;
         if self.attempt > POLL_ATTEMPTS_MAX {

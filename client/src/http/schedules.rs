@@ -77,7 +77,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/pause"), pause, None).await
     }
 
-    /// Resumes a schedule from now.
+    /// Resumes a schedule from the current time on.
     ///
     /// # Errors
     ///
