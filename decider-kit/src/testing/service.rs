@@ -54,7 +54,7 @@ pub struct TestService {
     newest: BTreeMap<String, usize>,
     agenda: BTreeMap<(Timestamp, u64), Item>,
     items: u64,
-    /// Next wake of each run, ordered by time, and the same by run.
+    /// Next wakes of runs, ordered by time. `wake_of` has the same times by run.
     wakes: BTreeSet<(Timestamp, usize)>,
     wake_of: Vec<Option<Timestamp>>,
     turns_take: Duration,
