@@ -140,7 +140,7 @@ struct OfActivity {
     workflow_id: Arc<str>,
     activity_id: Arc<str>,
     patience: Duration,
-    /// The failure that replaces a refused answer has been sent.
+    /// True if this answer is a failure that replaces a refused answer.
     is_refused: bool,
 }
 

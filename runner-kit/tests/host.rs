@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::double::{Request, Running};
 
 impl Running {
-    /// Starts a host with one concurrent activity, unless `with` sets another number.
+    /// Starts a host with one slot for activities. `with` can change its settings.
     async fn start(with: impl FnOnce(Host) -> Host) -> Self {
         Self::begin(|client, stopped| {
             let host = with(Host::new(client, "PCI").identity("rack").concurrency(1));
