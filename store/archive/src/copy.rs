@@ -15,7 +15,7 @@ use super::read::{EpochView, ReadCursor, RestorePlan, plan};
 use super::sealed::{Files, read_sealed};
 use super::{ArchiveAddress, ArchiveError, CopyProgress};
 
-/// Bytes written by one transaction. Chosen: large, because no other work waits for the disk.
+/// Bytes written by one transaction. Our choice: large, because no other work waits for the disk.
 const PIECE_BYTES: usize = 4 << 20;
 /// Size of redb's cache during the copy.
 const CACHE_BYTES: usize = 64 << 20;
@@ -82,7 +82,7 @@ pub(crate) struct Copy {
     tree: Tree,
     pub(crate) files: Files,
     pub(crate) following: Option<Following>,
-    /// Last batch in the copy.
+    /// Number of the last batch in the copy.
     pub(crate) copied: Option<u64>,
     cursor: ReadCursor,
 }

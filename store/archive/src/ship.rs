@@ -23,7 +23,7 @@ use super::sealed::seal;
 use super::tail::ArchiveTail;
 use super::{ArchiveError, CopyProgress};
 
-/// Minimum size of the log since the last base at which a new base is taken. Chosen: about as much log as a start
+/// Minimum size of the log since the last base at which a new base is taken. Our choice: about as much log as a start
 /// usually reads.
 const LOG_MIN: u64 = 64 << 20;
 
