@@ -1,5 +1,5 @@
-//! A proxy of the database that injects failures: throttled requests, late requests, and requests that are carried
-//! out although their response is lost.
+//! A proxy of the database that injects failures. It throttles requests, delays them, and drops responses of requests
+//! that are carried out.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -63,7 +63,7 @@ pub(super) struct Counts {
     pub(super) answers_lost: u64,
 }
 
-/// The proxy.
+/// Proxy between the nodes and the database.
 pub(super) struct Troubles {
     pub(super) url: String,
     upstream: String,
