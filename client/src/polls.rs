@@ -46,7 +46,8 @@ impl Polls {
         }
     }
 
-    /// Records the outcome of the poll. If it did not reach the service, it is repeated unchanged.
+    /// Records the outcome of the poll. If the poll did not reach the service, the next poll has the same id and
+    /// attempt number.
     pub fn observe<T>(&mut self, answer: &Result<T, Error>) {
         match answer {
             Ok(_) => self.answered(),

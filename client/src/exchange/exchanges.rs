@@ -380,7 +380,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         self.refuse(answer, error, None);
     }
 
-    /// Reports that an answer was refused, or queues it for a retry at `again_at`, by default after its backoff.
+    /// Handles the refusal of an answer: queues the answer for a retry at `again_at` (by default after its backoff), or
+    /// reports the refusal to the host.
     fn refuse(&mut self, mut answer: Answer<C>, error: Error, again_at: Option<Instant>) {
         let outcome = match error.code() {
             // An earlier attempt was recorded, and its receipt was lost.
