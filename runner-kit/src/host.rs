@@ -272,8 +272,8 @@ async fn send_heartbeats(
     loop {
         ticks.tick().await;
         let newest = details.borrow_and_update().clone();
-        // Boxed because few activities send heartbeats, and otherwise the future of every activity would reserve space
-        // for it.
+        // Boxed because few activities send heartbeats. Otherwise the future of every activity would reserve space for
+        // this one.
         match Box::pin(client.heartbeat(token, newest)).await {
             Ok(false) => {}
             Ok(true) => {

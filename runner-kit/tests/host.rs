@@ -354,7 +354,7 @@ async fn an_outage_repeats_polls_and_answers_with_backoff() {
         last = again.at;
         again.refuse(503, "overloaded", true).await;
     }
-    // Each wait is one and a half times the previous one, with half of it as jitter.
+    // Each wait is 1.5 times as long as the previous one, and is changed at random by up to half of its length.
     assert!(waits[0] < Duration::from_secs(1) && waits[11] > Duration::from_secs(3), "{waits:?}");
     running.double.later().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     running.about("a", "success").await.refuse(503, "overloaded", true).await;
