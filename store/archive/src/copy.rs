@@ -52,7 +52,8 @@ pub fn restored(directory: &Path) -> Result<Option<Restored>, Error> {
     read_sealed(directory, RESTORED)
 }
 
-/// Records that everything handed out by the store before it was restored has been dealt with.
+/// Records that all tasks that the store handed out before it was restored have been dealt with. After that,
+/// [`restored`] returns `None`.
 ///
 /// # Errors
 ///

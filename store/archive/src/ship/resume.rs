@@ -1,5 +1,5 @@
-//! Opens an archive for writing: finds out who owns the epoch, whether another process is writing it, and where the
-//! archived log ends.
+//! Opens an archive for writing. Determines the owner of the epoch, whether another process is writing it, and where
+//! the archived log ends.
 
 use std::time::Duration;
 
