@@ -36,7 +36,7 @@ struct Node {
     counters: Counters,
 }
 
-/// How the process of a node ends before it is replaced.
+/// Way in which the process of a node ends before it is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// A graceful shutdown.
@@ -44,7 +44,7 @@ pub(super) enum Ending {
     Killed,
 }
 
-/// All nodes.
+/// All nodes of a drill.
 pub(super) struct Nodes {
     all: Vec<Node>,
     program: PathBuf,

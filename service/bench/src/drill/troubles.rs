@@ -212,7 +212,7 @@ impl Troubles {
         let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut headers = parts.headers;
-        // These headers apply to one connection only.
+        // Headers that apply only to the connection on which they were received.
         for name in ["host", "content-length", "connection"] {
             headers.remove(name);
         }
