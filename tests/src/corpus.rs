@@ -87,7 +87,7 @@ impl Corpus {
         self.seen.insert(seed, digests);
     }
 
-    /// Writes the corpus if that is requested.
+    /// Ends the comparison. Writes the corpus instead if that is requested.
     ///
     /// # Panics
     ///

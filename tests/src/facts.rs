@@ -394,7 +394,7 @@ fn is_kept(promise: &Promise, histories: &Histories, facts: &Facts) -> bool {
         }
         Promise::Taken { run_id, key, since } => histories.get(run_id).is_some_and(|events| {
             let is_mine = events.first().is_some_and(|event| event.key == Some(*key));
-            // A commit may land long after the time of its events, but not after it was acknowledged.
+            // A commit may take effect long after the time of its events, but not after it was acknowledged.
             let closed_by = turn_that_closed(events);
             let was_closed = facts.promises.iter().any(|promise| {
                 let Promise::Turn { run_id: of, started, at } = promise else { return false };

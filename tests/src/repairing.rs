@@ -8,7 +8,7 @@ use store::ListQuery;
 
 use crate::world::{DOMAIN, World};
 
-/// Confirms the clock and repairs deadlines as far as the service allows it. The next call continues.
+/// Confirms the clock and repairs deadlines as far as the service allows it. The rest is left for the next call.
 pub(crate) async fn repair_all(world: &World) {
     let node = world.node();
     if node.guard().confirm().await.is_err() || !world.repairs {

@@ -16,7 +16,8 @@ use crate::world::DOMAIN;
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Refusals rely on the store, not on cached state. Left out: a wake may read the previous state.
+    /// A request is refused only after reading the store, never based on cached state. Left out: a wake may read the
+    /// previous state.
     NeverNoFromCache,
     /// Commits have ids by which a node recognizes its own commits after a lost response.
     OperationIds,

@@ -163,7 +163,7 @@ fn lot(run_id: Uuid) -> u8 {
     run_id.as_bytes()[15]
 }
 
-/// Returns the decisions of a turn for these events, which begin with the first.
+/// Returns the decisions of a turn, given all events of the run so far.
 pub(crate) fn decide(events: &[Event], may_continue: bool) -> Vec<Decision> {
     let Some(EventKind::WorkflowStarted(started)) = events.first().map(|event| &event.kind) else { return Vec::new() };
     let mut outward = Outward::default();

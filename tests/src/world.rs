@@ -58,8 +58,8 @@ pub struct Plan {
     pub hosts: bool,
     /// What happens to polls that get no task.
     pub waits: Waits,
-    /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end they are
-    /// corrected, and an operator confirms that and repairs late deadlines.
+    /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end, an
+    /// operator corrects the clocks, confirms them to the service, and repairs late deadlines.
     pub sets_clocks: bool,
     /// Minutes without pollers before the world comes to rest with new nodes. 0 if there are always pollers.
     pub deserted_minutes: u32,
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// Simulates hours without pollers, until wakes are a day apart, and then loses everything in memory.
+    /// Simulates a time without pollers until the wakes of runs are a day apart, and then discards all state in memory.
     async fn be_deserted(&self, minutes: u32, nodes: usize) {
         self.is_deserted.store(true, Ordering::SeqCst);
         for _ in 0..minutes {
