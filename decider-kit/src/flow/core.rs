@@ -201,8 +201,8 @@ impl Core {
         Some(wait)
     }
 
-    /// Cancels a step. Returns true if the step was requested in this very turn: its decision is removed and leaves no
-    /// trace.
+    /// Cancels a step. Returns true if the step was requested in the current turn. Its decision is then removed and
+    /// leaves no trace.
     fn take_back(&mut self, key: Key, on: WaitTarget, scheduled_event_id: Option<EventId>) -> bool {
         if !self.is_running {
             return false;
