@@ -65,7 +65,7 @@ mod dynamo {
     };
     use store_dynamodb::{Create, Dynamo, Options};
 
-    /// Creates a table for one test. It is not deleted: the engine keeps tables in memory and loses them when it stops.
+    /// Creates a table for one test. It is not deleted: DynamoDB Local keeps tables in memory until it stops.
     pub(super) async fn table(endpoint: &str, due_shards: u32) -> (Dynamo, String) {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("baton-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));

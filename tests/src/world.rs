@@ -424,7 +424,7 @@ impl World {
             chronicle,
             recorder,
             store,
-            // Histories must be correct whether or not nodes know each other, so the seed determines it.
+            // Histories must be correct in both cases, so whether nodes know each other depends on the seed.
             knows_nodes: know_each_other(seed),
             line: None,
             nodes: Mutex::default(),

@@ -231,7 +231,7 @@ fn a_node_may_die_at_any_write_before_or_after_it_has_landed() {
 
 #[test]
 fn a_node_may_die_at_any_write_of_runs_that_go_on_as_new() {
-    // Three runs have writes: the run that continues as new, its child, and the run that it signals.
+    // At least four runs: the first run and its successor, their child, and the run that they signal.
     for hosts in [false, true] {
         dies_everywhere(Tale::GoesOn, hosts, |outcome| {
             outcome.runs >= 4 && outcome.trace.contains("WorkflowContinuedAsNew")
