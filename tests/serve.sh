@@ -1,5 +1,6 @@
-# Sourced by tests that are programs in other languages: a service of their own, on a free port and over a directory that is
-# removed at the end. `BATON` names another binary than the one that is built here. Sets `BATON_URL` and `scratch`.
+# Sourced by tests that are programs in other languages. Starts a separate service on a free port, with a data directory
+# that is removed at the end. `BATON` is the path of another binary than the one built here. Sets `BATON_URL` and
+# `scratch`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 scratch=$(mktemp -d)
@@ -15,7 +16,7 @@ if [ -z "${BATON:-}" ]; then
     BATON=${CARGO_TARGET_DIR:-$root/target}/debug/baton
 fi
 
-# Starts the service, with these options more.
+# Starts the service with additional options.
 serve() {
     "$BATON" serve --listen 127.0.0.1:0 --port-file "$scratch/address" --data-dir "$scratch/data" --log warn "$@" &
     service=$!

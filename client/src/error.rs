@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::TlsProblem;
 use crate::body::Problem;
 
-/// An error of a call.
+/// Reason why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The service responded with a problem.
+    /// The service refused the request and described the reason in a problem document.
     #[error("{} ({})", problem.detail, problem.code)]
     Refused {
-        /// The problem.
+        /// Problem document: code, status and description of the refusal.
         problem: Box<Problem>,
         /// Minimum delay before a retry, if the service requested one.
         retry_after: Option<Duration>,

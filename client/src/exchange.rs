@@ -1,5 +1,6 @@
-//! Exchanges with a task list, for hosts that work on many tasks at once. Answers are collected while an exchange is
-//! in flight and sent with the next one. New tasks fill the free slots.
+//! Exchanges with a task list, for hosts that work on many tasks at once. An exchange is one request that both answers
+//! tasks and polls for new ones. Answers are collected while an exchange is in flight and sent with the next one. New
+//! tasks fill the free slots.
 
 mod exchanges;
 mod kind;
@@ -21,7 +22,7 @@ use crate::{Client, Error};
 
 pub use kind::{ActivityKind, ExchangeSettings, TaskKind, TaskReply, TurnKind};
 
-/// The work of a host.
+/// Work of a host on its tasks. Deciders and runners each have an implementation.
 pub trait Works<K: TaskKind>: Send + Sync + 'static {
     /// Data that the host needs when the outcome of an answer is known.
     type Context: Send + 'static;
@@ -29,7 +30,7 @@ pub trait Works<K: TaskKind>: Send + Sync + 'static {
     /// Works on a task and returns the answer. Runs in a separate Tokio task.
     fn work(self: Arc<Self>, task: K::Task) -> impl Future<Output = TaskReply<K, Self::Context>> + Send + 'static;
 
-    /// Processes the outcome of an answer. If the answer was refused, returns another one to send instead.
+    /// Processes the outcome of an answer. If the answer was refused, may return a different answer to send instead.
     fn answered(&self, context: Self::Context, outcome: Result<Outcome, Error>) -> Option<TaskReply<K, Self::Context>>;
 }
 

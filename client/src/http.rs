@@ -1,4 +1,4 @@
-//! The client: its connections and the sending of requests. The files below have one typed method for each call of
+//! The client: its connections and the sending of requests. The modules below have one typed method for each call of
 //! the REST API.
 
 mod domains;
@@ -36,10 +36,10 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// so that no request is sent on a connection that is being closed.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum wait of one request. Source: docs/limits.md.
+/// Maximum time that one request may ask the service to wait. Source: docs/limits.md.
 pub(crate) const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
 
-/// Timeout of a response, in addition to the wait that the request asks for.
+/// Timeout of a response, in addition to the time that the request asks the service to wait.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// A client of one domain of a service. It is cheap to clone; clones share connections.
@@ -255,7 +255,7 @@ impl Client {
         let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
         let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
         let mut rest = Vec::new();
-        // Part of the response has arrived, so that the request may have had an effect.
+        // Part of the response has arrived, so the request may have had an effect.
         let broke = |source| Error::Lost { url: self.base.to_string(), source: Arc::new(source) };
         while let Some(chunk) = response.chunk().await.map_err(broke)? {
             let mut chunk = &chunk[..];
@@ -332,7 +332,7 @@ impl Client {
         self.repeat(method, url, body, wait, key, |_| true).await
     }
 
-    /// Sends a request and retries it while the service is unavailable, if `may` permits it for the error.
+    /// Sends a request and retries it while the service is unavailable, if `may` allows a retry after the error.
     async fn repeat(
         &self,
         method: Method,
@@ -364,7 +364,8 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Sends a write. Without a key it is retried only if it certainly had no effect.
+    /// Sends a request that changes something. Without an idempotency key it is retried only if the failed attempt
+    /// certainly had no effect.
     async fn write<T: DeserializeOwned>(
         &self,
         url: &str,
@@ -386,7 +387,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Returns warnings of a service that is ready; waits for it as long as this client retries.
+    /// Waits until the service is ready, as long as this client retries. Returns the service's warnings.
     ///
     /// # Errors
     ///
@@ -432,8 +433,8 @@ pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, 
 const ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Encodes a path segment. HTTP libraries interpret `.` and `..` even when they are encoded. The service therefore
-/// takes them with a `~` appended, and a text of that form with one more `~`.
+/// Encodes a path segment. HTTP libraries interpret the segments `.` and `..` even in encoded form. Therefore a `~` is
+/// appended to them, and also to texts that consist of one of them and trailing `~`. The service removes it.
 pub(crate) fn encode(text: &str) -> String {
     let is_dots = matches!(text.trim_end_matches('~'), "." | "..");
     percent_encoded(text) + if is_dots { "~" } else { "" }

@@ -1,4 +1,4 @@
-//! Ids of polls, with which a poll can be repeated if its response was lost.
+//! Ids of polls. With its id, a poll can be repeated if its response was lost.
 
 use history::limits::POLL_ATTEMPTS_MAX;
 
@@ -38,7 +38,7 @@ impl Polls {
         *self = Self::default();
     }
 
-    /// Records that the response may have been lost. The next poll is another attempt of this one.
+    /// Records that the response may have been lost. The next poll is another attempt of the same poll.
     pub fn lost(&mut self) {
         self.attempt += 1;
         if self.attempt > POLL_ATTEMPTS_MAX {
@@ -46,7 +46,8 @@ impl Polls {
         }
     }
 
-    /// Records the outcome of the poll. If it did not reach the service, it is repeated unchanged.
+    /// Records the outcome of the poll. If the poll did not reach the service, the next poll has the same id and
+    /// attempt number.
     pub fn observe<T>(&mut self, answer: &Result<T, Error>) {
         match answer {
             Ok(_) => self.answered(),

@@ -7,7 +7,8 @@ use backoff::backoff::Backoff as _;
 
 use crate::Error;
 
-/// First delay. Each further one is 1.5 times as long, with a jitter of half its length.
+/// First delay. Each further delay is 1.5 times as long as the previous one. Each delay is changed at random by up to
+/// half of its length.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// Maximum delay.

@@ -105,7 +105,7 @@ impl Client {
         self.answer(&url, complete, patience).await
     }
 
-    /// Gives a turn back.
+    /// Gives a turn back without deciding it.
     ///
     /// # Errors
     ///

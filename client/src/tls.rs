@@ -75,7 +75,7 @@ mod with_tls {
             if let Some(found) = error.downcast_ref::<Rustls>() {
                 return Some(of(found));
             }
-            // `source` of an IO error skips the error that it wraps.
+            // `source` of an IO error skips the error that it wraps, so the wrapped error is examined here.
             next = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
                 Some(inner) => Some(inner),
                 None => error.source(),

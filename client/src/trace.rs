@@ -63,7 +63,8 @@ mod bridge {
             true,
             state.unwrap_or_default(),
         );
-        // It fails if no layer is installed or the span is disabled, and then there is no span to change.
+        // `set_parent` fails if no layer is installed or the span is disabled. In both cases there is no span to
+        // change.
         drop(span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote)));
     }
 

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The lists that were last reported. They are logged again only when they change.
+/// Lists in the last report. They are logged again only when they change.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnpolledLists(Arc<Mutex<Vec<String>>>);
 
 impl UnpolledLists {
-    /// Replaces the lists; returns true if they are not those of the last report.
+    /// Replaces the known lists. Returns true if the new report has other lists than the last one.
     pub(crate) fn replace(&self, lists: &str) -> bool {
         // The times differ in every report and are not compared.
         let names = lists.split(", ").map(|list| list.split(";since=").next().unwrap_or(list).to_owned()).collect();

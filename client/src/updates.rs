@@ -34,8 +34,8 @@ impl Client {
         tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
     }
 
-    /// Starts a run if its workflow id has no open one, and sends its decider an update, in one call. The first turn
-    /// of a new run judges the update. The run stays open even if the update is rejected. Otherwise as
+    /// Starts a run if its workflow id has no open one, and sends its decider an update, in one call. The first turn of
+    /// a new run judges the update. The run stays open even if the update is rejected. Apart from the start, works like
     /// [`update`](Self::update).
     ///
     /// # Errors
@@ -87,8 +87,7 @@ impl Client {
             let at_once = Some(left.min(WAIT_AT_ONCE));
             let sent = self.call_once(Method::POST, &url, Some(body.clone()), at_once, headers.clone()).await;
             match sent {
-                // The update was accepted and is not completed. The next request with its id waits for the
-                // completion.
+                // The update is accepted but not completed. The next request with the same id waits for its completion.
                 Ok(response)
                     if response.status == StatusCode::ACCEPTED && left > WAIT_AT_ONCE && update.update_id.is_some() => {
                 }

@@ -169,7 +169,8 @@ fn child(
     Ended::Scheduled { scheduled_event_id, outcome: Err(Failure::of(reason, details, cause)) }
 }
 
-/// Returns the end of a failed decision. It can fail immediately, or after it was scheduled.
+/// Returns the end of a step whose decision failed. A decision fails either immediately, or after its step was
+/// scheduled; only in the second case is there a scheduling event.
 fn failed(scheduled_event_id: Option<EventId>, failure: Failure) -> Ended {
     match scheduled_event_id {
         Some(scheduled_event_id) => Ended::Scheduled { scheduled_event_id, outcome: Err(failure) },

@@ -73,16 +73,16 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActivityEnd {
-    /// Its runner reported a failure.
+    /// The runner reported a failure.
     Failed {
         /// The runner reported that retrying cannot help.
         non_retryable: bool,
     },
     /// The activity exceeded a timeout after a runner had taken it.
     TimedOut(ActivityTimeout),
-    /// No runner took it in time.
+    /// No runner took the activity in time.
     NotTaken,
-    /// Its runner stopped it on request.
+    /// The runner stopped the activity on request.
     Canceled,
     /// The activity could not be scheduled.
     NotScheduled(ActivityScheduleFailedCause),

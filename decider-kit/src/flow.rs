@@ -43,10 +43,10 @@
 //! # How it works
 //!
 //! The code runs until it waits. The activities, timers and markers it requested until then are the turn's decisions.
-//! The suspended code is the decider's state. The host keeps it between turns, so that a turn costs only its window. If
-//! the state is not cached (after a restart, or on another host), the host replays: it runs the code from the beginning
-//! and answers everything the code waits for from the history. The code must therefore always do the same with the same
-//! history.
+//! The suspended code is the decider's state. The host keeps it between turns, so a turn needs only its window: the
+//! events since the last turn. If the state is not cached (after a restart, or on another host), the host replays: it
+//! runs the code from the beginning and answers everything the code waits for from the history. The code must therefore
+//! always do the same with the same history.
 //!
 //! The code receives the events one at a time, in the order of the history, and after each event it is polled until it
 //! waits again. It runs only for completed turns; a lost turn leaves no trace in it.
@@ -185,13 +185,20 @@
 //! # let recorded = serde_json::to_string(service.history("1")).unwrap();
 //! use baton_decider_kit::testing::replay;
 //!
-//! async fn order(ctx: Context, (): ()) -> Result<String, Failure> { if ctx.patched("insure parcels") { let _: () =
-//! ctx.activity("insure", &()).await?; } ctx.activity("ship", &()).await }
+//! async fn order(ctx: Context, (): ()) -> Result<String, Failure> {
+//!     if ctx.patched("insure parcels") {
+//!         let _: () = ctx.activity("insure", &()).await?;
+//!     }
+//!     ctx.activity("ship", &()).await
+//! }
 //!
-//! async fn careless(ctx: Context, (): ()) -> Result<String, Failure> { let _: () = ctx.activity("insure", &()).await?;
-//! ctx.activity("ship", &()).await }
+//! async fn careless(ctx: Context, (): ()) -> Result<String, Failure> {
+//!     let _: () = ctx.activity("insure", &()).await?;
+//!     ctx.activity("ship", &()).await
+//! }
 //!
-//! replay(&Flow::new(order), &recorded)?; let error = replay(&Flow::new(careless), &recorded).unwrap_err().to_string();
+//! replay(&Flow::new(order), &recorded)?;
+//! let error = replay(&Flow::new(careless), &recorded).unwrap_err().to_string();
 //! assert!(error.contains("event 5 is ActivityScheduled `ship`, but the code issued ScheduleActivity `insure`"));
 //! # Ok::<(), baton_decider_kit::testing::ReplayError>(())
 //! ```
@@ -344,7 +351,7 @@ impl Flow {
 impl Turns for Flow {
     type Memory = FlowState;
 
-    /// Many, because the code judges each update after it has processed the previous ones.
+    /// As many as a turn may have, because the code processes each update before it judges the next one.
     const UPDATES_AT_ONCE: usize = baton_history::limits::UPDATES_PER_TURN_MAX;
 
     fn apply_event(&self, state: &mut FlowState, event: &Event) {

@@ -265,7 +265,8 @@ impl TurnWorker {
         let (from, state, look_back) = match known {
             Some(Cached { seen, state, .. }) if first_event_id <= seen + 1 => (seen, Some(state), Vec::new()),
             _ => {
-                // Boxed because few turns need it, and otherwise the future of every turn would reserve space for it.
+                // Boxed because few turns need older history. Otherwise the future of every turn would reserve space
+                // for this one.
                 let look_back = Box::pin(client.look_back(&task.token, first_event_id)).await;
                 (
                     0,

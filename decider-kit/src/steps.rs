@@ -116,7 +116,7 @@ pub enum Progress<'a> {
     Failed(&'a Failure),
 }
 
-/// The step returned for every id that was never decided.
+/// Step that is returned for ids without any step.
 static NEVER: Step = Step {
     of_type: String::new(),
     scheduled_event_id: None,
@@ -261,7 +261,7 @@ impl Steps {
         }
     }
 
-    /// Records a scheduled step. An earlier step with the same id has ended.
+    /// Records a scheduled step. It replaces an earlier step with the same id, which has ended.
     fn begin(&mut self, event_id: EventId, kind: StepKind, id: &str, of_type: &str) {
         let step = self.by_kind.entry(kind).or_default().entry(id.to_owned()).or_default();
         *step = Step {

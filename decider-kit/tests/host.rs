@@ -15,13 +15,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The run, and the requests of its deciders.
+/// A run in the fake service, and the number of requests for its older history.
 struct Service {
     run: Run,
     events: Vec<Event>,
     now: u64,
     look_backs: usize,
-    /// Changes with every event.
+    /// Number of events. A change wakes waiting polls.
     moved: watch::Sender<usize>,
 }
 
@@ -138,7 +138,7 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
     let receipts: Vec<_> = exchange.answers.into_iter().map(|reply| service.lock().unwrap().answered(reply)).collect();
     let line = |exchanged: Exchanged<DeciderTask>| serde_json::to_string(&exchanged).unwrap() + "\n";
     let first = line(Exchanged { receipts: Some(receipts), tasks: Vec::new(), no_pollers: None });
-    // A host that stops closes the connection, here and below.
+    // A host that stops closes the connection, so failed writes are ignored here and below.
     let _ = stream.write_all(format!("{head}{first}").as_bytes()).await;
     if exchange.max_tasks == 0 {
         return;
@@ -187,7 +187,7 @@ async fn two_and_a_signal(ctx: Context, (): ()) -> Result<(), Failure> {
     ctx.activity("c", &()).await
 }
 
-/// Returns whether the flow has gone as far as it can.
+/// Returns whether the flow has completed its activities `a` and `b` and waits for the signal.
 fn waits(service: &Service) -> bool {
     let is_done = |event: &&Event| matches!(event.kind, EventKind::ActivitySuccess(_));
     let is_idle = service.run.turn.is_none() && service.run.turn_task.is_none();

@@ -40,7 +40,7 @@ impl Decider for Counts {
     }
 }
 
-/// A run and its turns.
+/// A run in the fake service, and its turns.
 struct Story {
     id: u64,
     transition: Transition,
@@ -137,7 +137,7 @@ impl Story {
 }
 
 impl Running {
-    /// Starts a host with one concurrent turn, unless `with` sets another number.
+    /// Starts a host with one slot for turns. `with` can change its settings.
     async fn start(with: impl FnOnce(Host) -> Host) -> Self {
         Self::begin(|client, stopped| {
             let host = Host::new(client, "turns").register("counts", Counts).identity("me").concurrency(1);
@@ -204,7 +204,7 @@ async fn a_state_outdated_by_another_host_is_not_used() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(Value::Null).await;
-    // This host does not see this turn.
+    // Another host takes this turn.
     story.next("more");
     running.poll().await.answer(200, &story.next("more")).await;
     running.look_back(&story).await;
@@ -213,7 +213,8 @@ async fn a_state_outdated_by_another_host_is_not_used() {
 
 #[tokio::test(start_paused = true)]
 async fn a_state_with_an_unrecorded_answer_is_not_used_again() {
-    // A flow's state includes its requests, so a flow with that state would not repeat them.
+    // The state of a flow includes its requests. If the host kept the state of the lost turn, the flow would not repeat
+    // them.
     let flow = Flow::new(|ctx: Context, ()| async move { ctx.activity::<()>("ship", &()).await });
     let mut running = Running::start(|host| host.register("counts", flow).concurrency(2)).await;
     let mut story = Story::new(1);
@@ -304,7 +305,7 @@ async fn an_outage_repeats_polls_and_answers_with_backoff() {
         last = again.at;
         again.refuse(503, "overloaded", true).await;
     }
-    // Each wait is one and a half times the previous one, with half of it as jitter.
+    // Each wait is 1.5 times as long as the previous one, and is changed at random by up to half of its length.
     assert!(waits[0] < Duration::from_secs(1) && waits[11] > Duration::from_secs(3), "{waits:?}");
     running.double.later().await.answer(200, &story.task()).await;
     let refused = running.answer(&story, "complete").await;

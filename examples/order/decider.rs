@@ -20,7 +20,7 @@ pub(crate) const SHIP_WAIT: Duration = Duration::from_millis(200);
 
 /// Decider of orders.
 pub(crate) struct OrderDecider {
-    /// How long a customer can still cancel after the stock is reserved.
+    /// Time during which a customer can still cancel after the stock is reserved.
     pub(crate) cancel_window: Duration,
 }
 

@@ -15,7 +15,8 @@ pub(crate) fn order_flow(cancel_window: Duration) -> Flow {
 }
 
 async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u64, Failure> {
-    // Shielded, because a cancellation must not interrupt the work. The flow checks for it where it is still allowed.
+    // Shielded, because a cancellation must not interrupt the work. The flow checks for a cancellation only where one
+    // is still allowed.
     let work = ctx.shielded();
     let reserve = work.activity::<u32>("reserve-stock", &order).start();
     let check = work.activity::<bool>("fraud-check", &order).start();
@@ -84,7 +85,7 @@ mod tests {
     /// External actions on an order, and disturbances.
     #[derive(Debug, Clone, Copy)]
     struct Plan {
-        /// When the customer cancels, in seconds, and whether a signal is used.
+        /// Time at which the customer cancels, in seconds, and whether by a signal.
         cancels: Option<(u64, bool)>,
         turns_take: u64,
         lost: usize,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A decider in shell with two steps: it schedules a greeting, then has the greeting shouted, and closes the run. Needs
-# curl and jq. BATON_URL is the URL of the service.
+# A decider in shell with two steps. It schedules an activity that greets, then one that shouts the greeting, and then
+# closes the run. Needs curl and jq. BATON_URL is the URL of the service.
 set -euo pipefail
 url=${BATON_URL:-http://127.0.0.1:7420}/v1
 post() { curl -sf "$1" -H 'content-type: application/json' -H 'prefer: wait=60' -d @-; }
@@ -23,7 +23,8 @@ program='
 
 poll='' attempt=1 polls=0
 while true; do
-  # A poll whose response is lost is repeated with its id: it returns the turn that was started for it.
+  # A poll whose response is lost is repeated with the same id. It returns the turn that was started for the lost
+  # response.
   if [ -z "$poll" ] || [ $attempt -gt 32 ]; then poll=$$-$RANDOM-$RANDOM-$((polls += 1)) attempt=1; fi
   # With `full` the task contains the whole history. Without it `events` is a window: the events since the last turn.
   task=$(printf '{"history": "full", "pollId": "%s", "attempt": %d}' "$poll" "$attempt" |
@@ -43,6 +44,6 @@ while true; do
   }
   post "$turn/complete" <<<"{\"decisions\": $decisions}" >/dev/null && continue
   echo "an answer was refused" >&2
-  # The answer was too late, or its decisions are not allowed. In the second case the run shows why.
+  # The answer was too late, or its decisions are not allowed. If they are not allowed, the run shows the reason.
   post "$turn/fail" <<<'{"reason": "answer-refused"}' >/dev/null || true
 done

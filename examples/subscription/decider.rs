@@ -27,7 +27,7 @@ impl Decider for Subscription {
 struct Story<'a> {
     steps: &'a Steps,
     customer: Customer,
-    /// Whether the walk is past the cancellation.
+    /// True after the walk has passed the cancellation.
     says_goodbye: bool,
 }
 

@@ -140,7 +140,7 @@ struct OfActivity {
     workflow_id: Arc<str>,
     activity_id: Arc<str>,
     patience: Duration,
-    /// The failure that replaces a refused answer has been sent.
+    /// True if this answer is a failure that replaces a refused answer.
     is_refused: bool,
 }
 
@@ -272,8 +272,8 @@ async fn send_heartbeats(
     loop {
         ticks.tick().await;
         let newest = details.borrow_and_update().clone();
-        // Boxed because few activities send heartbeats, and otherwise the future of every activity would reserve space
-        // for it.
+        // Boxed because few activities send heartbeats. Otherwise the future of every activity would reserve space for
+        // this one.
         match Box::pin(client.heartbeat(token, newest)).await {
             Ok(false) => {}
             Ok(true) => {

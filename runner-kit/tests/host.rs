@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::double::{Request, Running};
 
 impl Running {
-    /// Starts a host with one concurrent activity, unless `with` sets another number.
+    /// Starts a host with one slot for activities. `with` can change its settings.
     async fn start(with: impl FnOnce(Host) -> Host) -> Self {
         Self::begin(|client, stopped| {
             let host = with(Host::new(client, "PCI").identity("rack").concurrency(1));
@@ -354,7 +354,7 @@ async fn an_outage_repeats_polls_and_answers_with_backoff() {
         last = again.at;
         again.refuse(503, "overloaded", true).await;
     }
-    // Each wait is one and a half times the previous one, with half of it as jitter.
+    // Each wait is 1.5 times as long as the previous one, and is changed at random by up to half of its length.
     assert!(waits[0] < Duration::from_secs(1) && waits[11] > Duration::from_secs(3), "{waits:?}");
     running.double.later().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     running.about("a", "success").await.refuse(503, "overloaded", true).await;

@@ -1,4 +1,4 @@
-"""Takes the programs out of the page, starts them, and holds the runs that they lead to against what the page says."""
+"""Extracts the programs from the page, starts them, and compares the resulting runs with the text of the page."""
 
 import json
 import os
@@ -83,7 +83,7 @@ assert names == {"baton.py", "runner.py", "order.py", "decider.py", "folding_dec
 running = [program("runner.py"), program("decider.py")]
 try:
     every_order_goes_as_the_page_says("full")
-    # A run that one program has begun is brought to its end by the other.
+    # Each program can complete a run that the other one has begun.
     start("moved", {"amount": 12})
     until("the timer is set", lambda: "TimerScheduled" in kinds("moved"))
     stop(running.pop())
@@ -91,7 +91,7 @@ try:
     assert result("moved")["status"] == "success"
     assert kinds("moved").count("ActivityScheduled") == 2, kinds("moved")
     every_order_goes_as_the_page_says("windows")
-    # The same where histories come in pages of two events, and windows without their oldest part.
+    # The same with tasks of at most two events: histories have several pages, and windows lack their older events.
     for name, poll in [("decider.py", '"history": "full"'), ("folding_decider.py", '"identity": "folding_decider.py"')]:
         with open(os.path.join(PROGRAMS, name)) as file:
             text = file.read()

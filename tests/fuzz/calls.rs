@@ -1,4 +1,5 @@
-//! Requests of a caller: REST, SWF's wire, its signatures, and tokens that the service never gave.
+//! Fuzz targets for requests of a caller: the REST API, the SWF protocol and its signatures, and tokens that the
+//! service has not issued.
 
 use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
@@ -18,19 +19,20 @@ use simulation::manual_clock::ManualClock;
 use store::memory::Memory;
 use tower::ServiceExt as _;
 
-/// A service of its own for each input: what is found is found again.
+/// Creates a new engine for one input. Its seed is fixed, so that a failure can be reproduced from the input alone.
 async fn engine() -> Arc<Engine> {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     Engine::open(Arc::new(Memory::new()), ManualClock::new(), settings).await.expect("an empty store opens")
 }
 
-/// Runs a target by a clock that leaps over waits.
+/// Runs a target on a paused clock, which skips waits.
 pub(super) fn at_once(target: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime").block_on(target);
 }
 
-/// What stands in later requests for what earlier answers named.
+/// Values from earlier responses (tokens, ids, page tokens), each under the placeholder that stands for it in later
+/// requests.
 #[derive(Default)]
 struct Named(Vec<(&'static str, String)>);
 
@@ -68,10 +70,11 @@ impl Named {
     }
 }
 
-/// Requests of an input at most.
+/// Maximum number of requests in one input.
 const REQUESTS_MAX: usize = 12;
 
-/// `METHOD path`, headers, an empty line, a body; a line `---` between two requests.
+/// One request of an input. Its text form is `METHOD path`, headers, an empty line, and a body. A line `---` separates
+/// requests.
 struct Written<'a> {
     head: &'a str,
     body: &'a str,
@@ -85,7 +88,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// `None` where no HTTP request could look like this.
+    /// Returns the request, or `None` if the text cannot be a valid HTTP request.
     fn request(&self, named: &Named) -> Option<Request<Body>> {
         let head = named.put_into(self.head);
         let mut lines = head.lines();
@@ -104,13 +107,14 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Answers a request, whose status must be one that a caller can do something about.
+/// Sends a request to the router. Panics if the service responds with a server error other than a timeout, or, for
+/// REST, with an error that has no code.
 async fn ask(router: &Router, request: Request<Body>) -> (StatusCode, Value) {
     let what = format!("{} {}", request.method(), request.uri());
     let answer = router.clone().oneshot(request).await.expect("a router refuses in answers alone");
     let status = answer.status();
     let is_stream = answer.headers().get("content-type").is_some_and(|it| it == "text/event-stream");
-    // What nobody was there to answer in time is no fault of the service's.
+    // A gateway timeout is allowed: no decider answers queries and updates here.
     assert!(!status.is_server_error() || status == StatusCode::GATEWAY_TIMEOUT, "{what}: {status}");
     if is_stream {
         return (status, Value::Null);
@@ -127,7 +131,7 @@ async fn ask(router: &Router, request: Request<Body>) -> (StatusCode, Value) {
     (status, said)
 }
 
-/// One request after the other to the REST API.
+/// Target `rest`: sends the requests of the input to the REST API, in order.
 pub(super) fn rest(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     at_once(async {
@@ -141,7 +145,7 @@ pub(super) fn rest(input: &[u8]) {
     });
 }
 
-/// `Operation {body}`, one a line, over SWF's wire.
+/// Target `swf`: sends one SWF operation per line of the input, in the form `Operation {body}`.
 pub(super) fn swf(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     at_once(async {
@@ -162,7 +166,8 @@ pub(super) fn swf(input: &[u8]) {
     });
 }
 
-/// Header lines and a body where a signature is asked for: nobody gets in who has no secret.
+/// Target `signature`: sends header lines and a body to a service that requires signed requests. The input's author
+/// does not know the secret, so the request must be rejected.
 pub(super) fn signature(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     at_once(async {
@@ -187,7 +192,7 @@ pub(super) fn signature(input: &[u8]) {
     });
 }
 
-/// A public key whose other half nobody has, where an issuer would keep it.
+/// File with the keys of an issuer: one public key for which no private key is known.
 static KEYS: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
     let key = json!({ "kty": "OKP", "crv": "Ed25519", "kid": "k", "x": URL_SAFE_NO_PAD.encode([9; 32]) });
     let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -195,7 +200,8 @@ static KEYS: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
     file
 });
 
-/// A token that no issuer has signed: as it is, and with its lines as its parts. Nobody gets in.
+/// Target `jwt`: sends the input as a bearer token, first unchanged and then as a JWT whose parts are the encoded lines
+/// of the input. No issuer has signed either token, so the service must reject both.
 pub(super) fn jwt(input: &[u8]) {
     at_once(async {
         let one = |text: &str| vec![text.to_owned()];
@@ -220,7 +226,7 @@ pub(super) fn jwt(input: &[u8]) {
     });
 }
 
-/// A token that the service never gave, in every place that takes one.
+/// Target `token`: sends the input in every parameter that takes a token. The service has not issued it.
 pub(super) fn token(input: &[u8]) {
     at_once(async {
         let engine = engine().await;

@@ -1,4 +1,4 @@
-//! Every input of the corpus does no harm, without libFuzzer. What fuzzing found is in it.
+//! Runs the inputs of the corpus, which include all inputs that fuzzing found, without libFuzzer.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Files of the embedded store that are not what was written: the log, and the word that says which format it is.
+//! Fuzz target for damaged files of the embedded store: its log, and the file `FORMAT`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use store::{Expect, Head, HeadKey, PartKey, Store};
 use store_embedded::{Embedded, Options};
 
-/// Commits that are in the files.
+/// Number of commits in the files.
 const COMMITS: u64 = 20;
 
 fn options(directory: &Path) -> Options {
@@ -22,7 +22,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// The files of a store as a power cut leaves them: in the log, and not yet in its tables.
+/// Files of a store as a power failure leaves them: the commits are in the log but not yet in the tables.
 static FILES: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| {
     let directory = tempfile::TempDir::new().expect("a directory");
     runtime().block_on(async {
@@ -60,10 +60,11 @@ fn read_all(root: &Path, directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Which file in one byte, where in four, and the new bytes; none cut the file off there.
+/// Target `file`. The first byte of the input chooses a file, the next four an offset, and the other bytes replace the
+/// content from there. Without further bytes the file is truncated at the offset.
 pub(super) fn file(input: &[u8]) {
     let Some((&[which, a, b, c, d], bytes)) = input.split_first_chunk::<5>() else { return };
-    // The tables are redb's to read.
+    // The tables are files of redb, whose damage is out of scope.
     let is_ours = |path: &Path| path.starts_with("log") || path == Path::new("FORMAT");
     let count = FILES.iter().filter(|(path, _)| is_ours(path)).count().max(1);
     let chosen = FILES.iter().filter(|(path, _)| is_ours(path)).nth(usize::from(which) % count);
@@ -87,7 +88,7 @@ pub(super) fn file(input: &[u8]) {
         std::fs::write(path, content).expect("room for a file");
     }
     runtime().block_on(async {
-        // Either it says what is wrong, or what is there is as it was written.
+        // Either opening reports the damage, or each head that can be read is as it was written.
         let Ok(store) = Embedded::open(options(directory.path())).await else { return };
         let store: Arc<dyn Store> = store;
         for number in 0..COMMITS {

@@ -1,5 +1,6 @@
-//! Bytes on one connection: the service reads the same requests from them as plain hyper does, with the same bodies,
-//! and answers with the same statuses. Differences between hyper and a proxy in front of the service are out of scope.
+//! Fuzz target for the bytes of one connection. The service and plain hyper must read the same requests with the same
+//! bodies from the bytes, and respond with the same statuses. Differences between hyper and a proxy in front of the
+//! service are out of scope.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,34 +22,35 @@ use crate::calls::at_once;
 /// First byte of an input whose other bytes each stand for one of [`FRAGMENTS`]. Any other input is sent unchanged.
 const OF_FRAGMENTS: u8 = 0x1d;
 
-/// Byte that stands for a pause of the client.
+/// Byte at which the client pauses.
 const PAUSE: u8 = 0x1f;
 
-/// Byte at which the client sends nothing more and waits for answers.
+/// Byte at which the client closes its sending side. It then only waits for responses.
 const HALF_CLOSE: u8 = 0x1e;
 
-/// How long a pause is: shorter and longer waits of handlers end before and after it.
+/// Duration of a pause. Our choice: between the shortest and the longest wait of a handler, so that handlers end before
+/// and after a pause.
 const PAUSE_TIME: Duration = Duration::from_millis(20);
 
-/// How long a handler waits for a body that does not come.
+/// Time for which a handler waits for a body that does not arrive.
 const BODY_WAIT: Duration = Duration::from_secs(1);
 
-/// Longest wait of a handler, in milliseconds. Our choice: more than the service leaves a call alone before it looks at
-/// its connection.
+/// Maximum wait of a handler, in milliseconds. Our choice: longer than the time after which the service begins to watch
+/// a call's connection.
 const HANDLER_WAIT_MAX: u64 = 60;
 
-/// How long the client reads: longer than any connection stays open without requests.
+/// Time for which the client reads. Our choice: longer than any connection stays open without requests.
 const CLIENT_WAIT: Duration = Duration::from_secs(120);
 
-/// Times that a difference must be seen. Time leaps when nothing is ready, and on a loaded machine the kernel may hand
-/// over bytes a moment later than they were sent.
+/// Number of times that a difference must be seen. Our choice: the paused clock advances when nothing is ready, and on
+/// a loaded machine the kernel may deliver bytes slightly later than they were sent.
 const TIMES_SEEN: usize = 3;
 
-/// Most headers and most bytes of buffer, as the service has them.
+/// Maximum number of headers and of buffered bytes, as configured in the service.
 const HEADERS_MAX: usize = 64;
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// Parts of byte streams: whole requests and pieces of heads and bodies that parsers disagree on.
+/// Fragments of byte streams: whole requests, and pieces of heads and bodies on which parsers disagree.
 const FRAGMENTS: [&[u8]; 46] = [
     b"GET /whole HTTP/1.1\r\nhost: h\r\n\r\n",
     b"POST /whole HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\n\r\nhello",
@@ -98,13 +100,13 @@ const FRAGMENTS: [&[u8]; 46] = [
     &[HALF_CLOSE],
 ];
 
-/// Fragments of a generated stream at most.
+/// Maximum number of fragments in a generated stream.
 const FRAGMENTS_MAX: usize = 10;
 
-/// Fragments that are whole requests.
+/// Number of fragments at the beginning of [`FRAGMENTS`] that are whole requests.
 const WHOLE: usize = 10;
 
-/// Returns the input that a seed stands for: fragments, of which about half are whole requests.
+/// Returns the input generated from a seed: up to ten fragments, of which more than half are whole requests.
 pub fn framing_of(seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut input = vec![OF_FRAGMENTS];
@@ -115,15 +117,15 @@ pub fn framing_of(seed: u64) -> Vec<u8> {
     input
 }
 
-/// One request as its handler saw it.
+/// A request as the handler received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ReachedRequest {
     target: String,
-    /// `None` if the body broke off or did not come.
+    /// Body, or `None` if it was broken off or did not arrive in time.
     body: Option<Vec<u8>>,
 }
 
-/// Outcome of a connection.
+/// Outcome of a connection: the requests that reached the handler, and the statuses that the client received.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     reached: Vec<ReachedRequest>,
@@ -135,7 +137,8 @@ struct Outcome {
 struct Reached(Arc<Mutex<Vec<ReachedRequest>>>);
 
 impl Reached {
-    /// A router that notes every request, and answers it without a body, so that each answer is its head.
+    /// Returns a router that records every request and responds without a body, so that a response consists only of its
+    /// head.
     fn router(&self) -> Router {
         let reached = self.clone();
         Router::new().fallback(move |request: Request| reached.clone().note(request))
@@ -159,10 +162,10 @@ impl Reached {
     }
 }
 
-/// Sends these bytes as a client does, and returns what comes back until the connection ends.
+/// Sends these bytes as a client, and returns the bytes received until the connection ends.
 async fn converse(listener_address: std::net::SocketAddr, stream_bytes: &[u8]) -> Vec<u8> {
     let Ok(stream) = TcpStream::connect(listener_address).await else { return Vec::new() };
-    // Without this the ports of a fuzzer run out.
+    // Closed connections would otherwise keep their ports for a while, and a fuzzer would run out of ports.
     stream.set_zero_linger().expect("an option of TCP");
     let (mut reading, mut writing) = stream.into_split();
     let write = async move {
@@ -171,7 +174,7 @@ async fn converse(listener_address: std::net::SocketAddr, stream_bytes: &[u8]) -
                 Some((last @ (&PAUSE | &HALF_CLOSE), bytes)) => (bytes, Some(*last)),
                 _ => (part, None),
             };
-            // The server may have had enough.
+            // The server may already have closed the connection.
             drop(writing.write_all(bytes).await);
             match control {
                 Some(PAUSE) => tokio::time::sleep(PAUSE_TIME).await,
@@ -193,7 +196,7 @@ async fn converse(listener_address: std::net::SocketAddr, stream_bytes: &[u8]) -
     came
 }
 
-/// The status lines of answers without bodies.
+/// Returns the statuses of responses without bodies.
 fn statuses(came: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(came);
     let lines = text.lines().filter(|line| line.starts_with("HTTP/1."));
@@ -201,12 +204,12 @@ fn statuses(came: &[u8]) -> Vec<String> {
 }
 
 async fn outcome(reached: Reached, came: Vec<u8>) -> Outcome {
-    // Handlers whose client has left may still note a body that broke off.
+    // Handlers whose client has disconnected may still record a body that broke off.
     tokio::time::sleep(BODY_WAIT * 2).await;
     Outcome { reached: reached.take(), statuses: statuses(&came) }
 }
 
-/// The outcome at the service.
+/// Sends the bytes to the service and returns the outcome.
 async fn by_the_service(stream_bytes: &[u8]) -> Outcome {
     let reached = Reached::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -219,7 +222,7 @@ async fn by_the_service(stream_bytes: &[u8]) -> Outcome {
     outcome
 }
 
-/// The outcome at hyper by itself, with the limits of the service.
+/// Sends the bytes to plain hyper with the limits of the service, and returns the outcome.
 async fn by_hyper(stream_bytes: &[u8], answers_half_closed: bool) -> Outcome {
     let reached = Reached::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -241,7 +244,7 @@ async fn by_hyper(stream_bytes: &[u8], answers_half_closed: bool) -> Outcome {
     outcome
 }
 
-/// Bytes of a client, or fragments of such.
+/// Target `framing`: the input is the bytes of a client, or the numbers of fragments (see `OF_FRAGMENTS`).
 pub(super) fn framing(input: &[u8]) {
     let stream_bytes = match input.split_first() {
         Some((&OF_FRAGMENTS, chosen)) => {
@@ -257,7 +260,7 @@ pub(super) fn framing(input: &[u8]) {
             if found == alone {
                 return;
             }
-            // Whether a client that sends nothing more still wants its answers is a choice.
+            // After a half-close the server may respond or close the connection. Both are correct.
             if stream_bytes.contains(&HALF_CLOSE) && found == by_hyper(&stream_bytes, true).await {
                 return;
             }

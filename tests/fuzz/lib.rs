@@ -1,5 +1,5 @@
-//! Fuzz targets. Each takes bytes as they may come from the network or a disk, and panics if the service does what it
-//! must never do. They use the interfaces that callers and disks use, so that no internals are exposed for them.
+//! Fuzz targets. Each takes bytes as they may arrive from the network or a disk, and panics if the service violates an
+//! invariant. Targets use only public interfaces, so that no internals are exposed for them.
 
 mod calls;
 mod files;
@@ -11,10 +11,10 @@ use std::sync::LazyLock;
 
 pub use framing::framing_of;
 
-/// What is tried with each input.
+/// A fuzz target, called once for each input.
 pub type Target = fn(&[u8]);
 
-/// All targets, by name. Each has a directory of inputs under `corpus`.
+/// All targets by name. The directory `corpus` has a folder of inputs for each.
 pub const TARGETS: [(&str, Target); 9] = [
     ("rest", calls::rest),
     ("swf", calls::swf),
@@ -27,11 +27,11 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("file", files::file),
 ];
 
-/// The target that `BATON_FUZZ` names.
+/// Returns the target that the environment variable `BATON_FUZZ` names.
 ///
 /// # Panics
 ///
-/// Where it names none.
+/// If the variable names no target.
 pub fn chosen() -> Target {
     static CHOSEN: LazyLock<Target> = LazyLock::new(|| {
         let name = std::env::var("BATON_FUZZ").unwrap_or_default();

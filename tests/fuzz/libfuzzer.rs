@@ -1,4 +1,4 @@
-//! One fuzz target, which `BATON_FUZZ` names, under libFuzzer. `.ci/fuzz` builds and runs it.
+//! Entry point of libFuzzer for the target that `BATON_FUZZ` names. `.ci/fuzz` builds and runs it.
 
 #![no_main]
 

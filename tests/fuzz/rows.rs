@@ -1,4 +1,4 @@
-//! What a store hands back for a run: its head, its chunks, its parts, changed in some bytes or replaced.
+//! Fuzz target for damaged stored data of a run: its head, chunks, parts or marks, changed in some bytes or replaced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::calls::at_once;
 const DOMAIN: &str = "default";
 const ID: &str = "w";
 
-/// What is changed.
+/// Kind of the damaged data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Head,
@@ -28,7 +28,8 @@ enum What {
     Mark,
 }
 
-/// A change of bytes. Its input: what, how, where in two bytes, and the new bytes.
+/// The damage, decoded from the input. Its first byte chooses the kind of data, the second whether it is replaced or
+/// changed, and the next two the offset of the change. The other bytes are the new content.
 struct Change {
     what: What,
     is_whole: bool,
@@ -62,7 +63,7 @@ impl Change {
     }
 }
 
-/// A store that hands back something else than it was given.
+/// A store that returns damaged data of one kind.
 struct Changed {
     store: Arc<dyn Store>,
     change: Change,
@@ -121,7 +122,8 @@ fn signal(name: &str, key: u64) -> Command {
     Command::Signal { name, input, identity: None, key: Some(history::RequestKey(key)), if_version: None }
 }
 
-/// A run with something open of every kind, events that have left its head, and requests that have, too.
+/// Starts a run with open items of every kind, with events that are no longer in its head, and with requests that are
+/// only remembered by marks.
 async fn fill(engine: &Arc<Engine>) {
     let start = Start { key: Some(history::RequestKey(1)), ..Start::new(ID, "order", "deciders") };
     engine.commands().start(DOMAIN, start).await.expect("a start");
@@ -151,7 +153,7 @@ async fn fill(engine: &Arc<Engine>) {
     }
 }
 
-/// A run whose bytes are not what was written is read, listed, written to and handed out.
+/// Target `row`: a run with damaged data is described, read, signaled, polled for and terminated.
 pub(super) fn row(input: &[u8]) {
     let Some(change) = Change::read(input) else { return };
     at_once(async {
@@ -164,7 +166,7 @@ pub(super) fn row(input: &[u8]) {
         whole.begin_shutdown();
         let changed = Arc::new(Intercepted(Changed { store, change }));
         let Ok(engine) = Engine::open(changed, Arc::clone(&clock) as _, settings()).await else { return };
-        // Whatever is answered, it is an answer.
+        // Responses may be errors. Only a panic is a failure.
         drop(engine.views().describe(&run()).await);
         for page in [EventRange::default(), EventRange { reverse: true, ..EventRange::default() }] {
             drop(engine.views().history(&run(), &page).await);

@@ -1,11 +1,12 @@
-//! Times of a schedule: cron lines, calendars, intervals.
+//! Fuzz target for the times of a schedule: cron expressions, calendars and intervals.
 
 use history::{ScheduleSpec, ScheduleTimes, Timestamp};
 
-/// Times that are looked for.
+/// Number of times to compute.
 const TIMES: usize = 20;
 
-/// A spec as JSON, or else a line of cron.
+/// Target `times`: the input is a schedule spec as JSON, or otherwise a cron expression. Each computed time must be
+/// later than the previous one.
 pub(super) fn times(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let spec = serde_json::from_str(text)

@@ -11,7 +11,7 @@ use with_more::{commands, root};
 #[test]
 fn every_command_is_run_by_the_one_for_all_and_can_be_run_alone() {
     let all = read_to_string(root().join(".ci/run")).unwrap();
-    // The lines `stage "COMMAND…" "COMMAND…"`.
+    // Lines of the form `stage "COMMAND…" "COMMAND…"`.
     let stages = all.lines().filter_map(|line| line.strip_prefix("stage \""));
     let listed: Vec<&str> = stages.flat_map(|stage| stage.split(['"', ' '])).filter(|name| !name.is_empty()).collect();
     let commands = commands().unwrap();
@@ -33,7 +33,7 @@ fn every_command_is_run_by_the_one_for_all_and_can_be_run_alone() {
     assert!(commands.iter().any(|command| command.name == "browser"), "{commands:?}");
 }
 
-/// Crates whose documentation has code that `cargo test` runs.
+/// Crates with examples in their documentation, which `cargo test` runs.
 const WITH_CODE_IN_DOCS: [&str; 3] = ["decider-kit", "history", "runner-kit"];
 
 #[test]
@@ -45,7 +45,7 @@ fn code_in_the_documentation_of_a_crate_is_run_or_said_to_be_text() {
             let line = line.trim_start();
             line.strip_prefix("//! ```").or_else(|| line.strip_prefix("/// ```"))
         });
-        // Every second fence ends a block.
+        // Fences alternate: the first one begins a code block, and the second one ends it.
         while let (false, Some(begin)) = (is_run, fences.next()) {
             assert!(begin.starts_with("text"), "{} has code in its documentation that no test runs", entry.display());
             fences.next();
@@ -53,7 +53,7 @@ fn code_in_the_documentation_of_a_crate_is_run_or_said_to_be_text() {
     }
 }
 
-/// The sources of all libraries.
+/// Returns the paths of the source files of all libraries below a folder.
 fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in read_dir(folder).unwrap() {

@@ -1,22 +1,23 @@
-//! Commands in `.ci` whose tests are not part of `cargo test`: those whose first comment begins with `Tests`.
+//! The commands in `.ci` with tests that are not part of `cargo test`. The first comment of such a command begins with
+//! `Tests`.
 
 use std::path::{Path, PathBuf};
 
 /// A command with tests that `cargo test` does not run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command {
-    /// Its name in `.ci`.
+    /// Name of the file in `.ci`.
     pub name: String,
-    /// Its description: the first line below its `#!`.
+    /// Description: the comment in the first line after the `#!` line.
     pub says: String,
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The commands, sorted by name. Empty if the sources are without `.ci`.
+/// Returns the commands, sorted by name. Empty if the sources have no folder `.ci`.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The last lines of `cargo test --workspace`: the tests that it did not run, and the commands that run them. This is
-//! no test itself, and prints nothing if tests are selected by name.
+//! Prints, at the end of `cargo test --workspace`, which tests were not run and which commands run them. This is not a
+//! test, and prints nothing if tests are selected by name.
 
 fn main() -> std::io::Result<()> {
     let commands = with_more::commands()?;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two nodes of the Kubernetes manifest, started with its options and environment: each at an address of its own, with the name that its pod would have."""
+"""Starts two nodes with the options and the environment of the Kubernetes manifest. Each has a separate address, and
+the host name of its pod."""
 
 import os
 import re
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = Path(sys.argv[1])
 WAIT = 60
 NODES = {"baton-0": "127.0.0.2", "baton-1": "127.0.0.3"}
-# In the place of the role, and of AWS.
+# Stands in for the IAM role and for AWS: credentials and the address of DynamoDB Local.
 TABLE_ENV = {
     "AWS_ACCESS_KEY_ID": "local",
     "AWS_SECRET_ACCESS_KEY": "local",
@@ -45,7 +46,7 @@ spec = stateful_set["spec"]["template"]["spec"]
 [port] = container["ports"]
 fields = {"metadata.name": lambda pod: pod, "metadata.namespace": lambda _: "default"}
 
-# What belongs together has the same names.
+# Objects that refer to each other must use the same names.
 labels = stateful_set["spec"]["template"]["metadata"]["labels"]
 for kind, name in [("Service", "baton"), ("Service", "baton-nodes")]:
     service = named(kind, name)["spec"]
@@ -57,7 +58,7 @@ assert spec["serviceAccountName"] == named("ServiceAccount")["metadata"]["name"]
 mounts = {it["name"]: Path(it["mountPath"]) for it in container["volumeMounts"]}
 assert set(mounts) == {it["name"] for it in spec["volumes"]}
 
-# The Secrets' files, as the kubelet makes them: root's, and the group may read them.
+# Files of the Secrets with the permissions that the kubelet sets: owned by root and readable by the group.
 user, group = spec["securityContext"]["runAsUser"], spec["securityContext"]["fsGroup"]
 secrets = {
     "baton-config": named("Secret", "baton-config")["stringData"],
@@ -107,7 +108,7 @@ def url(pod):
 
 
 def passes(pod, probe):
-    # As the kubelet asks: by address, whatever the certificate is for.
+    # Like the kubelet, connects by address and does not verify the certificate.
     get = probe["httpGet"]
     assert get["port"] == port["name"] and get["scheme"] == "HTTPS"
     return curl("--fail", "--insecure", f"https://{NODES[pod]}:{port['containerPort']}{get['path']}").returncode == 0
@@ -116,7 +117,7 @@ def passes(pod, probe):
 with open("/etc/hosts", "a") as hosts:
     hosts.writelines(f"{address} {pod}.baton-nodes.default.svc\n" for pod, address in NODES.items())
 
-# The example's credential is nobody's.
+# The manifest contains an example credential, which the service must refuse.
 write_secrets()
 example = start("baton-0")
 assert example.wait(WAIT) == 1 and "`ops`" in log_of("baton-0"), log_of("baton-0")
@@ -138,7 +139,7 @@ for pod, node in nodes.items():
         assert node.poll() is None, log_of(pod)
     assert "others can use" not in log_of(pod), log_of(pod)
 
-# A task that is made at one node and waited for at the other goes there.
+# A task that is created at one node is delivered to a poll that waits at the other node.
 bearer = ["--header", f"Authorization: Bearer {secret}", "--header", "content-type: application/json", "--fail-with-body"]
 environment = os.environ | {"BATON_SECRET": secret, "BATON_CA_FILE": str(WORK / "ca.crt"), "BATON_URL": url("baton-0")}
 took = []
@@ -160,7 +161,7 @@ for index in range(5):
     assert done.returncode == 0, done
     result = subprocess.run(["baton", "workflow", "result", run], env=environment, check=True, capture_output=True, text=True)
     assert "used" in result.stdout, result
-# In the table it would be found after five seconds.
+# Without a message between the nodes, the poll would find the task in the table after five seconds.
 assert sorted(took)[len(took) // 2] < 4, took
 
 for pod, node in nodes.items():

@@ -1,5 +1,6 @@
-"""`docker` and `systemctl`, as far as docs/install.md needs them: what the files of service/packaging say is started, as the user that they say, and
-without walls around it. The first argument is which of them; what is running is kept in the directory STAND_IN."""
+"""Stand-ins for `docker` and `systemctl`, with the functions that docs/install.md needs. They start the processes
+that the files of service/packaging describe, as the specified users but without isolation. The first argument is the
+name of the program. The directory STAND_IN has the state of running processes."""
 
 import json
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 STATE = Path(os.environ["STAND_IN"])
 UNITS = Path("/etc/systemd/system")
-# How long anything may take to be ready, or to end.
+# Time limit for anything to become ready or to end, in seconds.
 WAIT = 60
 
 
@@ -34,7 +35,7 @@ def wait_for(what, is_there):
 
 
 def start(name, argv, env, ids, before=()):
-    """Starts a process that outlives this one, with this environment and no other; what it says goes to its log."""
+    """Starts a process that outlives this one, with exactly this environment. Its output goes to its log file."""
     uid, gid = ids
     with open(STATE / f"{name}.log", "ab") as log:
         as_user = dict(user=uid, group=gid, extra_groups=[], umask=0o077)
@@ -58,7 +59,7 @@ def is_running(name):
 
 
 def stop(name):
-    """SIGTERM, and then its end. It says so in its log where it was orderly."""
+    """Sends SIGTERM and waits for the end of the process, which must log that it stopped in order."""
     if is_running(name):
         os.kill(pid(name), signal.SIGTERM)
         wait_for(f"the end of {name}", lambda: not is_running(name))
@@ -75,7 +76,7 @@ def log_of(name):
 
 
 def dockerfile():
-    """What the last stage of the Dockerfile says of a container."""
+    """Returns the settings for containers in the last stage of the Dockerfile."""
     text = re.sub(r"\\\n", " ", (ROOT / "service/packaging/Dockerfile").read_text())
     found = {"ENV": {}}
     for line in text.splitlines():
@@ -100,7 +101,7 @@ def container(command, env):
     image = dockerfile()
     ids = tuple(int(part) for part in image["USER"].split(":"))
     data = Path(image["VOLUME"])
-    # As the image has it, or the volume that is made from it.
+    # The data directory of the image, or a volume initialized from it.
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.chown(data, *ids)
     return image["ENTRYPOINT"] + (command or image["CMD"]), IMAGE_ENV | image["ENV"] | env, ids
@@ -191,14 +192,14 @@ def compose_up(project, name):
 
 
 def unit(name):
-    """A unit with its drop-ins: every key with its values, in order."""
+    """Returns the keys of a unit and its drop-ins, each with its values in order."""
     found = {}
     for file in [UNITS / f"{name}.service", *sorted((UNITS / f"{name}.service.d").glob("*.conf"))]:
         for line in file.read_text().splitlines():
             key, is_one, value = line.partition("=")
             if line.startswith(("#", "[")) or not is_one:
                 continue
-            # Without a value the key begins anew.
+            # An assignment without a value clears the earlier values of the key.
             found[key] = found.get(key, []) + [value] if value else []
     return found
 
@@ -223,7 +224,7 @@ def start_unit(name):
     traced = STATE / "calls"
     traced.mkdir(exist_ok=True)
     os.chown(traced, user.pw_uid, user.pw_gid)
-    # A start anew adds to what it has called before.
+    # Each start has a separate trace file, so that a restart keeps the calls of earlier processes.
     output = str(traced / f"{name}-{time.monotonic_ns()}")
     calls = ["strace", "--daemonize", "--follow-forks", "--quiet=all", "--output", output]
     found["Type"] == ["notify"] or fail("another way to say that it is ready")

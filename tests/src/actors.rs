@@ -16,7 +16,8 @@ use crate::world::{DOMAIN, World};
 /// Maximum number of attempts of an answer or a call whose outcome may be lost.
 pub(crate) const REPEATS: u32 = 8;
 
-/// The same for patient callers: longer than another node needs to find the work of a dead one.
+/// Maximum number of attempts of patient callers. Our choice: their attempts take longer than another node needs to
+/// find the work of a dead one.
 const PATIENT_REPEATS: u32 = 100;
 
 /// No response arrived.
@@ -44,7 +45,8 @@ impl Polls {
         Poll { queries: world.asks, updates: if world.asks { 8 } else { 0 }, ..self.poll(world) }
     }
 
-    /// Records the outcome of the poll, unless its response is lost on the way, which the service does not know.
+    /// Records the outcome of the poll and returns it. Sometimes loses the response on its way; the service then
+    /// considers its task delivered.
     fn hear<T>(
         &mut self,
         world: &World,
@@ -66,7 +68,7 @@ impl Polls {
     }
 }
 
-/// Maximum wait for a response; a node that has died gives none.
+/// Maximum wait for a response. A dead node sends none.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the response if it arrives in time. Otherwise the outcome is unknown.
@@ -103,7 +105,8 @@ async fn start(world: &World, workflow_id: &str) {
     let mut start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
     if world.short_lives {
-        // Runs of a workflow id share the retention: a run is kept as long as an earlier one whose start it knows.
+        // All runs of a workflow id have the same retention, because a run is kept at least as long as an earlier run
+        // whose start request it remembers.
         let last = workflow_id.bytes().last().unwrap_or_default();
         start.retention = history::Duration::from_secs(match last % 3 {
             0 => 0,
@@ -132,7 +135,7 @@ async fn start(world: &World, workflow_id: &str) {
 
 async fn talk(world: &World, at: &RunRef) {
     let name = format!("s{}", world.dice(u64::MAX));
-    // A run with a known request is kept for a day, which is no short life.
+    // A run that remembers a request key is kept for a day. Worlds with short lives therefore use no keys here.
     let key = (world.dice(2) == 0 && !world.short_lives).then(|| RequestKey(world.dice(u64::MAX)));
     let command = match world.dice(20) {
         0 => Command::Terminate { reason: None, details: None, identity: None, key, child_policy: None },
@@ -179,7 +182,7 @@ pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
                 world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;
             }
-            // The run closed before the replacing node got the request.
+            // The run closed before the request reached the node that replaced the first one.
             Err(refusal) if refusal.code() == "run-closed" => return,
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
@@ -222,7 +225,7 @@ pub(crate) async fn decider(world: Arc<World>) {
 
 pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
     if world.bad_luck(5) {
-        // The connection is lost: the task is given back.
+        // The connection broke. Dropping the delivery gives the task back.
         return;
     }
     let task = delivery.task().clone();
@@ -270,7 +273,7 @@ pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
                 }
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
-            // It was judged meanwhile, or no caller waits for it any more. The turn may still be held.
+            // The update was judged meanwhile, or its caller no longer waits. The turn may still be held.
             Err(refusal) if !is_turn || ["update-already-accepted", "unknown-update"].contains(&refusal.code()) => {
                 return;
             }
@@ -297,7 +300,7 @@ async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> 
         match answer(world, node.tasks().turn_history(&token, &EventRange { limit: 100_000, ..EventRange::default() }))
             .await
         {
-            // Its last two events are not recorded yet; the rest of the window counts.
+            // The last two events of a speculative turn are not recorded yet, so they are left out.
             Ok(mut page) if task.speculative => {
                 let first = task.events.first().map_or(0, |event| event.id);
                 page.events.retain(|event| event.id < first);

@@ -1,4 +1,4 @@
-//! Stores that each break their contract in one way. The simulation must detect all of them.
+//! Stores that each break their contract in one way. The simulation must detect each defect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,12 +18,12 @@ use crate::intercepted::{Commit, Intercepted, Interceptor};
 pub enum Break {
     /// No defect.
     Nothing,
-    /// A commit that lost overwrites the one that won.
+    /// A commit whose condition does not hold is written anyway, over the commit that won.
     IgnoresVersions,
     /// Some commits are acknowledged but not written, as by a store that responds before data is durable and then
     /// crashes.
     ForgetsAcknowledged,
-    /// Some commits with unknown outcome are reported as won, although nothing was written.
+    /// Some commits with an unknown outcome are reported as won, although nothing was written.
     SaysUnknownIsWon,
     /// The due index is empty.
     LosesDue,
@@ -102,7 +102,7 @@ impl Interceptor for Broken {
     }
 }
 
-/// A store whose node stops permanently at one write: nothing returns from then on.
+/// Store of a node that dies permanently at one write: no call returns after that.
 pub struct Dying {
     store: Arc<dyn Store>,
     at: u64,
@@ -113,18 +113,19 @@ pub struct Dying {
 }
 
 impl Dying {
-    /// Dies at the `at`th write, counted from 0; if it `lands`, after the write.
+    /// Creates the store. The node dies at the `at`th write, counted from 0: after the write if it `lands`, otherwise
+    /// before it.
     pub fn new(store: Arc<dyn Store>, at: u64, lands: bool) -> Self {
         let (writes, is_dead, dies) = (AtomicU64::new(0), AtomicBool::new(false), Notify::new());
         Self { store, at, lands, writes, is_dead, dies }
     }
 
-    /// Returns whether it is dead.
+    /// Returns whether the node is dead.
     pub fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::SeqCst)
     }
 
-    /// Resolves when it dies.
+    /// Resolves when the node dies.
     pub async fn died(&self) {
         while !self.is_dead() {
             self.dies.notified().await;

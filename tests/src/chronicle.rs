@@ -1,4 +1,4 @@
-//! Record of everything that the runs of a world have stored. A store may delete a run; the chronicle does not.
+//! Record of all events that the runs of a world have stored. It keeps the events of runs that the store has deleted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,7 +20,7 @@ struct Noted {
     violations: Vec<String>,
 }
 
-/// A store directly above the real one, below all injected faults.
+/// A recording store between the real store and all injected faults.
 #[derive(Clone)]
 pub(crate) struct Chronicle {
     store: Arc<dyn Store>,
@@ -42,7 +42,8 @@ impl Chronicle {
         let Some(tail) = stored::tail(head) else {
             return noted.violations.push(format!("run {run_id}: a head without events"));
         };
-        // The events that a branch copied from another run were in no earlier head.
+        // Events that a reset run has copied from its base were in no earlier head of this run, so they are read from
+        // the chunks.
         let chunks = parts.iter().filter(|(key, _)| matches!(key, PartKey::Chunk { .. })).map(|(_, events)| events);
         for event in chunks.chain([&tail]).flat_map(|events| codec::events_from(events, 1)) {
             let Ok(event) = event else {
@@ -70,7 +71,7 @@ impl Chronicle {
         runs.into_iter().map(|(run_id, events)| (run_id, events.into_values().collect())).collect()
     }
 
-    /// Returns the events that were overwritten.
+    /// Returns a description of each event that was overwritten.
     pub(crate) fn violations(&self) -> Vec<String> {
         std::mem::take(&mut self.noted().violations)
     }

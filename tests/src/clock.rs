@@ -1,4 +1,5 @@
-//! Simulated time that tests advance. Nodes see it with small offsets, or with large ones in worlds that set clocks.
+//! Simulated time that tests advance. The clocks of nodes differ from it by small offsets, or by large ones in worlds
+//! that set clocks.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +9,7 @@ use engine::Clock;
 use history::{Duration, Timestamp};
 use tokio::sync::Notify;
 
-/// Beginning of time.
+/// Start of simulated time, in milliseconds since 1970.
 const BEGIN: u64 = 1_700_000_000_000;
 
 /// Simulated time.
@@ -32,16 +33,16 @@ impl Time {
     }
 }
 
-/// Maximum offset of a node ahead of time.
+/// Maximum time by which a node's clock is normally ahead.
 pub(crate) const AHEAD_MAX: Duration = Duration::from_secs(2);
 
-/// Maximum change of a clock that is set, ahead or back.
+/// Maximum offset of a clock that is set, in either direction.
 pub(crate) const CLOCK_SET_MAX: Duration = Duration::from_days(2);
 
 /// Clock of one node: simulated time with an offset that can be set.
 pub(crate) struct NodeClock {
     time: Arc<Time>,
-    /// In milliseconds.
+    /// Offset from simulated time, in milliseconds.
     off: Arc<AtomicI64>,
 }
 
@@ -75,7 +76,7 @@ impl Clock for NodeClock {
     }
 }
 
-/// Clocks of all nodes that ever existed. They are set while faults are injected: each separately, ahead and back.
+/// Clocks of all nodes that have ever existed. While faults are injected, each clock is set separately, ahead or back.
 #[derive(Default)]
 pub(crate) struct Clocks(Mutex<Vec<Arc<AtomicI64>>>);
 
@@ -88,7 +89,7 @@ impl Clocks {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Sets one of them.
+    /// Sets one of the clocks, chosen at random.
     pub(crate) fn set_one(&self, random: &mut fastrand::Rng) {
         let span = match random.u32(..5) {
             0 | 1 => 0,
@@ -104,7 +105,7 @@ impl Clocks {
         }
     }
 
-    /// Corrects all of them, within the normal offset of nodes.
+    /// Corrects all clocks, to within the normal offset of nodes.
     pub(crate) fn set_right(&self, random: &mut fastrand::Rng) {
         for clock in self.all().iter() {
             clock.store(Self::small(random), Ordering::SeqCst);

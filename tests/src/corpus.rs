@@ -87,7 +87,7 @@ impl Corpus {
         self.seen.insert(seed, digests);
     }
 
-    /// Writes the corpus if that is requested.
+    /// Ends the comparison. Writes the corpus instead if that is requested.
     ///
     /// # Panics
     ///
@@ -107,7 +107,7 @@ impl Corpus {
     }
 }
 
-/// Advice about a difference.
+/// Advice in the error message for a world that differs.
 pub const HOW: &str = "\
 If nothing should have changed, find the cause: write the world out at the previous commit as well, and compare. \
 If stored forms or responses were changed on purpose, record the corpus again in that commit \

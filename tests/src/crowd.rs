@@ -1,5 +1,5 @@
-//! A run with as many open items as the documented limits allow, over the real engine and any store, and the orderly
-//! end of all of them. Panics if anything is refused, lost or wrong.
+//! A run with as many open items as the documented limits allow, on the real engine and any store. All items are then
+//! ended in order. Panics if anything is refused, lost or wrong.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const DOMAIN: &str = "default";
 const ID: &str = "order-1234567";
 /// Number of concurrent callers.
 fn at_once() -> usize {
-    // A local table cannot handle more: calls would rightly fail after half a second.
+    // DynamoDB Local cannot handle more callers: calls would rightly fail after half a second.
     if is_memory() { 250 } else { 16 }
 }
 
@@ -31,7 +31,7 @@ const LEDGERS: usize = 200;
 /// One in this many results has the maximum size.
 const LARGE_EVERY: usize = 100;
 
-/// Maximum-size payloads in one answer to a turn. One more would exceed the 8 MiB of a request.
+/// Number of maximum-size payloads in one answer to a turn. One more would exceed the maximum size of a request, 8 MiB.
 const NOTES: usize = 31;
 
 /// Returns a payload of the maximum size.
@@ -139,7 +139,7 @@ impl Crowd {
         self.engine.views().describe(&at(ID)).await.expect("it is there").run
     }
 
-    /// Returns every event as readers get them.
+    /// Returns all events as readers receive them.
     async fn events(&self) -> Vec<Event> {
         let (mut events, mut page) = (Vec::new(), EventRange::default());
         loop {
@@ -221,7 +221,8 @@ impl Crowd {
         assert_eq!((opened("ChildScheduled"), opened("ExternalSignalScheduled")), (1_000, 1_000));
     }
 
-    /// Returns an answer of maximum size, by a decider that awaits as many signals with as long names as possible.
+    /// Answers a turn so that the run awaits as many signals with as long names as possible. The answer has the maximum
+    /// size.
     async fn wait_for_much(&self) {
         let name =
             |index: usize| format!("{index:02}{}", long("n", limits::AWAITING_BYTES_MAX / limits::AWAITING_MAX - 2));
@@ -232,7 +233,8 @@ impl Crowd {
         assert_eq!(self.run().await.awaiting, awaiting);
     }
 
-    /// Stops every clock of the full run, by an operator with the longest name and reason.
+    /// Pauses the full run and stops all its clocks, as an operator with the longest name and reason. Then resumes the
+    /// run.
     async fn pause_and_resume(&self) {
         let said =
             || OperatorAction { identity: Some(long("漢", 256)), reason: Some(long("漢", limits::REASON_CHARS_MAX)) };
@@ -242,7 +244,7 @@ impl Crowd {
         self.tell(Command::Resume { operator: said(), key: None }).await;
     }
 
-    /// Gets updates accepted, without callers that wait for their answers.
+    /// Sends updates until they are accepted. No callers wait for their completion.
     async fn accept(&self, ids: &[String]) {
         let asking: Vec<_> = ids
             .iter()
@@ -273,7 +275,7 @@ impl Crowd {
         asking.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
-    /// Takes every waiting task, by runners with the longest name.
+    /// Takes every waiting task, as runners with the longest name.
     async fn take_all(&self) -> Vec<ActivityToken> {
         let taken = each(0..limits::OPEN_ACTIVITIES_MAX, |index| {
             let engine = Arc::clone(&self.engine);
@@ -304,7 +306,7 @@ impl Crowd {
             }
         })
         .await;
-        // Every node shows how each of them failed, including one that has read everything from the store.
+        // Every node must show how each activity failed, including a new node that reads everything from the store.
         let settings = Settings { seed: Some(8), ..Settings::default() };
         let other = Engine::open_for_reading(Arc::clone(&self.store), Arc::clone(&self.clock) as _, settings);
         for engine in [Arc::clone(&self.engine), other.await.expect("a store that opens")] {
@@ -325,7 +327,7 @@ impl Crowd {
         let large = large();
         each(tokens.into_iter().enumerate(), |(index, token)| {
             let engine = Arc::clone(&self.engine);
-            // Some have the maximum size; the first of them come while everything else is still open.
+            // Some results have the maximum size. The first of these arrive while everything else is still open.
             let result = (index % LARGE_EVERY == 0).then(|| large.clone());
             async move {
                 let succeed = Command::SucceedActivity { task: token.task, result };

@@ -33,15 +33,16 @@ const WORKFLOWS_AT_ONCE: usize = 16;
 const ACTIVITIES: usize = 3;
 const TIMER: history::Duration = history::Duration::from_secs(1);
 
-/// Duration of the faults, and the time in which the last workflows must end.
+/// Duration of the faults, and the time after them in which the last workflows must end.
 const TROUBLES: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(90);
 
-/// Times for which a killed node stays away, in turns, and the pause before the next one is killed.
+/// Times for which killed nodes stay away, alternating, and the pause before the next node is killed.
 const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)];
 const CALM: Duration = Duration::from_secs(2);
 
-/// Duration of a successful attempt, and the limit of one. Source: `store/dynamodb/src/lib.rs`.
+/// Duration of a successful attempt, and the timeouts of a read attempt and of a write attempt. Source:
+/// `store/dynamodb/src/lib.rs`.
 const LATENCY: Duration = Duration::from_millis(5);
 const READ_ATTEMPT: Duration = Duration::from_millis(500);
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
@@ -118,7 +119,7 @@ impl Death {
         }
     }
 
-    /// Returns the outcome of a call, or never if the node is dead.
+    /// Returns the outcome of a call. Never returns if the node dies.
     async fn unless<T>(&self, call: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
@@ -498,7 +499,7 @@ async fn storms(drill: Arc<Drill>) {
 pub struct Drilled {
     /// Times without progress of runs after the death of a node, until they continued or the next node died.
     pub standstills: Vec<Duration>,
-    /// The longest of them, for people.
+    /// Description of the longest standstill.
     pub longest: String,
     /// Number of runs.
     pub runs: usize,
@@ -540,7 +541,7 @@ async fn live(seed: u64) -> Drilled {
     let weather = tokio::spawn(storms(Arc::clone(&drill)));
     let (began, mut deaths) = (Instant::now(), Vec::new());
     while began.elapsed() < TROUBLES {
-        // Not always at the same time within a heartbeat interval.
+        // The random part lets nodes die at different times within a heartbeat interval.
         sleep(CALM + Duration::from_millis(drill.dice(1_000))).await;
         let which = drill.random().usize(..NODES);
         deaths.push(drill.clock.now());

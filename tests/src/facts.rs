@@ -1,4 +1,4 @@
-//! Promises made to callers, refusals with their reasons, and whether the histories confirm them.
+//! Promises made to callers in responses, and checks of the histories against them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::hosts::Exchanged;
 use crate::repeating::Repeats;
 use crate::resetting::{branched, own};
 
-/// A statement of the service to a caller.
+/// A promise: what a response of the service told a caller.
 #[derive(Debug, Clone)]
 pub enum Promise {
-    /// A signal, whose name is used once.
+    /// A signal was recorded. No other signal has its name.
     Signal {
         /// Run.
         run_id: Uuid,
@@ -66,9 +66,9 @@ pub enum Promise {
         run_id: Uuid,
         /// Name of the update.
         update_id: String,
-        /// Its UpdateCompleted.
+        /// Id of the UpdateCompleted.
         event_id: EventId,
-        /// The version that was its condition.
+        /// Version of the run that was the condition of the update.
         if_version: Option<EventId>,
     },
     /// An update was rejected.
@@ -76,7 +76,7 @@ pub enum Promise {
         /// Name of the update.
         update_id: String,
     },
-    /// The run of another request was open.
+    /// A start was refused because the run of another start was open.
     Taken {
         /// Run.
         run_id: Uuid,
@@ -116,14 +116,15 @@ pub struct Facts {
 pub type Histories = BTreeMap<Uuid, Vec<Event>>;
 
 impl Facts {
-    /// Records that a task has reached its poller. The same start of a task must not reach another one.
+    /// Records that a task has reached its poller. Tasks have a new token each time that they are started, so no other
+    /// poller may receive this one.
     pub fn in_hand(&mut self, token: &str) {
         if !self.tokens.insert(token.to_owned()) {
             self.violations.push(format!("a task is in two hands: {token}"));
         }
     }
 
-    /// Records that a task was lost on its way to a host.
+    /// Records that a task was lost on its way to a host, although the service considers it delivered.
     pub fn has_vanished(&mut self, token: &str) {
         self.exchanged.lost += 1;
         self.vanished.insert(token.to_owned());
@@ -329,7 +330,8 @@ fn continued_from(events: &[Event]) -> Option<Uuid> {
     }
 }
 
-/// Returns whether each of these runs with the same key is a successor, or began after the ones before were deleted.
+/// Returns whether these runs with the same key are allowed: each is a successor, or began after the earlier ones were
+/// deleted.
 fn follow_each_other(runs: &BTreeSet<Uuid>, histories: &Histories, ahead_max: Duration) -> bool {
     let mut lives: Vec<(Timestamp, Timestamp)> = Vec::new();
     for events in runs.iter().filter_map(|run_id| histories.get(run_id)) {
@@ -340,7 +342,7 @@ fn follow_each_other(runs: &BTreeSet<Uuid>, histories: &Histories, ahead_max: Du
         lives.push((first.timestamp, ends));
     }
     lives.sort_unstable();
-    // Clocks of nodes differ.
+    // The clocks of nodes may differ by this much.
     lives.windows(2).all(|pair| matches!(pair, [(_, ends), (begins, _)] if *ends <= begins.plus(ahead_max)))
 }
 
@@ -392,7 +394,7 @@ fn is_kept(promise: &Promise, histories: &Histories, facts: &Facts) -> bool {
         }
         Promise::Taken { run_id, key, since } => histories.get(run_id).is_some_and(|events| {
             let is_mine = events.first().is_some_and(|event| event.key == Some(*key));
-            // A commit may land long after the time of its events, but not after it was acknowledged.
+            // A commit may take effect long after the time of its events, but not after it was acknowledged.
             let closed_by = turn_that_closed(events);
             let was_closed = facts.promises.iter().any(|promise| {
                 let Promise::Turn { run_id: of, started, at } = promise else { return false };
@@ -415,7 +417,7 @@ fn turn_that_closed(events: &[Event]) -> Option<EventId> {
     })
 }
 
-/// Returns whether this event ends the turn or activity that began with that event.
+/// Returns whether this event ends the turn or activity with this start event.
 fn ends(kind: &EventKind, started: EventId) -> bool {
     let of = match kind {
         EventKind::DeciderCompleted(it) => Some(it.started_event_id),

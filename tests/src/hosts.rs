@@ -1,4 +1,4 @@
-//! Hosts, which exchange many tasks at once over connections that break, each task in a slot.
+//! Hosts: deciders and runners that exchange many tasks at once, each task in a slot, over connections that break.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ const ROOM: u32 = 5;
 pub struct Exchanged {
     /// Tasks that reached their host.
     pub came: u64,
-    /// Tasks that did not, although a node believes that they did.
+    /// Tasks that did not reach their host, although a node considers them delivered.
     pub lost: u64,
-    /// Those of them that reached their slot in a later attempt.
+    /// Lost tasks that reached their slot in a later attempt.
     pub came_again: u64,
 }
 
@@ -48,7 +48,7 @@ impl Task {
         }
     }
 
-    /// The response was sent, but the host does not receive it.
+    /// Simulates that the response was sent but not received by the host.
     fn vanish(self, world: &World) {
         world.facts().has_vanished(self.token());
         match self {
@@ -91,7 +91,7 @@ impl Host {
         while host.tasks.join_next().await.is_some() {}
     }
 
-    /// Sends one exchange with all its attempts. Each attempt requests the slots that got nothing so far.
+    /// Sends one exchange with all its attempts. Each attempt requests the slots that have no task yet.
     async fn exchange(&mut self, mut free: Vec<u32>) {
         let queries = self.is_decider && self.world.asks;
         let poll = Poll {
@@ -108,7 +108,7 @@ impl Host {
             let offered = node.tasks().slots(self.is_decider, (DOMAIN, LIST), &poll, free.clone());
             if let Ok(Ok(mut slots)) = timeout(PATIENCE, offered).await {
                 if self.world.dice(2) == 0 {
-                    // As in responses whose answers are recorded first.
+                    // As in a response that first waits until the answers of the exchange are recorded.
                     slots.stand_by();
                     pause(&self.world, 5).await;
                     if self.world.dice(4) == 0 {
@@ -126,9 +126,9 @@ impl Host {
         }
     }
 
-    /// Reads tasks until each slot has one or the wait is over. Returns false if the connection broke before.
+    /// Reads tasks until each slot has one or the wait has ended. Returns false if the connection broke before.
     async fn hears_all(&mut self, node: &Arc<Engine>, mut slots: Slots, free: &mut Vec<u32>) -> bool {
-        // As in responses that are no streams: the first tasks end the wait.
+        // As in a response that is not streamed, in which the first tasks end the wait.
         let mut at_once = self.world.waits == Waits::Short && self.world.dice(2) == 0;
         loop {
             let next = next(node, (self.is_decider, at_once), &mut slots);
@@ -158,7 +158,7 @@ impl Host {
     }
 }
 
-/// The node has not noticed that its connection is broken, and continues.
+/// Continues an exchange at a node that has not noticed that its connection is broken. All tasks are lost.
 async fn fill_a_void(world: Arc<World>, node: Arc<Engine>, is_decider: bool, mut slots: Slots) {
     while let Ok(Ok(line)) = timeout(PATIENCE, next(&node, (is_decider, false), &mut slots)).await
         && !line.is_empty()
@@ -169,7 +169,7 @@ async fn fill_a_void(world: Arc<World>, node: Arc<Engine>, is_decider: bool, mut
     }
 }
 
-/// Returns the next tasks, or those to be answered at once, which end the wait.
+/// Returns the next tasks. With `at_once`, returns the tasks for a response that ends now.
 async fn next(
     node: &Engine,
     (is_decider, at_once): (bool, bool),

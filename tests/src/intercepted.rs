@@ -1,5 +1,5 @@
-//! A store with intercepted calls. An interceptor implements only the calls that it changes; all others go to the store
-//! below.
+//! A store with intercepted calls. An interceptor implements only the calls that it changes. All other calls go to the
+//! store below.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use store::{
 
 /// Arguments of [`Store::commit`].
 pub struct Commit<'a> {
-    /// The workflow.
+    /// Key of the head: domain and workflow id.
     pub key: &'a HeadKey,
-    /// The condition.
+    /// Condition of the commit.
     pub expect: Expect<'a>,
-    /// The head to write.
+    /// Head to write.
     pub head: &'a Head,
-    /// The parts to write with it.
+    /// Parts to write together with the head.
     pub parts: &'a [(PartKey, Bytes)],
 }
 
-/// An interceptor: the calls of a [`Store`], each of which goes to the store below by default.
+/// Calls of a [`Store`], each of which goes to the store below by default.
 #[async_trait]
 #[expect(missing_docs, reason = "documented at `Store`")]
 pub trait Interceptor: Send + Sync + 'static {
-    /// The store below.
+    /// Returns the store below.
     fn store(&self) -> &Arc<dyn Store>;
 
     fn limits(&self) -> Limits {

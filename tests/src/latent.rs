@@ -8,14 +8,15 @@ use store::{Cas, Error, Store};
 
 use crate::intercepted::{Commit, Intercepted, Interceptor};
 
-/// Time until a commit is in the store, and again until that is known.
+/// A store with delayed commits. Each commit waits for the latency before it is written, and again before its outcome
+/// is returned.
 pub struct Latent {
     store: Arc<dyn Store>,
     latency: Duration,
 }
 
 impl Latent {
-    /// Creates a store over another. A commit takes twice the `latency` longer.
+    /// Creates such a store over another store.
     pub fn over(store: Arc<dyn Store>, latency: Duration) -> Arc<dyn Store> {
         Arc::new(Intercepted(Self { store, latency }))
     }

@@ -59,7 +59,7 @@ impl Line {
         if is_lost { Err("lost on the line".to_owned()) } else { Ok(()) }
     }
 
-    /// Number of calls so far.
+    /// Returns the number of calls so far.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
@@ -70,7 +70,7 @@ impl Line {
         nodes.get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
     }
 
-    /// Returns the response, unless the node has vanished meanwhile.
+    /// Fails if the node has become unreachable while it handled a call.
     async fn still(&self, node: &str) -> Result<(), String> {
         self.pass().await?;
         self.node(node).map(drop)

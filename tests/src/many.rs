@@ -1,5 +1,5 @@
-//! Many nodes over one table, in virtual time: how calls to the table and between nodes grow with their number, and how
-//! long it takes until all have noticed a dead one.
+//! Many nodes over one table, in virtual time. Measures how the calls to the table and between nodes grow with the
+//! number of nodes, and how long it takes until all nodes have noticed a dead one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ const LATENCY: Duration = Duration::from_millis(5);
 /// Parts of the due index. Source: `store/dynamodb/src/lib.rs`.
 const DUE_SHARDS: u32 = 16;
 
-/// Durations of the phases: joining, idle, working, and noticing a dead node.
+/// Durations of the phases: nodes join, are idle, work, and notice a dead node.
 const COMING: Duration = Duration::from_secs(20);
 const IDLE: Duration = Duration::from_secs(30);
 const WORKING: Duration = Duration::from_secs(20);
@@ -34,11 +34,11 @@ const MISSED_WITHIN: Duration = Duration::from_secs(60);
 /// Interval of the checks for nodes that are considered dead.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Bytes that a unit reads and writes. Source: DynamoDB's pricing page.
+/// Bytes per read unit and per write unit. Source: DynamoDB's pricing page.
 const READ_UNIT: usize = 4_096;
 const WRITE_UNIT: usize = 1_024;
 
-/// Requests to the table.
+/// Counts of requests to the table.
 #[derive(Debug, Default)]
 struct Counted {
     reads: AtomicU64,
@@ -48,7 +48,7 @@ struct Counted {
     write_units: AtomicU64,
 }
 
-/// The table, with the duration of its calls. A killed node gets no responses.
+/// The table. Each call takes time. A killed node gets no responses.
 struct Table {
     below: Arc<dyn Store>,
     counted: Arc<Counted>,
@@ -113,11 +113,11 @@ pub struct Many {
     pub missed_alive: usize,
     /// Requests per workflow of one activity.
     pub working: Pace,
-    /// Time until all others had noticed a dead node; `None` if they had not within a minute.
+    /// Time until all other nodes had noticed a dead node; `None` if some had not within a minute.
     pub missed_after: Option<Duration>,
 }
 
-/// Counts of requests to the table and to other nodes.
+/// Counts or rates of requests to the table and to other nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// Reads of the table.
@@ -149,7 +149,7 @@ struct Crowd {
     numbers: AtomicU64,
 }
 
-/// Runs this many nodes, from their start to the death of one.
+/// Runs this many nodes, from their start until one of them has died. Returns the measurements.
 pub fn many(nodes: usize, seed: u64) -> Many {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(live(nodes, seed))
@@ -225,7 +225,7 @@ impl Crowd {
         }
     }
 
-    /// Returns the counts since then, divided by `each`.
+    /// Returns the difference from earlier counts, divided by `each`.
     fn pace(&self, before: Pace, each: f64) -> Pace {
         let now = self.counts();
         Pace {
@@ -238,7 +238,7 @@ impl Crowd {
         }
     }
 
-    /// Number of pairs of nodes that do not know each other.
+    /// Returns the number of pairs of nodes of which one does not know the other.
     fn unknown(&self) -> usize {
         let nodes = self.nodes();
         nodes.iter().map(|(engine, _)| nodes.len().saturating_sub(engine.nodes().alive().len())).sum()
@@ -254,8 +254,8 @@ impl Crowd {
         missed
     }
 
-    /// Starts a workflow per second at each node, with a decider and a runner of one list. Returns how many ended, and
-    /// the counts before they began.
+    /// Starts a workflow per second at each node, with a decider and a runner for one task list. Returns the number of
+    /// completed workflows, and the counts before the first one.
     async fn work(self: &Arc<Self>) -> (u64, Pace) {
         let engines: Vec<Arc<Engine>> = self.nodes().iter().map(|(engine, _)| Arc::clone(engine)).collect();
         let mut workers = JoinSet::new();

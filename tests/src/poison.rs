@@ -10,20 +10,20 @@ use crate::intercepted::{Commit, Intercepted, Interceptor};
 /// Failure of the store for the workflow id `poison`.
 #[derive(Debug, Clone, Copy)]
 pub enum Trouble {
-    /// It cannot write.
+    /// Commits fail, because the run is too large.
     TooLarge,
-    /// It cannot read.
+    /// Reads fail, because the data is damaged.
     Corrupt,
 }
 
-/// The failing store.
+/// A store that fails for the workflow id `poison` and works otherwise.
 pub struct Poison {
     store: Arc<dyn Store>,
     trouble: Trouble,
 }
 
 impl Poison {
-    /// Creates one that works otherwise.
+    /// Creates such a store over another store.
     pub fn over(store: Arc<dyn Store>, trouble: Trouble) -> Arc<dyn Store> {
         Arc::new(Intercepted(Self { store, trouble }))
     }

@@ -1,5 +1,5 @@
-//! The complete record of a world: its histories, every write to its store, and every response that callers got. Two
-//! versions of the program with the same behavior leave the same record of a seed.
+//! The complete record of a world: its histories, every write to its store, and every response to a caller. Two
+//! versions of the program with the same behavior produce the same record for a seed.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -184,7 +184,7 @@ impl Recorder {
     }
 }
 
-/// See [`Recorder::over`].
+/// A store whose writes are recorded.
 pub(crate) struct Recorded {
     store: Arc<dyn Store>,
     recorder: Recorder,

@@ -1,5 +1,5 @@
-//! A store that delays the removal of outbox entries: an effect was applied to the other run long before its source
-//! records that, and is delivered again in between.
+//! A store that delays the removal of entries from a run's outbox of effects. The effect has then been applied to the
+//! other run long before its source records that, and is delivered again in between.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::intercepted::{Commit, Interceptor};
 use crate::stored;
 use crate::world::DOMAIN;
 
-/// Maximum duration of the delay of one effect: several lives of runs.
+/// Maximum delay of one effect, in seconds. Our choice: longer than several runs in succession are open.
 const RELUCTANT_FOR: u64 = 200;
 
 /// One in this many effects is delayed.

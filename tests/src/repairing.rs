@@ -1,5 +1,5 @@
-//! An operator who has corrected the clocks: confirms that, and repairs deadlines that were set while a clock was
-//! ahead.
+//! An operator who has corrected the clocks. The operator confirms them to the service, and repairs deadlines that were
+//! set while a clock was ahead.
 
 use engine::{Refusal, RunRef};
 use history::Author;
@@ -8,7 +8,7 @@ use store::ListQuery;
 
 use crate::world::{DOMAIN, World};
 
-/// Confirms and repairs as far as the service admits it. The rest is left for the next time.
+/// Confirms the clock and repairs deadlines as far as the service allows it. The rest is left for the next call.
 pub(crate) async fn repair_all(world: &World) {
     let node = world.node();
     if node.guard().confirm().await.is_err() || !world.repairs {
@@ -23,7 +23,7 @@ pub(crate) async fn repair_all(world: &World) {
             let at = RunRef { domain, workflow_id, run_id: Some(started.run_id) };
             let operator = OperatorAction { identity: Some("operator".to_owned()), reason: None };
             match node.repair().repair(&at, operator, Author::default()).await {
-                // Nodes whose clocks differed have not noticed yet that they agree.
+                // Some nodes have not noticed yet that their clocks agree again.
                 Err(Refusal::ClockSuspect { .. }) => return,
                 Ok(done) => world.facts().repaired += done.late.deadlines.len(),
                 Err(_) => {}

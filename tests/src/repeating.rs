@@ -1,5 +1,5 @@
-//! Clients that repeat requests late: after hundreds of others, after the run that recorded them has continued as new,
-//! and at nodes that did not exist then. Each must get the first outcome again.
+//! Clients that repeat requests late: after hundreds of other requests, after the run that recorded the request has
+//! continued as new, and at nodes that did not exist at first. Each client must get the first outcome again.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::actors::{REPEATS, answer, pause};
 use crate::script::LIST;
 use crate::world::{DOMAIN, World};
 
-/// Number of concurrent signals. With some of them there are more than the state of a run keeps.
+/// Number of concurrent signals. Our choice: a few such batches exceed the number of requests that a run's state keeps.
 const AT_ONCE: u64 = 40;
 
 /// Maximum wait of an update for its answer.
@@ -32,13 +32,13 @@ struct Completed {
     request: Request,
     run_id: Uuid,
     event_id: Option<u64>,
-    /// Number of nodes that had died by then.
+    /// Number of nodes that had died before the outcome was known.
     deaths: u64,
 }
 
 /// Outcome of a request.
 enum Answered {
-    /// It was done; true if by an earlier request.
+    /// The request was done. The flag is true if an earlier attempt had done it.
     Done(Completed, bool),
     /// It was refused permanently, or was not done.
     Refused(String),
@@ -46,7 +46,7 @@ enum Answered {
     Nothing,
 }
 
-/// Counts of repeated requests with the same outcome, so that a test notices if there are none.
+/// Counts of repeated requests that got the first outcome again, so that a test notices if there are none.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Repeats {
     /// Starts.
@@ -62,9 +62,9 @@ pub struct Repeats {
 pub struct Often {
     /// All of them.
     pub all: usize,
-    /// Those after the recording run had continued as new.
+    /// Repetitions after the run that recorded the request had continued as new.
     pub after_successors: usize,
-    /// Those after the death of a node that existed at first.
+    /// Repetitions after the death of a node that existed when the request was first done.
     pub after_deaths: usize,
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn repeater(world: Arc<World>, workflow_id: String) {
             }
         }
     }
-    // Once more after faults have ended.
+    // Repeats all requests again when there are no more faults.
     for first in &completed {
         repeat(&world, &at, first).await;
     }
@@ -140,7 +140,7 @@ async fn repeat(world: &World, at: &RunRef, first: &Completed) {
         Answered::Nothing => return,
     };
     let is_same = match &first.request {
-        // The successor of the started run is the wanted one.
+        // A repeated start may return a successor of the started run.
         Request::Start(_) => repeated,
         Request::Tell(_) | Request::Update(_) => {
             repeated && (again.run_id, again.event_id) == (first.run_id, first.event_id)
@@ -180,7 +180,7 @@ async fn send(world: &World, at: &RunRef, request: Request) -> Answered {
                 let update =
                     UpdateRequest { update_id, name, input, identity: None, if_version: None, start: None, by: None };
                 match Box::pin(answer(world, node.request_reply().update(at, update, WAIT))).await {
-                    // Accepted, but not answered yet.
+                    // The update is accepted but not completed.
                     Ok(updated) if updated.done.is_none() => return Answered::Refused("not done".to_owned()),
                     updated => updated.map(|updated| (updated.run_id, Some(updated.event_id), true)),
                 }

@@ -1,4 +1,4 @@
-//! Operators that reset runs, and the invariants of branches.
+//! Operators that reset runs, and the invariants of branches: runs that were created by a reset.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ async fn reset(world: &World, at: &RunRef) {
         match answer(world, world.node().commands().reset(at, reset)).await {
             Ok(reset) => {
                 world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });
-                // The response may be lost.
+                // The response may be lost. Then the request is repeated.
                 if !world.bad_luck(20) {
                     return;
                 }
@@ -56,7 +56,7 @@ async fn reset(world: &World, at: &RunRef) {
     }
 }
 
-/// Returns the origin of a branch: its own WorkflowReset, which follows those that it copied.
+/// Returns the origin of a branch: its own WorkflowReset, which follows any that it has copied.
 pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
     events.iter().rev().find_map(|event| match &event.kind {
         EventKind::WorkflowReset(it) => Some((event, it)),
@@ -70,7 +70,7 @@ pub(crate) fn own(events: &[Event]) -> &[Event] {
     events.get(usize::try_from(begin).unwrap_or_default()..).unwrap_or_default()
 }
 
-/// Names of the signals of a run.
+/// Returns the names of the signals in a history.
 fn signals(events: &[Event]) -> BTreeSet<&str> {
     let names = events.iter().filter_map(|event| match &event.kind {
         EventKind::Signal(it) => Some(it.name.as_str()),

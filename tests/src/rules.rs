@@ -1,5 +1,5 @@
-//! The engine without one of the rules that it needs on top of a store's contract. The engine has no switches for that:
-//! a store around the real one undoes the effect of the rule.
+//! Engines that lack one of the rules that they need in addition to a store's contract. The engine has no switches for
+//! that. Instead, a store around the real one undoes the effect of the rule.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,25 +16,26 @@ use crate::world::DOMAIN;
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Refusals rely on the store, not on cached state. Left out: a wake may read the previous state.
+    /// A request is refused only after reading the store, never based on cached state. Left out: a wake may read the
+    /// previous state.
     NeverNoFromCache,
     /// Commits have ids by which a node recognizes its own commits after a lost response.
     OperationIds,
-    /// The due instant of a run is lowered when something is due earlier.
+    /// A run's due instant is set to an earlier time when something becomes due earlier.
     DueIsLowered,
     /// A run with a waiting task is due soon, in case the task in memory is lost.
     DispatchGrace,
-    /// A run remembers the effects of others that it has taken.
+    /// A run remembers the effects of other runs that it has already applied.
     SeenEffects,
     /// Chunks are named after their last event.
     ChunksByLastEvent,
     /// A run knows the last poll that a started task was sent to. Left out: it knows the first one.
     SentToOne,
-    /// A run that has taken effects is kept for longer than they can be repeated.
+    /// A run that has applied effects of others is kept longer than these effects can be delivered again.
     KeptForOthers,
-    /// A run whose next wake is late is recorded on its list first.
+    /// A run whose next wake is far in the future is first recorded in the rows of its task list.
     WrittenDown,
-    /// An operator repairs late deadlines. Leaving this out changes nothing in the store.
+    /// An operator repairs late deadlines. This rule is left out by the world, not by the store.
     LateDeadlinesAreRepaired,
 }
 
@@ -48,7 +49,7 @@ struct Known {
     overwritten: HashSet<(HeadKey, RunId, u64)>,
 }
 
-/// A store that undoes a rule.
+/// A store that undoes the effect of a rule.
 pub(crate) struct Undone {
     store: Arc<dyn Store>,
     rule: Rule,
@@ -64,7 +65,7 @@ impl Undone {
         self.known.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns the head that is written instead of another.
+    /// Returns the head to write instead of this one.
     fn instead(&self, key: &HeadKey, head: &Head) -> Head {
         let mut head = head.clone();
         match self.rule {
@@ -107,7 +108,7 @@ impl Undone {
         head
     }
 
-    /// Records chunks, which are written under the name of their first event over existing ones.
+    /// Records chunks. A chunk counts as overwritten by a later one with the same first event.
     fn overwrite(&self, key: &HeadKey, run: RunId, parts: &[(PartKey, Bytes)]) {
         for (part, bytes) in parts {
             let (PartKey::Chunk { last }, Some(Ok(first))) = (part, codec::events_from(bytes, 0).next()) else {
@@ -130,7 +131,7 @@ impl Undone {
     }
 }
 
-/// First destinations of tasks.
+/// Returns the first poll that each task was sent to, instead of the last one.
 fn first_sent(before: &Sent, now: &Sent) -> Sent {
     let first = now.iter().map(|(id, poll)| (id, before.poll_of(id).unwrap_or(poll)));
     let bytes = minicbor::to_vec(first.collect::<Vec<_>>()).expect("writing to memory does not fail");

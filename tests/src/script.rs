@@ -23,7 +23,7 @@ const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
     heartbeat: Some(Duration::from_secs(12)),
 };
 
-/// `b` is retried by the service, `a` only by its decider.
+/// Retry policy of the activity `b`. The activity `a` has none; its decider schedules it again.
 fn retry() -> RetryPolicy {
     RetryPolicy { maximum_attempts: Some(3), jitter: Factor::ONE, ..RetryPolicy::default() }
 }
@@ -49,7 +49,7 @@ impl Step {
 /// Returns the target of signals from the runs of a workflow id, if there is one.
 fn neighbor(workflow_id: &str) -> Option<&'static str> {
     Some(match workflow_id {
-        // Two that may signal each other at the same time, and one that signals itself.
+        // The runs of `w1` and `w2` may signal each other at the same time. Those of `w3` signal themselves.
         "w0" | "w2" => "w1",
         "w1" => "w2",
         "w3" => "w3",
@@ -117,7 +117,7 @@ impl Outward {
         if let Some(to) = parent.or(neighbor(&started.workflow_id)) {
             let name = format!("of {}", started.run_id);
             decisions.push(SignalExternal { workflow_id: to.to_owned(), name, ..SignalExternal::default() }.into());
-            // Not if a run must succeed at every crash point.
+            // Runs of the crash tests must all succeed, so only runs with random workflow ids request a cancellation.
             if lot % 8 == 7 && to.starts_with('w') {
                 decisions.push(CancelExternal { workflow_id: to.to_owned(), ..CancelExternal::default() }.into());
             }
@@ -163,7 +163,7 @@ fn lot(run_id: Uuid) -> u8 {
     run_id.as_bytes()[15]
 }
 
-/// Returns the decisions of a turn for these events, which begin with the first.
+/// Returns the decisions of a turn, given all events of the run so far.
 pub(crate) fn decide(events: &[Event], may_continue: bool) -> Vec<Decision> {
     let Some(EventKind::WorkflowStarted(started)) = events.first().map(|event| &event.kind) else { return Vec::new() };
     let mut outward = Outward::default();

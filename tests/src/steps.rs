@@ -5,18 +5,18 @@ use std::time::Duration;
 use engine::{DeciderTask, Delivery, Engine, EventRange, Poll, Refusal, RunRef};
 use history::{Command, Decision, Event, check};
 
-/// The domain of the tests.
+/// Domain of the tests.
 pub const DOMAIN: &str = "default";
 
 /// Bound on every wait. A test that waits in vain fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The newest run of a workflow id.
+/// Returns a reference to the newest run of a workflow id.
 pub fn at(workflow_id: &str) -> RunRef {
     RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.into(), run_id: None }
 }
 
-/// A signal without input.
+/// Returns a signal without input.
 pub fn signal(name: &str) -> Command {
     Command::Signal { name: name.to_owned(), input: None, identity: None, key: None, if_version: None }
 }
@@ -58,7 +58,7 @@ pub async fn decide(engine: &Engine, list: &str, decisions: Vec<Decision>) -> Ve
     window
 }
 
-/// The history of a run, which must satisfy every invariant.
+/// Returns the history of a run, and checks that it satisfies every invariant.
 ///
 /// # Panics
 ///
@@ -70,7 +70,7 @@ pub async fn events(engine: &Engine, run: &RunRef) -> Vec<Event> {
     page.events
 }
 
-/// The names of the events of a run.
+/// Returns the names of the events of a run.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Contents of the body of a head, in the form of `service/engine/src/commit/head.rs`.
+//! Decodes and encodes the body of a head, in the format of `service/engine/src/commit/head.rs`.
 
 use bytes::Bytes;
 use history::{Links, Run};
@@ -52,12 +52,13 @@ pub(crate) fn encode(body: &Body, tail: &Bytes) -> Bytes {
     bytes.into()
 }
 
-/// Returns the same head with this number of marks, more than a test can write. `None` if it has no marks.
+/// Returns the same head with the number of marks changed to `count`, which may be more than a test can write. Returns
+/// `None` if the run has no marks.
 pub fn with_marks(head: &Head, count: u64) -> Option<Head> {
     let (body, tail) = decode(head)?;
     let encoded = minicbor::to_vec(&body).ok()?;
-    // An array of number, expiry and some notes. The expiry is the only number of eight bytes that follows another
-    // number.
+    // The state encodes its marks as an array of three elements that begins with the number and the expiry. The expiry
+    // is the only number of eight bytes that follows another number.
     let with = |count: u64| -> Option<Vec<u8>> {
         let mut bytes = vec![0x83];
         bytes.extend(minicbor::to_vec(count).ok()?);

@@ -31,7 +31,7 @@ pub async fn new_table(endpoint: &str) -> String {
 ///
 /// # Errors
 ///
-/// A problem of the table.
+/// If the table cannot be used.
 #[cfg(feature = "dynamodb")]
 pub async fn over_table(endpoint: &str, table: &str) -> Result<Arc<dyn Store>, String> {
     match dynamo::over(endpoint, table, 16).open().await {
@@ -65,7 +65,7 @@ mod dynamo {
     };
     use store_dynamodb::{Create, Dynamo, Options};
 
-    /// Creates a table for one test. It is not deleted: the engine keeps tables in memory and loses them when it stops.
+    /// Creates a table for one test. It is not deleted: DynamoDB Local keeps tables in memory until it stops.
     pub(super) async fn table(endpoint: &str, due_shards: u32) -> (Dynamo, String) {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("baton-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -89,15 +89,15 @@ mod dynamo {
         Dynamo::new(&config, endpoint, options)
     }
 
-    /// Waits for a response of the network. A paused clock would advance while the test is idle, so it stands still
-    /// meanwhile.
+    /// Waits for a response from the network. A paused clock would advance while the test is idle, so it is stopped
+    /// during the wait.
     async fn at_rest<T>(call: impl Future<Output = T>) -> T {
         let (_until_then, over) = std::sync::mpsc::channel::<()>();
         drop(tokio::task::spawn_blocking(move || over.recv()));
         call.await
     }
 
-    /// A store whose calls take none of a test's time.
+    /// A store whose calls take no time on the paused clock of a test.
     pub(super) struct AtRest(pub(super) Dynamo);
 
     #[async_trait]

@@ -1,4 +1,4 @@
-//! Waits of polls, and whether their tasks reach them.
+//! Durations of polls, and what happens to a poll whose wait ends.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub enum Waits {
     /// After no time or a few milliseconds, while commits that take as long create tasks for them. No connection
     /// breaks, so every taken task arrives.
     Short,
-    /// The same, but at the end of its wait the poll is dropped, as if its connection had broken. A service must not do
-    /// that.
+    /// Like `Short`, but at the end of its wait a poll is dropped, as if its connection had broken. A service must not
+    /// end waits like this.
     CutOff,
 }
 

@@ -31,7 +31,7 @@ use crate::waits::{self, Waits};
 /// Domain of every run.
 pub(crate) const DOMAIN: &str = "default";
 
-/// Maximum delay of a late commit, in commits, with short lives: about as many as three of them make.
+/// Maximum delay of a late commit in worlds with short lives, in commits. Our choice: about as many as three runs make.
 const LATE_BY: u32 = 200;
 
 /// Parameters of a world.
@@ -49,17 +49,17 @@ pub struct Plan {
     pub short_lives: bool,
     /// True if runs are reset.
     pub resets: bool,
-    /// True if runs are queried and updated. Nodes then know and reach each other, because a node that believes to be
-    /// alone answers from memory.
+    /// True if runs are queried and updated. Nodes then know and reach each other, because a node that believes itself
+    /// to be alone answers from memory.
     pub asks: bool,
     /// True if requests are repeated late. Runs then continue as new.
     pub repeats: bool,
     /// True if deciders and runners are hosts, which exchange many tasks at once.
     pub hosts: bool,
-    /// End of polls that get no task.
+    /// What happens to polls that get no task.
     pub waits: Waits,
-    /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end they are
-    /// corrected, and an operator confirms that and repairs late deadlines.
+    /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end, an
+    /// operator corrects the clocks, confirms them to the service, and repairs late deadlines.
     pub sets_clocks: bool,
     /// Minutes without pollers before the world comes to rest with new nodes. 0 if there are always pollers.
     pub deserted_minutes: u32,
@@ -92,13 +92,13 @@ impl Default for Plan {
 /// Outcome of a world.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Violations; empty if all is well.
+    /// Violations of promises and invariants. Empty if the world passed.
     pub violations: Vec<String>,
     /// All histories, as tables.
     pub trace: String,
     /// Number of runs.
     pub runs: usize,
-    /// Number of branches.
+    /// Number of branches: runs that were created by a reset.
     pub branches: usize,
     /// Number of faults of the store.
     pub faults: u64,
@@ -114,17 +114,17 @@ pub struct Outcome {
     pub record: Record,
 }
 
-/// The run whose node dies at each step.
+/// A scripted run. In different executions its node dies at different writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tale {
-    /// With two activities, a timer, a child, and a signal to another run.
+    /// A run with two activities, a timer, a child, and a signal to another run.
     Single,
-    /// The same, and it continues as new once; so does its child.
+    /// The same run, but it continues as new once, and so does its child.
     GoesOn,
 }
 
 impl Tale {
-    /// Returns its workflow id, from which the deciders know the script.
+    /// Returns the workflow id. Deciders recognize the script by it.
     fn workflow_id(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -158,7 +158,7 @@ pub(crate) struct World {
     /// Connections of nodes, if they know of each other.
     line: Option<Arc<Line>>,
     nodes: Mutex<Vec<Arc<Engine>>>,
-    /// Replaced nodes, if the number of tasks that they gave back counts.
+    /// Replaced nodes. They are kept only if the tasks that they give back are counted.
     former: Mutex<Vec<Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
     pub(crate) facts: Mutex<Facts>,
@@ -174,12 +174,12 @@ impl World {
         self.random.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns a random number below `below`.
+    /// Returns a random number less than `below`.
     pub(crate) fn dice(&self, below: u64) -> u64 {
         self.random().u64(..below)
     }
 
-    /// Returns whether a fault happens now. Never after faults have ended.
+    /// Returns whether a fault happens now. Returns false after faults have ended.
     pub(crate) fn bad_luck(&self, percent: u64) -> bool {
         self.dice(100) < percent && !self.is_calm.load(Ordering::SeqCst) && self.waits == Waits::Long
     }
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// If no connection breaks, no task is given back because of one.
+    /// Checks that no task was given back because of a broken connection, for worlds in which no connection breaks.
     fn judge_deliveries(&self) {
         let nodes =
             [&self.nodes, &self.former].map(|of| of.lock().expect("no code panics while it holds this lock").clone());
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Number of nodes that have vanished so far.
+    /// Returns the number of nodes that have vanished so far.
     pub(crate) fn deaths(&self) -> u64 {
         self.deaths.load(Ordering::SeqCst)
     }
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// Simulates hours without pollers, until wakes are a day apart, and then loses everything in memory.
+    /// Simulates a time without pollers until the wakes of runs are a day apart, and then discards all state in memory.
     async fn be_deserted(&self, minutes: u32, nodes: usize) {
         self.is_deserted.store(true, Ordering::SeqCst);
         for _ in 0..minutes {
@@ -304,7 +304,7 @@ impl World {
         self.is_deserted.store(false, Ordering::SeqCst);
     }
 
-    /// Returns whether no run needs another wake: every run has closed and owes nothing.
+    /// Returns whether no run needs another wake: every run has closed and has delivered its effects.
     async fn is_at_rest(&self) -> bool {
         let query = ListQuery { domain: DOMAIN.into(), open: Some(true), limit: 1, ..ListQuery::default() };
         let open = self.store.list(&query, None).await;
@@ -312,7 +312,7 @@ impl World {
         open.is_ok_and(|page| page.rows.is_empty()) && due.is_ok_and(|due| due.is_empty())
     }
 
-    /// Describes what is not at rest.
+    /// Describes the runs that are not at rest.
     async fn left(&self) -> String {
         let now = self.time.now();
         let due = self.store.due(0, u64::MAX, None, 10).await.unwrap_or_default().into_iter();
@@ -321,7 +321,7 @@ impl World {
         format!("it is {now}, {}", due.map(describe).collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns whether every run ends while only time passes.
+    /// Lets time pass. Returns whether every run ends.
     async fn come_to_rest(&self) -> bool {
         for second in 0..3_000_u32 {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -336,7 +336,8 @@ impl World {
         false
     }
 
-    /// Returns every run that ever existed, and the violations that a fresh node finds in those that the store has.
+    /// Returns the histories of all runs that ever existed. Records the violations that a fresh node finds in the
+    /// store's runs.
     async fn histories(&self) -> Histories {
         let engine = self.open_node().await;
         let mut histories = self.chronicle.histories();
@@ -386,7 +387,8 @@ fn in_one_thread<T>(life: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(life)
 }
 
-/// Returns whether the nodes of a seed's world know each other. The seed does not determine everything there.
+/// Returns whether the nodes in the world of this seed know each other. The record of such a world is not fully
+/// determined by the seed.
 pub fn know_each_other(seed: u64) -> bool {
     seed % 2 == 1
 }
@@ -401,8 +403,9 @@ pub fn simulate_over(seed: u64, plan: Plan, make: impl AsyncFnOnce() -> Arc<dyn 
     in_one_thread(async { live(seed, plan, make().await, settle).await })
 }
 
-/// Runs one workflow over a node that stops permanently at its `op`th write, after it if it `lands`, and over another
-/// that takes its place. Deciders and runners are `hosts` or poll one by one. Returns `None` if there are fewer writes.
+/// Runs one workflow on a node that dies at its `op`th write (after the write if it `lands`, otherwise before), and
+/// then on a node that replaces it. With `hosts`, deciders and runners are hosts; otherwise they poll for one task at a
+/// time. Returns `None` if there are fewer writes.
 pub fn crash_at(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome> {
     in_one_thread(crash(tale, op, lands, hosts))
 }
@@ -421,7 +424,7 @@ impl World {
             chronicle,
             recorder,
             store,
-            // Both must work: histories are correct whatever nodes know of each other.
+            // Histories must be correct in both cases, so whether nodes know each other depends on the seed.
             knows_nodes: know_each_other(seed),
             line: None,
             nodes: Mutex::default(),
@@ -450,7 +453,7 @@ impl World {
         actors
     }
 
-    /// Ends everything and compares the promises with the histories.
+    /// Ends the world and compares the histories with the promises.
     async fn judge(&self, mut actors: JoinSet<()>, faults: u64) -> Outcome {
         self.is_over.store(true, Ordering::SeqCst);
         for node in self.nodes.lock().expect("no code panics while it holds this lock").iter() {

@@ -1,4 +1,4 @@
-//! What many nodes over one table ask of it and of each other: the table of docs/scale.md.
+//! Requests of many nodes to their table and to each other; the source of the numbers in docs/scale.md.
 //!
 //! `BATON_NODES=50,100,200 cargo test --profile profiling -p baton-tests --test many -- --nocapture`
 

@@ -1,4 +1,5 @@
-//! Many seeds, the stores with defects, the nodes without a rule, and the determinism of seeds.
+//! Tests of the simulation: many seeds, stores with defects that it must detect, nodes without one of their rules, and
+//! determinism.
 
 use simulation::asking::ReplyCounts;
 use simulation::broken::Break;
@@ -8,39 +9,40 @@ use simulation::repeating::{Often, Repeats};
 use simulation::rules::Rule;
 use simulation::{Outcome, Plan, Tale, Waits, crash_at, know_each_other, simulate};
 
-/// Seeds that once failed. They always run.
+/// Seeds that failed in the past and therefore always run.
 ///
 /// * 149: a node that learned late that it had started a task handed it out, although another poll had it by then.
 /// * 323: a target forgot an effect that its source settled between reading the outbox and cleaning up `seen`.
 /// * 51, 1322, 1547, 2147: one node signaled a run that another had not found, and the sender recorded a failure.
 const REGRESSIONS: &[u64] = &[51, 149, 323, 728, 1322, 1547, 2147];
 
-/// The same with short lives.
+/// Like [`REGRESSIONS`], with short lives.
 ///
 /// * 1: a run that was kept for longer than its successor could not be read.
 /// * 8: a history of which nothing was left was shown as empty.
 /// * 57: a run that continued as new and its child waited for each other.
 const REGRESSIONS_OF_SHORT_LIVES: &[u64] = &[1, 8, 57];
 
-/// The same with queries and updates.
+/// Like [`REGRESSIONS`], with queries and updates.
 ///
 /// * 17: an answer to a turn whose updates were lost with their node was refused as if it were about another run.
 const REGRESSIONS_OF_ASKING: &[u64] = &[17];
 
-/// The same with clocks that are set.
+/// Like [`REGRESSIONS`], with clocks that are set.
 const REGRESSIONS_OF_CLOCKS: &[u64] = &[];
 
-/// Number of new seeds, unless `BATON_SIM_SEEDS` is set. Special worlds run a part of them.
+/// Number of new seeds unless `BATON_SIM_SEEDS` is set. Special worlds run a fraction of them.
 const SEEDS: u64 = 300;
 
-/// Maximum number of seeds that a store with a defect may pass.
+/// Maximum number of seeds until a defect of the store must have been detected.
 const SEEDS_TO_CATCH: u64 = 30;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seeds to run: those that once failed, and one of so many others, unless one is named.
+/// Returns the seeds to run: the regressions and some new seeds, whose usual number is divided by `one_of`. If
+/// `BATON_SIM_SEED` is set, returns only that seed.
 fn seeds(regressions: &[u64], one_of: u64) -> Vec<u64> {
     match number("BATON_SIM_SEED") {
         Some(seed) => vec![seed],
@@ -51,7 +53,7 @@ fn seeds(regressions: &[u64], one_of: u64) -> Vec<u64> {
     }
 }
 
-/// What the worlds of some seeds came to.
+/// Sums of the counts of several worlds.
 #[derive(Default)]
 struct Seen {
     branches: usize,
@@ -61,7 +63,8 @@ struct Seen {
     repaired: usize,
 }
 
-/// Runs seeds, compares each world with its promises, and with the corpus if that contains its kind.
+/// Runs seeds and expects each world to keep its promises. Compares the worlds with the corpus if it contains worlds of
+/// this kind.
 fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
     let mut corpus = kind.map(Corpus::of);
     let (mut seen, mut runs, mut faults) = (Seen::default(), 0, 0);
@@ -151,7 +154,7 @@ fn waits_whose_end_drops_what_is_on_its_way_are_caught() {
     assert!((0..3).any(|seed| is_found(&seed)), "no poll ended while a task was on its way to it");
 }
 
-/// Three hours: looks are a day apart then.
+/// Minutes without pollers. After three hours, the wakes of a run are a day apart.
 const DESERTED: u32 = 180;
 
 #[test]
@@ -204,7 +207,7 @@ fn a_seed_always_makes_the_same_world() {
     assert_eq!(one.trace, other.trace);
 }
 
-/// A node dies at every write of a tale, before or after it has landed.
+/// Runs a tale once for every write, with a node that dies before or after that write. Each outcome must pass `check`.
 fn dies_everywhere(tale: Tale, hosts: bool, check: impl Fn(&Outcome) -> bool) {
     for lands in [false, true] {
         let mut op = 0;
@@ -228,7 +231,7 @@ fn a_node_may_die_at_any_write_before_or_after_it_has_landed() {
 
 #[test]
 fn a_node_may_die_at_any_write_of_runs_that_go_on_as_new() {
-    // The one that goes on, its child, and the one that it signals.
+    // At least four runs: the first run and its successor, their child, and the run that they signal.
     for hosts in [false, true] {
         dies_everywhere(Tale::GoesOn, hosts, |outcome| {
             outcome.runs >= 4 && outcome.trace.contains("WorkflowContinuedAsNew")
@@ -276,13 +279,13 @@ fn a_store_that_loses_marks_is_caught() {
     assert!(caught.is_some(), "a store that loses marks went unnoticed");
 }
 
-/// How many seeds nodes may get through without a rule.
+/// Maximum number of seeds until a violation must show that a rule is missing.
 const SEEDS_WITHOUT: u64 = 60;
 
-/// The same where lives are short, where a rule is needed less often.
+/// Like [`SEEDS_WITHOUT`], with short lives, where a rule is needed less often.
 const SEEDS_WITHOUT_WHERE_LIVES_ARE_SHORT: u64 = 300;
 
-/// Some seed must find out that a rule is not kept, by a violation that says `says`.
+/// Runs nodes without this rule until a seed has a violation that contains `says`. Fails if no seed has one.
 fn is_missed(rule: Rule, says: &str) {
     let plan = Plan { without: Some(rule), ..Plan::default() };
     let is_found = |seed: &u64| simulate(*seed, plan).violations.iter().any(|violation| violation.contains(says));
@@ -332,7 +335,7 @@ fn runs_that_are_looked_at_late_without_being_written_down_are_caught() {
     assert!((0..SEEDS_WITHOUT).any(|seed| is_found(&seed)), "nobody missed it in {SEEDS_WITHOUT} seeds");
 }
 
-/// The same in worlds in which lives are short.
+/// Like [`is_missed`], with short lives.
 fn is_missed_where_lives_are_short(rule: Rule, says: &str) {
     let plan = Plan { without: Some(rule), short_lives: true, ..Plan::default() };
     let is_found = |seed: &u64| simulate(*seed, plan).violations.iter().any(|violation| violation.contains(says));

@@ -1,15 +1,15 @@
-//! How long runs stand still when nodes die, in virtual time.
+//! The time during which runs make no progress when nodes die, in virtual time.
 
 use std::time::Duration;
 
 use simulation::drill::{Drilled, drill};
 
-/// Limits of the drill. Source: docs/dynamodb.md, "Drill".
+/// Limits of the standstill. Source: docs/dynamodb.md, "Drill".
 const ALWAYS: Duration = Duration::from_secs(8);
 const NEARLY_ALWAYS: Duration = Duration::from_secs(6);
 
-/// Each has about eight deaths. In the last one a node came back at once and found a turn that was lost with its
-/// earlier process, without knowing that.
+/// Seeds with about eight deaths each. In the last one a node returned immediately and met a turn that its earlier
+/// process had lost, without knowing that.
 const SEEDS: [u64; 3] = [0, 7, 10];
 
 fn of(sorted: &[Duration], thousandths: usize) -> Duration {

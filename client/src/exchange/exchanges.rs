@@ -1,4 +1,4 @@
-//! The exchanges of a host with its task list: which requests are sent when, and which are retried.
+//! Scheduling of a host's exchanges with its task list: which requests are sent when, and which are retried.
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
@@ -26,19 +26,20 @@ const AT_ONCE_MAX: usize = 256;
 /// answer is sent alone.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Size of an exchange without its answers, in bytes. Our choice: enough if its slots are not listed.
+/// Expected size of a request without its answers, in bytes. Our choice: enough for a poll that does not list its
+/// slots.
 const REQUEST_BYTES: usize = 256;
 
-/// Maximum number of exchanges whose answers are not recorded yet; further answers are collected meanwhile. Our choice:
-/// one that is being recorded, and one in transit.
+/// Maximum number of exchanges whose answers are not recorded yet. Further answers are collected meanwhile. Our choice:
+/// one exchange that the service is recording, and one in transit.
 const RECORDING_MAX: usize = 2;
 
-/// Delay before a list is polled again for which the caller has no permission.
+/// Delay before the next poll if the caller has no permission to poll the list.
 const REFUSED_WAIT: Duration = Duration::from_secs(10);
 
 /// An event for the host.
 pub(super) enum HostEvent<T, C> {
-    /// A task has arrived. Its slot becomes free with its answer.
+    /// A task has arrived. It occupies its slot until it is answered.
     Task(Box<T>),
     /// The outcome of an answer, with the context that the host passed with it.
     Answered(C, Result<Outcome, Error>),
@@ -48,11 +49,11 @@ pub(super) enum HostEvent<T, C> {
 struct Answer<C> {
     json: Box<RawValue>,
     context: C,
-    /// Earliest time to send it.
+    /// Earliest time to send the answer.
     not_before: Instant,
     waits: Waits,
     may_be_recorded: bool,
-    /// True if an exchange that contained it was refused as a whole.
+    /// True if the answer must be sent alone, because an exchange with this and other answers was refused as a whole.
     goes_alone: bool,
 }
 
@@ -66,7 +67,7 @@ struct SlotPoll {
 /// An exchange in flight.
 struct OpenExchange<C> {
     poll: SlotPoll,
-    /// Its answers, until their outcomes are known.
+    /// Answers in the exchange, until their outcomes are known.
     answers: Vec<Answer<C>>,
     task: AbortHandle,
 }
@@ -151,8 +152,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         match done {
             Ok(reply) => self.answer(reply, true),
             Err(error) => {
-                // The host contains panics of the code that it runs, so that this is its own error. The task
-                // times out.
+                // The host catches panics of user code, so this is an error of the host itself. The task gets no answer
+                // and times out.
                 tracing::error!(%error, "a task ended without an answer and will time out; this is a bug in the kit");
                 self.free += 1;
             }
@@ -195,7 +196,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             && self.in_flight.values().all(|exchange| exchange.answers.is_empty())
     }
 
-    /// Returns the next event. Sends polls for free slots, and collected answers. It is cancel safe.
+    /// Returns the next event. Meanwhile sends polls for free slots, and collected answers. This function is cancel
+    /// safe.
     pub(super) async fn next(&mut self) -> HostEvent<K::Task, C> {
         loop {
             if let Some(event) = self.host_events.pop_front() {
@@ -230,7 +232,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             let (answers, room) = (self.take_gathered(now), self.take_room(now));
             self.begin(SlotPoll { id: fresh(), attempt: 1, slots: numbered(room) }, answers);
         }
-        // Slots whose tasks were answered are polled for in the exchange with the answers.
+        // If answers can be sent now, free slots are polled for in the exchange that sends these answers.
         while !self.has_gathered(now) {
             match self.take_room(now) {
                 0 => break,
@@ -378,7 +380,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         self.refuse(answer, error, None);
     }
 
-    /// Reports that an answer was refused, or queues it for a retry at `again_at`, by default after its backoff.
+    /// Handles the refusal of an answer: queues the answer for a retry at `again_at` (by default after its backoff), or
+    /// reports the refusal to the host.
     fn refuse(&mut self, mut answer: Answer<C>, error: Error, again_at: Option<Instant>) {
         let outcome = match error.code() {
             // An earlier attempt was recorded, and its receipt was lost.
@@ -404,7 +407,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
     /// Processes an exchange that was refused as a whole, or whose outcome is unknown.
     fn fail_exchange(&mut self, mut poll: SlotPoll, answers: Vec<Answer<C>>, error: &Error) {
         let (wait, has_answers, is_one) = (self.waits.after(error), !answers.is_empty(), answers.len() == 1);
-        // A refusal because of an answer need not delay other requests.
+        // If answers may have caused the refusal, other requests need not wait.
         if wait.is_some() || !has_answers {
             self.resume_at = self.resume_at.max(Instant::now() + wait.unwrap_or(REFUSED_WAIT));
         }
@@ -415,7 +418,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             if wait.is_some() || is_one {
                 self.refuse(answer, error.clone(), wait.map(|_| self.resume_at));
             } else {
-                // One answer may be the reason for the refusal of all, so that each is retried separately.
+                // One answer may have caused the refusal of all of them, so each is retried separately.
                 answer.goes_alone = true;
                 self.gathered.push_back(answer);
             }
@@ -429,12 +432,12 @@ impl<K: TaskKind, C> Exchanges<K, C> {
     }
 }
 
-/// Returns the numbers of `room` slots.
+/// Returns the numbers of this many slots, counted from 0.
 fn numbered(room: usize) -> Vec<u32> {
     (0..u32::try_from(room).unwrap_or(u32::MAX)).collect()
 }
 
-/// Sleeps until `at`, or forever without it.
+/// Sleeps until `at`, or forever if it is `None`.
 pub(super) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::body::{ActivityReply, ActivityTask, DeciderTask, TurnReply};
 
-/// The kind of tasks of a list.
+/// Kind of the tasks in a list.
 pub trait TaskKind: Send + 'static {
     /// A task.
     type Task: DeserializeOwned + Send + 'static;
@@ -17,11 +17,11 @@ pub trait TaskKind: Send + 'static {
     const SEGMENT: &'static str;
 }
 
-/// Turns.
+/// Tasks of deciders.
 #[derive(Debug)]
 pub enum TurnKind {}
 
-/// Activities.
+/// Tasks of runners.
 #[derive(Debug)]
 pub enum ActivityKind {}
 
@@ -44,9 +44,9 @@ pub struct ExchangeSettings {
     pub identity: String,
     /// Maximum number of tasks in progress.
     pub at_once: usize,
-    /// True if queries are answered.
+    /// True if the host answers queries.
     pub queries: bool,
-    /// Maximum number of updates in a turn for this decider to judge.
+    /// Maximum number of updates that the host accepts in one turn.
     pub updates: Option<usize>,
     /// Minimum time between two tasks.
     pub interval: Option<Duration>,

@@ -43,7 +43,7 @@ impl Client {
         self.get(&self.workflow_url(workflow_id, &format!("/history{query}")), None).await
     }
 
-    /// Imports a closed run of another service. Repeating it changes nothing.
+    /// Imports a closed run of another service. Importing the same run again changes nothing.
     ///
     /// # Errors
     ///

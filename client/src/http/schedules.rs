@@ -77,7 +77,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/pause"), pause, None).await
     }
 
-    /// Resumes a schedule from now.
+    /// Resumes a schedule from the current time on.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/trigger"), trigger, key).await
     }
 
-    /// Carries out the actions of a schedule for an interval. With a key the call is safe to repeat.
+    /// Carries out the actions that a schedule has within the given interval. With a key the call is safe to repeat.
     ///
     /// # Errors
     ///

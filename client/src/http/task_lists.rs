@@ -5,8 +5,8 @@ use crate::Error;
 use crate::body::ListedTaskLists;
 
 impl Client {
-    /// Returns a page of this client's domain's task lists by name, as known to the node that responds. `page` is the
-    /// `nextPage` of the previous page.
+    /// Returns a page of the task lists of this client's domain, sorted by name, as known to the node that responds.
+    /// `page` is the `nextPage` of the previous page.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ impl Client {
         self.get(&format!("{}{query}", self.domain_url("task-lists")), None).await
     }
 
-    /// Returns the task lists of a name: that of deciders and that of runners.
+    /// Returns both task lists of this name: the one of deciders and the one of runners.
     ///
     /// # Errors
     ///

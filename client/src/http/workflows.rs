@@ -28,9 +28,9 @@ pub struct Filter {
     pub tag: Option<String>,
     /// Complete reason of the run's failure or termination, or the timeout that ended it.
     pub reason: Option<String>,
-    /// Earliest close time.
+    /// Lower bound of the close time, inclusive.
     pub closed_from: Option<Timestamp>,
-    /// Close time before which the runs closed.
+    /// Upper bound of the close time, exclusive.
     pub closed_before: Option<Timestamp>,
     /// Order of the list; the newest start first by default. Counts have no order.
     pub order: Option<Order>,
@@ -63,7 +63,7 @@ impl Order {
     }
 }
 
-/// A page of events.
+/// Selects a page of a run's events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Page {
     /// Event id after which the page begins.
@@ -130,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Returns a page of runs. `page` is the `nextPage` of the previous page.
+    /// Returns a page of the runs that match the filter. `page` is the `nextPage` of the previous page.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl Client {
         self.get(&format!("{}{query}", self.domain_url("workflows")), None).await
     }
 
-    /// Returns the number of runs.
+    /// Returns the number of runs that match the filter.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Client {
         self.get(&format!("{}{}", self.domain_url("workflow-count"), filter_query(filter)), None).await
     }
 
-    /// Returns the state of a run, of the newest one if there is no run id.
+    /// Returns the state of a run. Without a run id, returns that of the newest run.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl Client {
         self.write(&url, signal, key).await
     }
 
-    /// Requests the cancellation of a run, of the newest one if there is no run id.
+    /// Requests the cancellation of a run. Without a run id, of the newest run.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/cancel{}", run_query(run_id))), cancel, key).await
     }
 
-    /// Terminates a run, the newest one if there is no run id.
+    /// Terminates a run. Without a run id, terminates the newest run.
     ///
     /// # Errors
     ///

@@ -48,7 +48,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
         text,
         |c| matches!(c, '\n' | '\t'),
         |shown, c| match c {
-            // It is whitespace between tokens: within a string it would already be escaped.
+            // A raw carriage return can only be whitespace between tokens. Within a string it is already escaped.
             '\r' => shown.push(' '),
             c => {
                 let mut units = [0; 2];

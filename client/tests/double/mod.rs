@@ -14,19 +14,19 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The listening side, which queues requests.
+/// The listening side of the test double, which queues the requests of hosts.
 pub struct Double {
     url: String,
     requests: mpsc::UnboundedReceiver<Request>,
-    /// Requests that arrived before the expected one. Requests of a host that do not depend on each other have no
-    /// order.
+    /// Requests that arrived before the one that the test was waiting for. Independent requests of a host may arrive in
+    /// any order.
     passed_over: VecDeque<Request>,
-    /// A blocking task runs until this is dropped. It prevents a paused clock from advancing automatically.
+    /// As long as this exists, a blocking task runs. It prevents a paused clock from advancing automatically.
     _clock: std::sync::mpsc::Sender<()>,
 }
 
-/// A request that waits for its response. An exchange is presented as its single answer, with its poll as `poll`, or
-/// only as a poll.
+/// A request that waits for its response. An exchange with one answer is shown as that answer, with its poll in `poll`.
+/// An exchange without answers is shown as a poll.
 pub struct Request {
     pub path: String,
     pub body: Value,
@@ -90,7 +90,7 @@ impl Double {
         !self.requests.is_empty() || !self.passed_over.is_empty()
     }
 
-    /// Advances the clock, and gives data in transit time to arrive.
+    /// Advances the clock, and waits until data in transit has arrived.
     pub async fn step(&self, by: Duration) {
         tokio::time::advance(by).await;
         let arrives = || std::thread::sleep(Duration::from_millis(1));
@@ -152,8 +152,8 @@ impl Request {
         self.send_lines(&lines(Some(json!({})), slot, &next)).await;
     }
 
-    /// Refuses with a code; nothing was recorded. An exchange with an answer gets the refusal as its receipt, unless
-    /// the status is a server error.
+    /// Responds that the request is refused with this code and that nothing was recorded. If an exchange has an answer,
+    /// the refusal becomes the answer's receipt, unless the status is a server error.
     pub async fn refuse(self, status: u16, code: &str, retryable: bool) {
         let problem = json!({
             "type": "about:blank", "title": code, "status": status, "detail": format!("no: {code}"), "code": code,
@@ -196,7 +196,8 @@ fn lines(receipt: Option<Value>, slot: Option<u64>, task: &Value) -> String {
     receipts.into_iter().chain(task).flat_map(|line| [line.to_string(), "\n".to_owned()]).collect()
 }
 
-/// Returns the path and the body of the poll or the answer that an exchange corresponds to.
+/// Returns the path and the body of the single request that an exchange corresponds to: its answer, or otherwise its
+/// poll.
 fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let (list, side) = path.strip_suffix("/exchange").unwrap().rsplit_once('/').unwrap();
     let slots = body["slots"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! State shared between the code of a flow and its history. The code adds decisions, the history adds outcomes.
+//! State shared between the code of a flow and its history. Code adds decisions, events add outcomes.
 //!
 //! All collections are ordered (keys count up, maps are sorted), so that the same history always wakes the same futures
 //! in the same order. User code never runs while the lock is held.
@@ -21,7 +21,7 @@ use crate::ended::Outcome;
 use crate::failure::{Cause, Failure};
 use crate::payload::payload;
 
-/// Number of a wait, in order of creation.
+/// Number of a wait (see `PendingWait`), in order of creation.
 pub(super) type Key = u64;
 
 /// Node of the tree of scopes. Canceling a node cancels all nodes below it.
@@ -63,7 +63,7 @@ pub(super) enum WaitTarget {
     Cancel,
 }
 
-/// A wait of the code.
+/// A wait: something that the code waits for or may wait for later, such as a scheduled activity or a signal.
 #[derive(Debug)]
 struct PendingWait {
     on: WaitTarget,
@@ -71,7 +71,7 @@ struct PendingWait {
     waker: Option<Waker>,
     /// Outcome, with the event that delivered it.
     outcome: Option<(EventId, Outcome)>,
-    /// The cancellation of the scope has been applied to this wait.
+    /// True if the cancellation of the scope has been applied to this wait.
     is_canceled: bool,
     /// Event that scheduled the awaited step.
     scheduled_event_id: Option<EventId>,
@@ -106,8 +106,7 @@ pub(super) struct Core {
     /// Recorded markers of the replayed turn that the code has not reached yet; `None` if the turn is decided for the
     /// first time.
     pub(super) recorded_markers: Option<RecordedMarkers>,
-    /// Steps ended by this turn's events, by the event that scheduled them. The code may not have processed those
-    /// events yet.
+    /// Scheduling events of the steps that this turn's events end. The code may not have processed those ends yet.
     pub(super) ends: BTreeSet<EventId>,
     /// Decisions of this turn.
     pub(super) issued: Vec<Issued>,
@@ -202,13 +201,13 @@ impl Core {
         Some(wait)
     }
 
-    /// Cancels a step. Returns true if the step was requested in this very turn: its decision is removed and leaves no
-    /// trace.
+    /// Cancels a step. Returns true if the step was requested in the current turn. Its decision is then removed and
+    /// leaves no trace.
     fn take_back(&mut self, key: Key, on: WaitTarget, scheduled_event_id: Option<EventId>) -> bool {
         if !self.is_running {
             return false;
         }
-        // A message to another run cannot be recalled, and the sender does not want that either.
+        // A message to another run cannot be recalled, and dropping its future is not meant to recall it.
         if matches!(on, WaitTarget::External { .. }) {
             return false;
         }
@@ -216,7 +215,7 @@ impl Core {
             self.issued.remove(place);
             return true;
         }
-        // Canceling a step that has ended would fail and cost a turn.
+        // A request to cancel a step that has ended would fail, and its failure would cost a turn.
         if scheduled_event_id.is_none_or(|event_id| self.ends.contains(&event_id)) {
             return false;
         }
@@ -262,7 +261,7 @@ impl Core {
         if self.next_marker_is(name) { self.recorded_markers.as_ref()?.front().cloned() } else { None }
     }
 
-    /// Returns whether the run takes the new branch, decided once.
+    /// Returns whether the run takes the new branch of a patch. The first call decides this for the run.
     pub(super) fn patched(&mut self, name: &str, marker: RecordMarker) -> bool {
         if let Some(known) = self.patches.get(name) {
             return *known;

@@ -59,10 +59,10 @@ pub enum FlowError {
         /// Deserialization error.
         error: String,
     },
-    /// The state includes a turn that the history lost.
+    /// The state includes a turn that was lost (timed out or given back) in the history.
     #[error("the flow has already run the turn of event {ran}, which timed out or was given back")]
     RanAhead {
-        /// DeciderStarted of that turn.
+        /// DeciderStarted of the lost turn.
         ran: EventId,
     },
     /// The history does not begin with WorkflowStarted.

@@ -20,8 +20,8 @@ pub(super) type Ended = Result<Payload, Failure>;
 /// A flow with its types erased.
 pub(super) type Code = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-/// Maximum number of polls between two events, after which the flow is considered to loop. Our choice: a flow is polled
-/// once for what an event wakes, and again for each time it wakes itself.
+/// Maximum number of polls between two events, after which the flow is considered to loop. Our choice: far more than a
+/// working flow needs, which is polled once after an event, and once more each time that it wakes itself.
 const POLLS_MAX: u32 = 10_000;
 
 /// Waker that remembers that the flow must be polled.

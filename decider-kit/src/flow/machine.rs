@@ -44,7 +44,7 @@ pub(super) enum TurnUpdates<'a> {
     Recorded(&'a [Update]),
 }
 
-/// An event that code can wait for.
+/// News for the code in an event.
 enum CodeNews {
     Started(Box<WorkflowStarted>),
     Ended(Ended),
@@ -77,20 +77,21 @@ pub(super) struct Machine {
     root: Arc<ScopeNode>,
     code: Option<Code>,
     wake_flag: Arc<WakeFlag>,
-    /// Decision that closed the code.
+    /// Decision with which the code ended.
     closing: Option<Decision>,
     news: VecDeque<(EventId, CodeNews)>,
     /// Newest DeciderStarted.
     started: Option<(EventId, Timestamp)>,
-    /// Turn that the code has run but whose decisions have not been compared with the history yet.
+    /// DeciderStarted of the turn that the code has run but whose decisions have not been compared with the history
+    /// yet.
     ran: Option<EventId>,
     batch: Option<CompletedTurn>,
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // The code is dropped first because it holds the core; then the closures, which may hold the core in a cycle. A
-        // panic while dropping them is ignored.
+        // The code is dropped first, because it holds the core. The closures follow, which may hold the core in a
+        // cycle. Panics of these drops are ignored.
         let code = self.code.take();
         drop(guarded(|| drop(code)));
         let (queries, validators) = {
@@ -139,7 +140,8 @@ impl Machine {
         }
     }
 
-    /// Code cannot be rolled back to before a turn, so the keeper of the states must drop the state of a lost turn.
+    /// Records an error if the code has already run this lost turn. Code cannot be rolled back, so the host must drop
+    /// the state of a lost turn.
     fn check_turn_not_run(&self, lost: Option<EventId>) {
         if let (Some(ran), Some(lost)) = (self.ran, lost)
             && ran == lost
@@ -421,7 +423,7 @@ fn recorded_markers(events: &[Event]) -> RecordedMarkers {
     events.iter().filter_map(marker).collect()
 }
 
-/// Returns the news in an event for the code, or `None` if the code never sees the event.
+/// Returns what an event tells the code, or `None` if the code never sees the event.
 fn news(kind: &EventKind) -> Option<CodeNews> {
     match kind {
         EventKind::WorkflowStarted(it) => Some(CodeNews::Started(it.clone())),

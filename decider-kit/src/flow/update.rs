@@ -91,8 +91,8 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
                     Poll::Ready(Ok(AcceptedUpdate { input, reply }))
                 }
                 Err(error) => {
-                    // The update was accepted by code that could read it. The turn is given back and waits for such
-                    // code.
+                    // The update was accepted by code that could read its input. The turn is given back and waits for
+                    // code that can.
                     self.context.unreadable(0, format!("the input of update `{update_id}`"), &error);
                     Poll::Pending
                 }

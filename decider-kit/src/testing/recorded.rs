@@ -83,7 +83,7 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// If the text is neither.
+    /// If the text has neither form.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(serde::Deserialize)]
         struct HistoryBody {

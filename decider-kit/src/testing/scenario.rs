@@ -252,7 +252,7 @@ impl<D: TakesTurns> Given<D> {
     ///
     /// # Errors
     ///
-    /// Those of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
+    /// The errors of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
     pub fn query<T: DeserializeOwned>(&self, name: &str, input: &(impl Serialize + ?Sized)) -> Result<T, QueryError> {
         let input = payload(input);
         let answer = fresh(Arc::clone(&self.decider)).query(&self.events, &Query::new(name, Some(&input)))?;

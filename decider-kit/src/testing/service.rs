@@ -54,7 +54,7 @@ pub struct TestService {
     newest: BTreeMap<String, usize>,
     agenda: BTreeMap<(Timestamp, u64), Item>,
     items: u64,
-    /// Next wake of each run, ordered by time, and the same by run.
+    /// Next wakes of runs, ordered by time. `wake_of` has the same times by run.
     wakes: BTreeSet<(Timestamp, usize)>,
     wake_of: Vec<Option<Timestamp>>,
     turns_take: Duration,
@@ -73,7 +73,7 @@ struct TestRunner {
 
 struct TestRun {
     run: Run,
-    /// Messages owed to and received from other runs.
+    /// Messages to other runs that are not delivered yet, and messages received from other runs.
     links: Links,
     events: Vec<Event>,
     subject: Box<dyn Subject>,
@@ -197,7 +197,7 @@ impl TestService {
     ///
     /// # Errors
     ///
-    /// Those of the service: the id is in use, its reuse is refused, or a field is invalid.
+    /// A refusal of the service: the id is in use, its reuse is refused, or a field is invalid.
     #[track_caller]
     pub fn try_start(&mut self, start: &Start) -> Result<(), Fault> {
         let Some(subjects) = self.deciders.get(&start.workflow_type) else {
@@ -252,7 +252,7 @@ impl TestService {
     ///
     /// # Errors
     ///
-    /// Those of the service, e.g. that the run has closed.
+    /// A refusal of the service, e.g. because the run has closed.
     #[track_caller]
     pub fn signal<T: Serialize + ?Sized>(
         &mut self,
@@ -267,7 +267,7 @@ impl TestService {
     ///
     /// # Errors
     ///
-    /// Those of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
+    /// The errors of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
     #[track_caller]
     pub fn query<T: DeserializeOwned>(
         &mut self,
@@ -287,7 +287,7 @@ impl TestService {
     ///
     /// # Errors
     ///
-    /// Those of the service, e.g. that the run has closed.
+    /// A refusal of the service, e.g. because the run has closed.
     #[track_caller]
     pub fn cancel(&mut self, workflow_id: &str) -> Result<CommandOutcome, Fault> {
         self.command(workflow_id, &request_cancel())
@@ -297,7 +297,7 @@ impl TestService {
     ///
     /// # Errors
     ///
-    /// Those of the service, e.g. that the run has closed.
+    /// A refusal of the service, e.g. because the run has closed.
     #[track_caller]
     pub fn terminate(&mut self, workflow_id: &str) -> Result<CommandOutcome, Fault> {
         self.command(workflow_id, &terminate())
@@ -307,7 +307,7 @@ impl TestService {
     ///
     /// # Errors
     ///
-    /// Those of the service.
+    /// A refusal of the service.
     #[track_caller]
     pub fn command(&mut self, workflow_id: &str, command: &Command) -> Result<CommandOutcome, Fault> {
         let index = self.index(workflow_id);
@@ -341,7 +341,7 @@ impl TestService {
     /// it.
     #[track_caller]
     pub fn finish(&mut self, workflow_id: &str) -> Closed {
-        // Follows the newest run, because the run may continue as new.
+        // Looks up the newest run in each iteration, because the run may continue as new.
         while self.at(self.index(workflow_id)).run.is_open() && self.step(None, true) {}
         let index = self.index(workflow_id);
         self.check_run(index);

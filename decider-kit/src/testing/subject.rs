@@ -21,7 +21,7 @@ pub(super) trait Subject {
     ///
     /// # Errors
     ///
-    /// Two different results for the same turn.
+    /// If two calls of the decider have different results for the same turn.
     fn decide(
         &mut self,
         events: &[Event],
@@ -33,7 +33,7 @@ pub(super) trait Subject {
     ///
     /// # Errors
     ///
-    /// Two different results for the same turn.
+    /// If two calls of the decider have different results for the same turn.
     fn judge(
         &mut self,
         events: &[Event],

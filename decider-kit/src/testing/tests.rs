@@ -213,7 +213,7 @@ fn failures_are_retried_after_doubling_pauses() {
 #[test]
 fn an_activity_without_a_runner_times_out_until_one_starts() {
     let mut service = service();
-    // Not a runner for the list PCI.
+    // This runner does not poll the list `PCI`.
     service.activity_on("default", "charge-card", |_| Work::success(&"paid"));
     service.start("trial", "ann", &());
     let closed = service.finish("ann");

@@ -3,7 +3,7 @@
 
 mod balancer;
 mod checks;
-/// The simulated drill measures the same.
+/// Shared with the simulated drill, which measures the same gaps.
 #[path = "../../../tests/src/drill/gaps.rs"]
 mod gaps;
 mod load;
@@ -57,7 +57,7 @@ pub(super) struct Drill {
     /// Maximum number of concurrent workflows
     #[arg(long, default_value_t = 16)]
     concurrency: usize,
-    /// Seconds between the return of one node and the end of the next
+    /// Seconds from the return of one node until the next node is killed or paused
     #[arg(long, default_value_t = 2.0)]
     kill_every: f64,
     /// Log level of the nodes, as for `baton serve`

@@ -82,8 +82,8 @@ impl Fair {
         Ok(())
     }
 
-    /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service, because
-    /// cleanup after the loud domain would otherwise slow down the quiet one alone.
+    /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service. Otherwise
+    /// cleanup after the loud domain would slow down the next measurement of the quiet domain alone.
     async fn round(&self, round: u32, alone: &mut Took, beside: &mut Took) -> Result<u64, Failed> {
         let scratch = Scratch::new(None)?;
         let mut log = QuietLog::at(scratch.file("access.jsonl"));

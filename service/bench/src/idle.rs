@@ -16,13 +16,14 @@ use super::swf::Wire;
 use crate::failed::Failed;
 use crate::service::{Scratch, Service, client, mib, other};
 
-/// Files and sockets of each process in addition to those of polls. Our choice: mostly the reserve of the service.
+/// Number of files and sockets of each process in addition to those of polls. Our choice: mostly the number that the
+/// service keeps in reserve.
 const FILES_BESIDE: u64 = 1_024;
 
-/// Polls that begin concurrently.
+/// Maximum number of polls that are being started concurrently.
 const BEGIN_AT_ONCE: usize = 256;
 
-/// Minimum number of polls that begin per second.
+/// Minimum rate at which polls are started, per second.
 const BEGIN_PER_SECOND: u64 = 500;
 
 /// Measure: the cost of waiting polls without tasks

@@ -47,7 +47,7 @@ pub(super) struct Load {
     /// Maximum number of concurrent workflows
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
-    /// Maximum number of concurrent tasks of the decider and of the runner; by default that of concurrent workflows
+    /// Maximum number of concurrent tasks of the decider and of the runner; by default that of `--concurrency`
     #[arg(long)]
     slots: Option<usize>,
     /// Run the decider and the runner on several threads each, like `#[tokio::main]`

@@ -73,7 +73,7 @@ impl Open {
         println!("  {rate:>10.0}  runs/s were opened, in {seconds:.0} s");
         decider.stop().await;
         service.process.stop().await;
-        // The log of the killed service is read once, and merged in the background.
+        // At its start, the service reads the log of the killed process once. It merges the log in the background.
         let service = Service::start(&scratch).await?;
         report("killed and restarted", &service);
         let last = format!("open-{}", self.runs.saturating_sub(1));

@@ -50,7 +50,7 @@ pub(super) fn micros_each(now: Option<f64>, earlier: Option<f64>, number: u64) -
     Some((now? - earlier?) * 1e6 / count(number))
 }
 
-/// Formats it for people.
+/// Formats a processor time per item for people.
 pub(super) fn shown_micros(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"))
 }
@@ -78,7 +78,7 @@ impl Scratch {
         file
     }
 
-    /// Returns the path of a file in it.
+    /// Returns the path of a file in the directory.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -115,7 +115,7 @@ pub(super) fn baton() -> Result<PathBuf, Failed> {
     )))
 }
 
-/// Returns the processor time of a process so far in seconds, if the system provides it.
+/// Returns the processor time that a process has used so far, in seconds, if the system provides it.
 pub(super) fn cpu_seconds(process: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name in parentheses may contain anything. User and system time are the 12th and 13th fields after it.
@@ -159,36 +159,36 @@ impl Process {
         tokio::time::timeout(READY_WAIT, address).await.map_err(late)?
     }
 
-    /// Returns its memory in bytes, if the system provides it.
+    /// Returns the memory of the process in bytes, if the system provides it.
     pub(super) fn memory(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
         let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
     }
 
-    /// Returns its memory after some time without load.
+    /// Returns the memory of the process after a time without load (`REST`).
     pub(super) async fn memory_at_rest(&self) -> Option<u64> {
         tokio::time::sleep(REST).await;
         self.memory()
     }
 
-    /// Returns its processor time so far in seconds, if the system provides it.
+    /// Returns the processor time that the process has used so far, in seconds, if the system provides it.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         cpu_seconds(self.child.id()?)
     }
 
-    /// Kills it.
+    /// Kills the process and waits for its end.
     pub(super) async fn stop(mut self) {
         drop(self.child.start_kill());
         drop(self.child.wait().await);
     }
 }
 
-/// A service that was started here.
+/// A service that this program has started.
 pub(super) struct Service {
     pub(super) process: Process,
     pub(super) url: String,
-    /// Time from its start until it was ready.
+    /// Time from the start of the process until it was ready.
     pub(super) ready_after: Duration,
 }
 
@@ -230,7 +230,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Returns the sum of two.
+    /// Returns the sums of two sets of counters.
     #[cfg(feature = "dynamodb")]
     pub(super) fn and(&self, other: &Self) -> Self {
         Self {

@@ -254,7 +254,7 @@ impl Swf {
             workers.spawn(async move {
                 loop {
                     let Some((token, started)) = decider.turn().await? else { continue };
-                    // The first turn is started by event 3.
+                    // The first turn is started by event 3. Each completed step adds the same number of events.
                     let done = started / EVENTS_PER_STEP;
                     let step = (done < activities).then_some(done);
                     decider.decide(&token, step).await?;

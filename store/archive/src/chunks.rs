@@ -15,7 +15,7 @@ use super::ArchiveError;
 use super::opened::Archive;
 use super::sealed::{hex, sha256};
 
-/// Average size of a chunk. Chosen: small enough that a change of a few pairs costs little, and large enough that a
+/// Average size of a chunk. Our choice: small enough that a change of a few pairs costs little, and large enough that a
 /// million runs need only a thousand files.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Minimum size of a chunk. A chunk is not ended before.

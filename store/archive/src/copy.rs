@@ -15,7 +15,7 @@ use super::read::{EpochView, ReadCursor, RestorePlan, plan};
 use super::sealed::{Files, read_sealed};
 use super::{ArchiveAddress, ArchiveError, CopyProgress};
 
-/// Bytes written by one transaction. Chosen: large, because no other work waits for the disk.
+/// Bytes written by one transaction. Our choice: large, because no other work waits for the disk.
 const PIECE_BYTES: usize = 4 << 20;
 /// Size of redb's cache during the copy.
 const CACHE_BYTES: usize = 64 << 20;
@@ -52,7 +52,8 @@ pub fn restored(directory: &Path) -> Result<Option<Restored>, Error> {
     read_sealed(directory, RESTORED)
 }
 
-/// Records that everything handed out by the store before it was restored has been dealt with.
+/// Records that all tasks that the store handed out before it was restored have been dealt with. After that,
+/// [`restored`] returns `None`.
 ///
 /// # Errors
 ///
@@ -82,7 +83,7 @@ pub(crate) struct Copy {
     tree: Tree,
     pub(crate) files: Files,
     pub(crate) following: Option<Following>,
-    /// Last batch in the copy.
+    /// Number of the last batch in the copy.
     pub(crate) copied: Option<u64>,
     cursor: ReadCursor,
 }

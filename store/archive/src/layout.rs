@@ -177,7 +177,7 @@ pub(crate) fn epochs(archive: &Archive) -> Result<Vec<u64>, ArchiveError> {
 }
 
 /// Returns the owner of an epoch. Returns `None` if the store that created the epoch has not recorded itself as the
-/// owner, yet or ever.
+/// owner; if it has died, it never will.
 pub(crate) fn owner(archive: &Archive, epoch: u64) -> Result<Option<Owner>, ArchiveError> {
     let read: Option<(Owner, FileTag)> = archive.read_sealed(&epoch_folder(epoch), OWNER)?;
     Ok(read.map(|(owner, _)| owner))

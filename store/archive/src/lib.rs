@@ -2,9 +2,9 @@
 //! instant. Backups, continuous shipping by a running service, and standbys that follow a service share one format.
 //! `docs/adr/0032-backup.md` gives the reasons.
 //!
-//! Owns the files of an archive, and a data directory until it is a complete store. In the directory of an open store
-//! it owns `SHIPPED`, `RESTORED`, and the files of backup requests. It reads the other files of a store and never
-//! writes them.
+//! This crate writes the files of an archive, and those of a data directory that is not a complete store yet. In the
+//! directory of an open store it writes only `SHIPPED`, `RESTORED`, and the files of backup requests. It reads the
+//! other files of a store.
 
 mod address;
 mod backup;

@@ -28,7 +28,7 @@ pub(crate) struct ViewedPieces {
     pub(crate) tail: Option<u64>,
 }
 
-/// A part of a piece: the bytes of a segment that are to be read from it.
+/// A piece from which bytes are read: its file, and the range of the segment's offsets to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) name: String,

@@ -64,7 +64,7 @@ pub(crate) struct EpochView {
 pub(crate) struct ReadCursor {
     segment: u64,
     offset: u64,
-    /// Batch that begins at this position.
+    /// Number of the batch that begins at this position.
     next: u64,
 }
 
@@ -382,7 +382,7 @@ impl EpochView {
     }
 }
 
-/// Updates the stored numbers of rows with the operations of a batch.
+/// Applies the operations of a batch to the stored counts of rows. Other operations are ignored.
 fn count(counts: &mut BTreeMap<Vec<u8>, Vec<u8>>, frame: &Frame<'_>) -> Result<(), ArchiveError> {
     for operation in operations(frame.operations) {
         match operation? {

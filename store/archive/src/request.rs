@@ -21,7 +21,7 @@ const REQUEST: &str = "BACKUP";
 const STATE: &str = "BACKUP-STATE";
 /// Lock file of the requesting process.
 const BACKUP_LOCK: &str = "BACKUP-LOCK";
-/// Interval at which the service checks for a request. Chosen: short enough for an interactive command.
+/// Interval at which the service checks for a request. Our choice: short enough for an interactive command.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which the progress is written and read.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);

@@ -23,7 +23,7 @@ use super::sealed::seal;
 use super::tail::ArchiveTail;
 use super::{ArchiveError, CopyProgress};
 
-/// Minimum size of the log since the last base at which a new base is taken. Chosen: about as much log as a start
+/// Minimum size of the log since the last base at which a new base is taken. Our choice: about as much log as a start
 /// usually reads.
 const LOG_MIN: u64 = 64 << 20;
 
@@ -168,7 +168,7 @@ impl Shipper {
         }
     }
 
-    /// Copies all new durable data, and records its end. Returns the last batch copied.
+    /// Copies all new durable data, and records the new end of the archived log. Returns the last batch copied.
     pub(crate) fn catch_up(&mut self) -> Result<u64, ArchiveError> {
         let Some(mut next) = self.next else { return Ok(self.newest.batch) };
         let at = now();
@@ -204,8 +204,8 @@ impl Shipper {
         Ok(self.newest.batch)
     }
 
-    /// Begins to copy the segment that begins with `next`. If no segment was copied before, begins with the one that
-    /// contains `next`.
+    /// Starts copying the segment whose first batch is `next`. If no segment was copied before, starts with the segment
+    /// that contains `next`.
     fn roll(&mut self, next: u64, last_instant: UnixMs) -> Result<(), ArchiveError> {
         let live = beginning_with(&self.source, next)?;
         if let Some(OpenCopy { mut to, .. }) = self.copy.take() {

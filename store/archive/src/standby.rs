@@ -20,8 +20,8 @@ use super::{ArchiveAddress, ArchiveError, CopyProgress, Restored};
 const PROMOTE: &str = "PROMOTE";
 /// Interval at which the standby checks whether the old store has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Additional time for which the standby waits after the lease of the old store has expired. Chosen: the duration of a
-/// step of the old store, plus the difference between clocks.
+/// Additional time for which the standby waits after the lease of the old store has expired. Our choice: the duration
+/// of a step of the old store, plus the difference between clocks.
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 
 /// Options of a standby.

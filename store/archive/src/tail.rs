@@ -18,8 +18,8 @@ use super::sealed::{Files, hex};
 use store_embedded::files::{SegmentReader, storage_error, sync_directory};
 use store_embedded::private;
 
-/// Size at which a piece is complete and is not put again. Chosen: an amount that even a slow connection can send again
-/// with each put.
+/// Size at which a piece is complete and is not put again. Our choice: an amount that even a slow connection can send
+/// again with each put.
 const PIECE_BYTES: usize = 256 << 10;
 /// Maximum number of bytes that are collected for one put.
 const PIECE_MAX: usize = 4 << 20;

@@ -1,4 +1,5 @@
-//! Arrows between files: which file names what another defines, and where they do so in a circle.
+//! Dependencies between files ("arrows"): a file depends on another if it names something that the other file defines.
+//! Also finds cycles of dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,49 +7,50 @@ use syn::visit::Visit;
 
 use crate::sources::{File, Module, Sources};
 
-/// One file names what another defines.
+/// A dependency: one file names something that another file defines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrow {
-    /// The file that names it.
+    /// File that contains the name.
     pub from: String,
-    /// The file that defines it.
+    /// File that defines the name.
     pub to: String,
 }
 
-/// Arrows of the whole product, each with the names that it stands for.
+/// All dependencies of the product.
 #[derive(Debug)]
 pub struct Arrows {
-    /// What `from` takes from `to`.
+    /// Names that `from` uses from `to`, for each arrow.
     pub names: BTreeMap<Arrow, BTreeSet<String>>,
 }
 
-/// How many re-exports are followed until a name counts as defined where it was last seen.
+/// Maximum number of re-exports to follow for one name. Our choice: far more than any name passes through; the limit
+/// only ends cycles of re-exports.
 const FOLLOWED_MAX: usize = 16;
 
-/// What a module of a file (or a module within one) has in it.
+/// Contents of a module.
 #[derive(Debug, Default)]
 struct Scope {
     path: String,
     defines: BTreeSet<String>,
     modules: BTreeSet<String>,
-    /// A name, and the path that it stands for.
+    /// Imported names, each with the path in its `use` declaration.
     imports: BTreeMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
 }
 
 impl Arrows {
-    /// Finds all arrows.
+    /// Finds all dependencies.
     pub fn of(sources: &Sources) -> Self {
         let scopes = Scopes::of(sources);
         let mut arrows = Self { names: BTreeMap::new() };
         for file in sources.files.values() {
             for (module, path) in mentioned(file) {
-                // `pub(super)` within a macro.
+                // A path without a name, such as in `pub(super)` within a macro.
                 if path.iter().all(|name| matches!(name.as_str(), "crate" | "self" | "super")) {
                     continue;
                 }
                 let Some((to, name)) = scopes.find(&module, &path, FOLLOWED_MAX) else { continue };
-                // A variable may be called as a module is.
+                // Here the single name may be that of a local variable, not of the module.
                 if path.len() == 1 && scopes.is_module(&module, &name) {
                     continue;
                 }
@@ -61,13 +63,13 @@ impl Arrows {
         arrows
     }
 
-    /// Circles among these files: each a set of files that all lead to each other.
+    /// Returns the cycles: each is a set of files that all depend on each other, directly or indirectly.
     pub fn circles(&self) -> Vec<BTreeSet<String>> {
         let pairs = self.names.keys().map(|arrow| (arrow.from.as_str(), arrow.to.as_str()));
         circles(pairs)
     }
 
-    /// Circles among the files below these places alone.
+    /// Returns the cycles that remain if only the files below these paths are considered.
     pub fn circles_below(&self, places: &[&str]) -> Vec<BTreeSet<String>> {
         let is_below = |path: &str| {
             let inner = |place: &str| path.strip_prefix(place.trim_end_matches(".rs"));
@@ -77,14 +79,14 @@ impl Arrows {
         circles(pairs.filter(|(from, to)| is_below(from) && is_below(to)))
     }
 
-    /// Arrows between rooms, where `room` says which one a file belongs to.
+    /// Returns the dependencies between groups of files. `room` returns the group of a file.
     pub fn between<'a>(&'a self, room: impl Fn(&'a str) -> Option<&'a str>) -> BTreeSet<(&'a str, &'a str)> {
         let rooms = |arrow: &'a Arrow| Some((room(&arrow.from)?, room(&arrow.to)?));
         self.names.keys().filter_map(rooms).filter(|(from, to)| from != to).collect()
     }
 }
 
-/// Sets of nodes that all lead to each other, of two or more.
+/// Returns each set of two or more nodes that all reach each other.
 pub fn circles<'a>(arrows: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<BTreeSet<String>> {
     let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, to) in arrows {
@@ -115,7 +117,7 @@ fn reached<'a>(next: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> BT
     reached
 }
 
-/// Names of the whole product, by module.
+/// Contents of all modules of the product.
 #[derive(Debug)]
 pub(crate) struct Scopes(BTreeMap<Module, Scope>);
 
@@ -128,7 +130,7 @@ impl Scopes {
         scopes
     }
 
-    /// Returns the file that defines what a path means within a module, and the name that it has there.
+    /// Returns the file that defines the item at this path, as seen from a module, and the item's name there.
     pub(crate) fn definition(&self, module: &Module, path: &[String]) -> Option<(String, String)> {
         self.find(module, path, FOLLOWED_MAX)
     }
@@ -156,7 +158,7 @@ impl Scopes {
         self.0.get(module).is_some_and(|scope| scope.modules.contains(name))
     }
 
-    /// The file that defines what a path means within a module, and the name that it has there.
+    /// Like [`definition`](Self::definition), but follows at most `follow` re-exports.
     fn find(&self, module: &Module, path: &[String], follow: usize) -> Option<(String, String)> {
         let (mut at, mut rest) = self.start(module, path)?;
         loop {
@@ -176,7 +178,7 @@ impl Scopes {
         }
     }
 
-    /// What a name means that a module has from elsewhere.
+    /// Returns the definition of a name that a module imports, directly or with a glob.
     fn imported(
         &self,
         at: &Module,
@@ -194,7 +196,7 @@ impl Scopes {
         scope.globs.iter().find_map(|glob| self.find(at, &on(&named(glob)), follow))
     }
 
-    /// The module where a path begins, and what is left of it.
+    /// Returns the module in which a path begins, and the remaining segments of the path.
     fn start(&self, module: &Module, path: &[String]) -> Option<(Module, Vec<String>)> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -214,7 +216,7 @@ impl Scopes {
                 if here || imported {
                     return Some((module.clone(), path.to_vec()));
                 }
-                // A crate is known by its short name; the kits call it by its true one.
+                // The crates are listed by their short names. The kits use the full names, which begin with `baton_`.
                 let outside = vec![name.strip_prefix("baton_").unwrap_or(name).to_owned()];
                 self.0.contains_key(&outside).then(|| (outside, rest.to_vec()))
             }
@@ -259,7 +261,8 @@ fn defined(item: &syn::Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Every path that a file mentions, and the module within it that does; a method's receiver is not seen.
+/// Returns every path in a file, with the module that contains it. Method calls are not included, because the type of
+/// the receiver is not known.
 fn mentioned(file: &File) -> Vec<(Module, Vec<String>)> {
     let mut paths = Paths { module: file.module.clone(), found: Vec::new() };
     file.items.iter().for_each(|item| paths.visit_item(item));
@@ -279,7 +282,7 @@ impl Visit<'_> for Paths {
     }
 
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        // What a file hands on is no want of its own: who takes it has the arrow.
+        // A public re-export is not a dependency of this file. The file that uses the name depends on its definition.
         if matches!(item.vis, syn::Visibility::Inherited) {
             let mut scope = Scope::default();
             flatten(&item.tree, &mut Vec::new(), &mut scope);
@@ -288,7 +291,7 @@ impl Visit<'_> for Paths {
     }
 
     fn visit_vis_restricted(&mut self, _: &syn::VisRestricted) {
-        // Who may see something is no want of it.
+        // A path in a visibility, such as `pub(in path)`, is not a dependency.
     }
 
     fn visit_path(&mut self, path: &syn::Path) {
@@ -304,7 +307,7 @@ impl Visit<'_> for Paths {
 }
 
 impl Paths {
-    /// Paths among what a macro is given, which is not read as code.
+    /// Collects paths from the tokens of a macro call, which are not parsed as code.
     fn tokens(&mut self, tokens: proc_macro2::TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;

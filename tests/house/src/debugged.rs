@@ -1,8 +1,8 @@
-//! Rust's `Debug` forms in messages for operators and users: `{:?}` in format strings, and `?value` in lines of
-//! `tracing`.
+//! Finds Rust's `Debug` output in messages for operators and users: `{:?}` in format strings, and `?value` in calls of
+//! `tracing` macros.
 //!
-//! They are allowed for programmers: in tests, in assertions and panics, and in the testing modules of the kits and the
-//! store.
+//! `Debug` output is allowed in texts for programmers: in tests, assertions and panics, and in the testing modules of
+//! the kits and the store.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use syn::visit::Visit;
 
 use crate::sources::{CRATES, Sources, root};
 
-/// Parts of paths whose files only programmers read.
+/// Parts of the paths of files whose messages only programmers read.
 const FOR_PROGRAMMERS: &[&str] = &["/tests", "/testing", "/conformance", "history/src/scene.rs"];
-/// Macros whose text only programmers read.
+/// Macros whose messages only programmers read.
 const ASSERTIONS: &[&str] =
     &["assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne", "panic", "unreachable"];
-/// Macros that take fields, `?value` among them.
+/// Macros of `tracing`, whose arguments may have the form `?value`.
 const TRACING: &[&str] = &[
     "trace",
     "debug",
@@ -33,11 +33,11 @@ const TRACING: &[&str] = &[
     "error_span",
 ];
 
-/// The lines with a `Debug` form in a message: `path:line`.
+/// Returns the places in the product's sources at which a message contains `Debug` output, as `path:line`.
 ///
 /// # Errors
 ///
-/// When a file cannot be read or is no Rust.
+/// If a file cannot be read or is not Rust.
 pub fn lines() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut files = Vec::new();
     for (folder, _) in CRATES {
@@ -47,7 +47,7 @@ pub fn lines() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     Ok(of(&Sources::of("product", &files)?))
 }
 
-/// The same, of these sources.
+/// Returns the places in these sources.
 pub fn of(sources: &Sources) -> Vec<String> {
     let mut found = Vec::new();
     for file in sources.files.values() {
@@ -80,7 +80,7 @@ struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    /// Looks at what the macro `name` is given, and at the macros within.
+    /// Searches the arguments of the macro `name`, and of macro calls within them.
     fn scan(&mut self, name: Option<&str>, tokens: TokenStream) {
         let is_one_of = |names: &[&str]| name.is_some_and(|name| names.contains(&name));
         if is_one_of(ASSERTIONS) {
@@ -121,7 +121,7 @@ impl Visit<'_> for Messages<'_> {
     }
 
     fn visit_attribute(&mut self, attribute: &syn::Attribute) {
-        // What `thiserror` makes a message of.
+        // The message in an attribute `#[error("…")]` of `thiserror`.
         if let syn::Meta::List(list) = &attribute.meta
             && list.path.is_ident("error")
         {

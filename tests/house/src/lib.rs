@@ -1,7 +1,7 @@
-//! Measures of the code's structure: imports between files and their cycles, names with several types, references that
-//! lead nowhere, and messages with Rust's `Debug` forms.
+//! Measures the structure of the code: dependencies between files and their cycles, type names with several meanings,
+//! references in comments and documentation to missing pages, and messages with Rust's `Debug` output.
 //!
-//! `cargo run -p baton-tests-house` prints it all; the test of this crate holds what was reached.
+//! `cargo run -p baton-tests-house` prints the results. The tests of this crate compare them with fixed bounds.
 
 pub mod arrows;
 pub mod debugged;

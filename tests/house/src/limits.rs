@@ -1,5 +1,5 @@
-//! Limits: one row for each bound that a caller or an operator can meet. `docs/limits.md` is generated from the rows
-//! and from the constants in the sources.
+//! Documented limits. There is one row for each bound that a caller or an operator can reach. `docs/limits.md` is
+//! generated from the rows and from the constants in the sources.
 
 pub mod constants;
 pub mod internal;
@@ -16,7 +16,7 @@ pub use written::Unit;
 /// Width of a line of prose. Source: the width of the other pages.
 const WIDTH: usize = 120;
 
-/// Instructions for a constant that is in neither list.
+/// Advice in the error message for a constant that is in neither list.
 const WHAT_TO_DO: &str = "is in no list of limits. If a caller or an operator can meet it, add a row with the \
                           test that tries it at its edge to `tests/house/src/limits/rows/`, and run \
                           `BATON_DOCS=write cargo test -p baton-tests-house`. If it bounds only the inside of \
@@ -33,34 +33,34 @@ pub struct Section {
     pub notes: &'static [&'static str],
 }
 
-/// One limit.
+/// A row of a table: one limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Bounded thing, a short phrase.
+    /// What the limit bounds, as a short phrase.
     pub what: &'static str,
-    /// Owner of the bound: request, connection, run, domain, process.
+    /// What the limit applies to: request, connection, run, domain, process.
     pub per: &'static str,
     /// Constant with the value: `path/to/file.rs NAME`.
     pub constant: &'static str,
-    /// Constant with the lowest value, if the row is a range. A number stands for itself.
+    /// Constant with the lowest allowed value, if the row is a range. May be a number instead.
     pub least: &'static str,
     /// Unit of the value.
     pub unit: Unit,
-    /// Outcome beyond the limit: status and error code, or a short phrase.
+    /// What happens beyond the limit: status and error code, or a short phrase.
     pub beyond: &'static str,
     /// Option or setting that changes the value.
     pub option: &'static str,
-    /// File of the test.
+    /// Path of the file that contains the test.
     pub tried_in: &'static str,
-    /// Function of the test that tries the limit at its edge.
+    /// Name of the test function that tries the limit at its edge.
     pub test: &'static str,
-    /// Part of the edge that the test leaves out.
+    /// Part of the limit that the test does not cover.
     pub partly: &'static str,
     /// Reason why there is no test.
     pub why: &'static str,
 }
 
-/// An empty row.
+/// Default values of a row.
 pub const ROW: Row = Row {
     what: "",
     per: "",
@@ -75,16 +75,16 @@ pub const ROW: Row = Row {
     why: "",
 };
 
-/// Constants that no caller and no operator can meet, with one reason.
+/// Constants with a common reason why no caller and no operator can reach them.
 #[derive(Debug, Clone, Copy)]
 pub struct Internal {
-    /// Reason why they are not on the page.
+    /// Reason why the constants are not on the page.
     pub reason: &'static str,
-    /// Places: `path/to/file.rs NAME`.
+    /// Constants, in the form `path/to/file.rs NAME`.
     pub constants: &'static [&'static str],
 }
 
-/// Problems of the rows and of the constants: constants that are in no list, tests that do not exist, and the like.
+/// Returns the errors in the rows and lists, such as constants that are in no list, and tests that do not exist.
 #[must_use]
 pub fn problems(sections: &[Section], internal: &[Internal], constants: &Constants, root: &Path) -> Vec<String> {
     let mut problems = Vec::new();
@@ -113,7 +113,7 @@ pub fn problems(sections: &[Section], internal: &[Internal], constants: &Constan
     problems
 }
 
-/// Writes the page.
+/// Returns the text of the page.
 ///
 /// # Errors
 ///
@@ -133,7 +133,7 @@ pub fn page(sections: &[Section], constants: &Constants) -> Result<String, Strin
 }
 
 impl Row {
-    /// Writes the value with its range and its option.
+    /// Returns the text of the value, with its range and option.
     fn value(&self, constants: &Constants) -> Result<String, String> {
         let highest = self.one(self.constant, constants)?;
         let value = match self.least {
@@ -165,7 +165,7 @@ impl Row {
     }
 }
 
-/// Breaks a paragraph into lines.
+/// Wraps a paragraph at the maximum width.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,4 +1,5 @@
-//! Prints the measures of the house: `cargo run -p baton-tests-house`, with `--all` what stands behind each figure.
+//! Prints the measures of the code's structure: `cargo run -p baton-tests-house`. With `--all` it also prints the
+//! findings behind each number.
 
 use house::{Arrows, Sources, measures};
 

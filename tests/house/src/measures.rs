@@ -1,4 +1,4 @@
-//! The figures, one after the other, each with what stands behind it.
+//! The measures of the code's structure, each with its findings.
 
 use std::collections::BTreeSet;
 
@@ -6,28 +6,28 @@ use crate::arrows::Arrows;
 use crate::sources::Sources;
 use crate::{debugged, names, references};
 
-/// The folder whose rooms have owners, and the file that builds them.
+/// Folder of the engine, whose modules are measured, and the file that creates the modules.
 const ENGINE_FOLDER: &str = "service/engine/src";
 const ENGINE: &str = "service/engine/src/lib.rs";
 
-/// A figure of the house.
+/// A measure of the code's structure.
 #[derive(Debug)]
 pub struct Measure {
-    /// The name that the bounds have it by.
+    /// Name, by which the tests find its bound.
     pub name: &'static str,
-    /// What was counted.
+    /// Description of what is counted.
     pub what: &'static str,
-    /// How many.
+    /// Number of findings.
     pub found: usize,
-    /// What was counted, a line each.
+    /// Findings, one per line.
     pub behind: Vec<String>,
 }
 
-/// All figures.
+/// Computes all measures.
 ///
 /// # Errors
 ///
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub fn all(sources: &Sources, arrows: &Arrows) -> Result<Vec<Measure>, Box<dyn std::error::Error>> {
     let mut measures = circles(arrows);
     measures.extend(rooms(sources, arrows));
@@ -35,7 +35,8 @@ pub fn all(sources: &Sources, arrows: &Arrows) -> Result<Vec<Measure>, Box<dyn s
     Ok(measures)
 }
 
-/// Where circles are looked for, each with the name of its figure: together, and apart from whatever else is in one.
+/// Measures of cycles: name, description, and the paths below which cycles are searched. Dependencies on files
+/// elsewhere do not count for a measure.
 const CIRCLES: [(&str, &str, &[&str]); 4] = [
     ("circles", "files that import each other in a circle", &[""]),
     ("circles-engine", "of these, within the engine", &["service/engine/src"]),
@@ -63,7 +64,7 @@ fn circles(arrows: &Arrows) -> Vec<Measure> {
     CIRCLES.map(measure).into()
 }
 
-/// What ties a circle: who takes what from whom.
+/// Describes a cycle: each dependency between its files, with the names that cause it.
 fn ties(arrows: &Arrows, circle: &BTreeSet<String>) -> Vec<String> {
     let within = arrows.names.iter().filter(|(arrow, _)| circle.contains(&arrow.from) && circle.contains(&arrow.to));
     let tie = within.map(|(arrow, names)| {
@@ -96,7 +97,7 @@ fn rooms(sources: &Sources, arrows: &Arrows) -> Vec<Measure> {
     ]
 }
 
-/// A room of the engine: a file or folder right below it.
+/// Returns the module of the engine that a path belongs to: a file or folder directly below the source folder.
 fn room_of_engine(path: &str) -> Option<&str> {
     let inner = path.strip_prefix("service/engine/src/").filter(|inner| *inner != "lib.rs")?;
     Some(inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs"))

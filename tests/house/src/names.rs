@@ -1,4 +1,4 @@
-//! Names of types that mean more than one thing, and who names a type.
+//! Type names with several meanings, and the files that use a type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use syn::visit::Visit;
 
 use crate::sources::{File, Sources};
 
-/// Each name that several types have, with the files that define one.
+/// Returns the names that several files use for different types, each with these files.
 pub fn ambiguous(sources: &Sources) -> BTreeMap<String, BTreeSet<String>> {
     let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in sources.files.values() {
@@ -20,7 +20,7 @@ pub fn ambiguous(sources: &Sources) -> BTreeMap<String, BTreeSet<String>> {
     places
 }
 
-/// How many of these names mean several types within one crate.
+/// Returns the names that mean several types within one crate.
 pub fn within_one_crate(ambiguous: &BTreeMap<String, BTreeSet<String>>) -> Vec<&str> {
     let twice = |files: &BTreeSet<String>| {
         let crates: BTreeSet<_> = files.iter().filter_map(|path| path.split("/src/").next()).collect();
@@ -29,7 +29,7 @@ pub fn within_one_crate(ambiguous: &BTreeMap<String, BTreeSet<String>>) -> Vec<&
     ambiguous.iter().filter(|(_, files)| twice(files)).map(|(name, _)| name.as_str()).collect()
 }
 
-/// Files below a folder that name a type.
+/// Returns the files below a folder that contain this type name.
 pub fn files_that_hold<'a>(sources: &'a Sources, folder: &'a str, name: &'a str) -> Vec<&'a str> {
     sources.below(folder).filter(|file| holds(file, name)).map(|file| file.path.as_str()).collect()
 }
@@ -65,7 +65,7 @@ struct Held<'a> {
 
 impl Visit<'_> for Held<'_> {
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        // Another crate's type of that name is not ours.
+        // Imports from other crates are ignored, because a type of this name there is a different one.
         if let syn::UseTree::Path(path) = &item.tree
             && ["crate", "super", "self"].iter().any(|first| path.ident == first)
         {

@@ -1,32 +1,32 @@
-//! References in comments and docs that lead nowhere: numbers of rules that no page of the repository has, and pages
-//! that are not there.
+//! Finds references in comments and documentation that lead nowhere: numbers of rules, which no page defines any more,
+//! and names of missing pages.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::sources::root;
 
-/// Folders that hold nothing written by hand.
+/// Folders that contain only generated or recorded files.
 const PASSED_OVER: &[&str] = &[".git", "target", "node_modules", "corpus"];
-/// Endings of files with comments or prose in them.
+/// Extensions of files with comments or prose.
 const READ: &[&str] = &["rs", "md", "toml", "sh", "java", "py", "ts"];
-/// Words that look like a rule's number and are none.
+/// Words that have the form of a rule number but are none.
 const NO_RULES: &[&str] = &["S3"];
 
 /// A reference that leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// Where it stands: `path:line`.
+    /// Location of the reference: `path:line`.
     pub place: String,
-    /// What it names.
+    /// Text of the reference: the rule number or the name of the page.
     pub name: String,
 }
 
-/// All references of the repository that lead nowhere.
+/// Returns all references in the repository that lead nowhere.
 ///
 /// # Errors
 ///
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub fn nowhere() -> std::io::Result<Vec<Reference>> {
     let mut files = Vec::new();
     walk(&root(), "", &mut files)?;
@@ -45,7 +45,7 @@ pub fn nowhere() -> std::io::Result<Vec<Reference>> {
     Ok(found)
 }
 
-/// Whether this is the name of a page, and not just how one ends.
+/// Returns whether this is the name of a page, and not only its extension.
 fn is_page(name: &str) -> bool {
     name.strip_suffix(".md").is_some_and(|name| !name.is_empty())
 }
@@ -67,13 +67,14 @@ fn walk(folder: &Path, path: &str, files: &mut Vec<(String, String)>) -> std::io
     Ok(())
 }
 
-/// What a line of code says beside it.
+/// Returns the comment in a line of code, if there is one.
 fn comment(line: &str) -> Option<&str> {
     let from = |mark: &str| line.find(mark).and_then(|at| line.get(at..));
     from("//").filter(|said| !said.contains("://")).or_else(|| line.trim_start().strip_prefix('#'))
 }
 
-/// Numbers of rules: a capital, one or two digits, and perhaps a point and up to three more.
+/// Returns the rule numbers in a text: a capital letter with one or two digits, which may be followed by a point and up
+/// to three more digits.
 pub fn rules(said: &str) -> impl Iterator<Item = String> {
     said.split(|letter: char| !letter.is_ascii_alphanumeric() && !"._-/".contains(letter))
         .map(|word| word.trim_end_matches('.'))
@@ -93,7 +94,7 @@ fn is_rule(word: &str) -> bool {
         }
 }
 
-/// Pages by their names that are not in the repository.
+/// Returns the names of pages in a text that are not in the repository.
 fn missing(said: &str, pages: &BTreeSet<&str>) -> impl Iterator<Item = String> {
     said.split(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter))
         .map(|word| word.trim_end_matches('.'))

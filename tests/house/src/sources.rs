@@ -1,10 +1,10 @@
-//! Sources of the product: the files of each crate and of the program `baton`, from the root module on, as the compiler
-//! finds them, without tests.
+//! Reads the sources of the product: the files of each crate and of the program `baton`, without tests. Follows `mod`
+//! declarations from the root module, like the compiler.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Crates of the product: the folder of each, and its name in code. Benches and tests are not part of the product.
+/// Crates of the product: the folder of each, and its name in code. Benchmarks and tests are not part of the product.
 pub const CRATES: &[(&str, &str)] = &[
     ("history", "history"),
     ("store", "store"),
@@ -20,31 +20,31 @@ pub const CRATES: &[(&str, &str)] = &[
     ("runner-kit", "runner_kit"),
 ];
 
-/// Root of the program `baton`: its folder, its file, and the name that this crate gives it.
+/// Root of the program `baton`: its folder, its file, and the name used for its crate here.
 const PROGRAM: (&str, &str, &str) = ("service/src", "main.rs", "baton");
 
-/// The path of a module: its crate's name first.
+/// Path of a module, beginning with the name of its crate.
 pub type Module = Vec<String>;
 
-/// A file of the product, read.
+/// A parsed file of the product.
 #[derive(Debug)]
 pub struct File {
-    /// Where it lies, from the root of the repository on.
+    /// Path relative to the root of the repository.
     pub path: String,
-    /// The module that it is.
+    /// Path of the module that the file defines.
     pub module: Module,
-    /// Its code, without tests.
+    /// Items of the file without tests.
     pub items: Vec<syn::Item>,
 }
 
-/// All files of the product.
+/// All parsed files.
 #[derive(Debug)]
 pub struct Sources {
-    /// By path.
+    /// Files by path.
     pub files: BTreeMap<String, File>,
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -65,11 +65,11 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Sources made up of texts, by path: `name` is the crate whose root is `lib.rs`.
+    /// Parses texts instead of files. Each has a path; the one at `lib.rs` is the root of the crate `name`.
     ///
     /// # Errors
     ///
-    /// When a text is no Rust.
+    /// If a text is not Rust.
     pub fn of(name: &str, texts: &[(&str, &str)]) -> syn::Result<Self> {
         let mut files = BTreeMap::new();
         for (path, text) in texts {
@@ -97,14 +97,14 @@ impl Sources {
         Ok(())
     }
 
-    /// Files below a folder, or the file of that name.
+    /// Returns the file at this path and the files below it.
     pub fn below<'a>(&'a self, place: &'a str) -> impl Iterator<Item = &'a File> {
         let inner = format!("{}/", place.trim_end_matches(".rs"));
         self.files.values().filter(move |file| file.path == place || file.path.starts_with(&inner))
     }
 }
 
-/// A module that stands in a file of its own.
+/// Returns the name of a module that is declared here but defined in another file.
 fn outlined(item: &syn::Item) -> Option<String> {
     match item {
         syn::Item::Mod(module) if module.content.is_none() => Some(module.ident.to_string()),
@@ -117,7 +117,7 @@ fn file(path: &str, module: Module, text: &str) -> syn::Result<File> {
     Ok(File { path: path.to_owned(), module, items })
 }
 
-/// Whether something is compiled for tests alone.
+/// Returns whether an item is only compiled for tests.
 fn is_test(item: &syn::Item) -> bool {
     let attributes = match item {
         syn::Item::Mod(item) => &item.attrs,

@@ -1,20 +1,20 @@
-//! All text of the repository, code or not: what git may have left in it.
+//! Finds unresolved merge conflicts in all text files of the repository.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Folders that are made, not kept.
+/// Folders with generated files.
 const MADE: &[&str] = &[".git", "target", "node_modules", "baton-data"];
 
-/// How many signs a marker of a conflict begins with. Source: git-merge(1), "How conflicts are presented".
+/// Number of characters at the beginning of a conflict marker. Source: git-merge(1), "How conflicts are presented".
 const SIGNS: usize = 7;
 
-/// Lines that git has left where it could not merge: `path:line`, in the whole folder.
+/// Returns the lines of a folder's files that are conflict markers, as `path:line`.
 ///
 /// # Errors
 ///
-/// When a folder or a file cannot be read.
+/// If a folder or a file cannot be read.
 pub fn conflicts(folder: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     scan(folder, "", &mut found)?;
@@ -25,7 +25,7 @@ pub fn conflicts(folder: &Path) -> io::Result<Vec<String>> {
 fn scan(folder: &Path, name: &str, found: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder.join(name))? {
         let entry = entry?;
-        // A name that is no text is none of the repository's.
+        // No file of the repository has a name that is not UTF-8.
         let Ok(inner) = entry.file_name().into_string() else { continue };
         let kind = entry.file_type()?;
         if MADE.contains(&inner.as_str()) {
@@ -44,7 +44,7 @@ fn scan(folder: &Path, name: &str, found: &mut Vec<String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a line is one that git has left: `<<<<<<< ours`, `||||||| before`, `=======`, `>>>>>>> theirs`.
+/// Returns whether a line is a conflict marker: `<<<<<<< ours`, `||||||| before`, `=======`, `>>>>>>> theirs`.
 #[must_use]
 pub fn is_conflict(line: &str) -> bool {
     let is_named = ["<", "|", ">"].iter().any(|sign| {

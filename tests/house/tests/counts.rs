@@ -1,4 +1,4 @@
-//! What is counted as what.
+//! Tests of the measures on small examples: what counts as a finding and what does not.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Limits: values as they are read and written, and the page `docs/limits.md`.
+//! Tests of the documented limits: how their values are read and formatted, and that `docs/limits.md` is up to date.
 //!
 //! `BATON_DOCS=write cargo test -p baton-tests-house` writes the page.
 

@@ -1,4 +1,4 @@
-"""A run and its history, with the client that openapi-python-client makes of the document."""
+"""Completes a run and reads its history with the client that openapi-python-client generates from the document."""
 
 import sys
 

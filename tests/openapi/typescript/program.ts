@@ -1,4 +1,5 @@
-// A run and its history, with the types that openapi-typescript makes of the document: what tsc takes is what the service says.
+// Completes a run and reads its history. Uses the types that openapi-typescript generates from the document. tsc checks
+// that the program fits the document, and running it checks that the service does.
 
 import assert from "node:assert/strict";
 
@@ -17,7 +18,7 @@ async function call<Answer>(method: string, path: string, body?: unknown): Promi
   return JSON.parse(text) as Answer;
 }
 
-/** What an event says, by its kind: only that kind's fields are there. */
+/** Describes an event. Its type determines which fields exist. */
 function told(event: Event): string {
   switch (event.type) {
     case "WorkflowStarted":

@@ -1,4 +1,5 @@
-// Prints a compose file as `docker compose` understands it, by the library that is in there: a file that it would refuse is an error.
+// Prints a compose file as `docker compose` interprets it. Uses Compose's own library, so a file that Compose would
+// refuse is an error.
 package main
 
 import (

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use history::{Event, EventId, EventKind, Timestamp};
 
-/// A time in which something open made no progress although it could have.
+/// A time in which an open item made no progress although it could have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// The item, with the first and last event of the gap.
+    /// Description of the item, with the first and the last event of the gap.
     pub(super) what: String,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
@@ -15,11 +15,11 @@ pub(super) struct Gap {
 
 /// A change of an open item.
 enum Step {
-    /// It can make progress from this time on.
+    /// The item can make progress from this time on.
     Opened(Timestamp),
-    /// It made progress and can make more.
+    /// The item made progress and can make more.
     Moved(EventId),
-    /// It is closed.
+    /// The item is closed.
     Closed(EventId),
 }
 

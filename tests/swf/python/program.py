@@ -1,4 +1,4 @@
-"""A decider, a runner and a starter as one writes them with boto3, and a look at what came of it."""
+"""A decider, a runner and a starter written with boto3, and checks of the resulting histories."""
 
 import sys
 import threading
@@ -12,13 +12,13 @@ DOMAIN = "python"
 LIST = {"name": "python"}
 ORDER = {"name": "order", "version": "1"}
 CHARGE = {"name": "charge", "version": "1"}
-# Long enough for a machine that is busy with other things.
+# Time limit of each wait, long enough for a busy machine.
 PATIENCE_SECONDS = 180
 TRIES = 3
 
 
 def client(url):
-    # A poll waits for a minute.
+    # Longer than a poll, which waits for up to a minute.
     config = Config(read_timeout=70, retries={"max_attempts": 0})
     return boto3.client(
         "swf",
@@ -68,7 +68,7 @@ def schedule(activity_id, what):
 
 
 class Story:
-    """What has happened in a run, from its history."""
+    """The events of a run, read from its history."""
 
     def __init__(self, events):
         self.events = events
@@ -86,7 +86,7 @@ def decide(task, story):
     if kind == "again":
         return [decision("CompleteWorkflowExecution", result="second round")]
     if kind == "child":
-        # Until it is asked to cancel, after it was signaled.
+        # The child waits until its cancellation is requested, which happens after it has received a signal.
         if not story.has("WorkflowExecutionCancelRequested"):
             return []
         names = [signal["signalName"] for signal in story.all("WorkflowExecutionSignaled")]
@@ -99,7 +99,8 @@ def decide(task, story):
         if story.has("WorkflowExecutionCancelRequested") and not story.has("ActivityTaskCancelRequested"):
             return [decision("RequestCancelActivityTask", activityId="wait")]
         return []
-    # An activity that is tried again, a timer, a child, others that are not there; then, once approved, another round.
+    # Schedules an activity that is retried, a timer, a child, and requests to runs that do not exist. After the
+    # approval, the run continues as new.
     child = task["workflowExecution"]["runId"] + ":1"
     if not story.has("ActivityTaskScheduled"):
         return [schedule("charge-1", "fail")]
@@ -121,7 +122,7 @@ def decide(task, story):
             decision("SignalExternalWorkflowExecution", workflowId=child, signalName="hurry"),
             decision("RequestCancelExternalWorkflowExecution", workflowId="nobody", runId="fake", control="note"),
         ]
-    # Until then the child is not asked to cancel: it is to have the signal first.
+    # The child must receive the signal before its cancellation is requested.
     if len(story.all("RequestCancelExternalWorkflowExecutionInitiated")) < 2:
         if story.has("ExternalWorkflowExecutionSignaled"):
             return [decision("RequestCancelExternalWorkflowExecution", workflowId=child)]
@@ -264,7 +265,7 @@ def expect(what, expected, found):
 def main(url):
     register(client(url))
     for work in [run_decider, run_activities]:
-        # They wait in polls, and end with the program.
+        # Workers wait in polls and end together with the program.
         threading.Thread(target=work, args=[client(url)], daemon=True).start()
     program = Program(client(url))
     stories = [program.an_order_goes_on_as_new, program.an_activity_is_canceled, program.faults_are_boto3s_own]

@@ -1,4 +1,5 @@
-//! Decisions, short: each with what it must have; the rest is set on its attributes' builder.
+//! Short functions for SWF decisions. Each takes the required attributes; optional ones are set on the builder of the
+//! attributes.
 
 use aws_sdk_swf::types::builders as of;
 use aws_sdk_swf::types::{
@@ -98,13 +99,13 @@ pub fn cancel() -> Decision {
     cancel_with(CancelWorkflowExecutionDecisionAttributes::builder().details("cleared").build())
 }
 
-/// Goes on as new.
+/// Continues the run as new.
 #[must_use]
 pub fn go_on() -> Decision {
     continue_with(ContinueAsNewWorkflowExecutionDecisionAttributes::builder().input("next").build())
 }
 
-/// Attributes of an activity of type `charge` with this id.
+/// Returns the attributes of an activity of type `charge` with this id.
 #[must_use]
 pub fn charge(id: &str) -> of::ScheduleActivityTaskDecisionAttributesBuilder {
     ScheduleActivityTaskDecisionAttributes::builder().activity_id(id).activity_type(activity(CHARGE))
@@ -116,7 +117,7 @@ pub fn schedule(id: &str) -> Decision {
     schedule_activity(charge(id).input("in").control("note"))
 }
 
-/// Attributes of a child of type `order` whose turns wait on the list `children`.
+/// Returns the attributes of a child of type `order` whose turns wait in the task list `children`.
 #[must_use]
 pub fn child_order(id: &str) -> of::StartChildWorkflowExecutionDecisionAttributesBuilder {
     let attributes = StartChildWorkflowExecutionDecisionAttributes::builder().workflow_id(id);

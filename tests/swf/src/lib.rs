@@ -1,7 +1,7 @@
-//! A service in process with the AWS SDK for SWF in front of it, and time that goes on by itself: whoever waits for
-//! nothing but time waits no time at all.
+//! A service in this process with a client of the AWS SDK for SWF, for tests on a paused tokio clock. The clock
+//! advances whenever all tasks wait for time, so that waits take no real time.
 //!
-//! Owns how the tests start, decide and read; what is expected is theirs.
+//! This crate has the functions to start runs, decide and read histories. The tests contain the expected results.
 
 pub mod decisions;
 mod text;
@@ -36,14 +36,14 @@ use tower::ServiceExt;
 
 pub use text::{events, fault, names};
 
-/// When the world begins.
+/// Start of simulated time, since 1970.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
-/// The runtime's time as that of the world. Stands still but for waits where the runtime is started paused.
+/// Simulated time, which follows the clock of the runtime. With a paused runtime, it advances only during waits.
 #[derive(Debug, Clone, Copy)]
 pub struct WorldTime {
     began: Instant,
-    /// How far off it is, in seconds.
+    /// Offset of this clock from simulated time, in seconds.
     ahead: i64,
 }
 
@@ -72,7 +72,7 @@ impl TimeSource for WorldTime {
     }
 }
 
-/// Hands the SDK's requests to the router.
+/// HTTP connector that passes the SDK's requests to the router.
 #[derive(Debug, Clone)]
 struct InProcess(Router);
 
@@ -97,36 +97,36 @@ impl HttpConnector for InProcess {
     }
 }
 
-/// The service and its time.
+/// A service with its clients and its time.
 #[derive(Clone)]
 pub struct World {
-    /// The SDK, in front of the service.
+    /// Client of the SDK for the service.
     pub swf: Client,
-    /// What is behind it.
+    /// Engine of the service.
     pub engine: Arc<Engine>,
     router: Router,
     time: WorldTime,
 }
 
-/// The types that [`World::ready`] registers.
+/// Workflow type that [`World::register`] registers, with all defaults.
 pub const ORDER: &str = "order";
-/// Likewise, an activity's.
+/// Activity type that [`World::register`] registers, with all defaults.
 pub const CHARGE: &str = "charge";
-/// Likewise, without any default.
+/// Name of a workflow type and of an activity type that [`World::register`] registers without defaults.
 pub const BARE: &str = "bare";
 
 impl World {
-    /// A service that asks nobody who they are.
+    /// Creates a service without configured credentials.
     pub async fn open() -> Self {
         Self::guarded(Holders::default()).await
     }
 
-    /// A service that knows these holders of credentials.
+    /// Creates a service with these credentials.
     pub async fn guarded(holders: Holders) -> Self {
         Self::with(holders, None).await
     }
 
-    /// A service that holds programs to these limits, with types registered.
+    /// Creates a service that enforces these limits, with registered types.
     pub async fn limited(swf_quotas: SwfQuotas) -> Self {
         let world = Self::with(Holders::default(), Some(swf_quotas)).await;
         world.register().await;
@@ -142,20 +142,20 @@ impl World {
         Self { swf, engine, router, time }
     }
 
-    /// Another client of the same service, with these credentials, whose clock is ahead by so many seconds.
+    /// Creates another client of the same service with these credentials. Its clock is ahead by `ahead` seconds.
     pub fn client(&self, id: &str, secret: &str, ahead: i64) -> Client {
         let time = WorldTime { ahead, ..self.time };
         client(&self.router, time, &Credentials::new(id, secret, None, None, "test"))
     }
 
-    /// A service with types registered: `order`, `charge` with every default, `bare` of both kinds without any.
+    /// Creates a service with registered types; see [`register`](Self::register).
     pub async fn ready() -> Self {
         let world = Self::open().await;
         world.register().await;
         world
     }
 
-    /// Registers those types.
+    /// Registers the types `order`, `charge` and `bare`. The last one is both a workflow type and an activity type.
     pub async fn register(&self) {
         let workflow = |name| self.swf.register_workflow_type().domain("default").name(name).version("1");
         let order = workflow(ORDER)
@@ -176,26 +176,26 @@ impl World {
         activity(BARE).send().await.expect("a new type");
     }
 
-    /// Starts a run of type `order`; its run id.
+    /// Starts a run of type `order` and returns its run id.
     pub async fn start(&self, id: &str) -> String {
         let start =
             self.swf.start_workflow_execution().domain("default").workflow_id(id).workflow_type(workflow(ORDER));
         start.send().await.expect("a run starts").run_id.expect("a run id")
     }
 
-    /// The same with a Lambda role.
+    /// Starts a run of type `order` with a Lambda role and returns its run id.
     pub async fn start_with_role(&self, id: &str) -> String {
         let start =
             self.swf.start_workflow_execution().domain("default").workflow_id(id).workflow_type(workflow(ORDER));
         start.lambda_role("role").send().await.expect("a run starts").run_id.expect("a run id")
     }
 
-    /// The next turn of the list `deciders`, or an empty task.
+    /// Polls the task list `deciders` for a turn. Returns an empty task if there is none.
     pub async fn turn(&self) -> PollForDecisionTaskOutput {
         self.turn_of("deciders").await
     }
 
-    /// The next turn of a list, or an empty task.
+    /// Polls a task list for a turn. Returns an empty task if there is none.
     pub async fn turn_of(&self, name: &str) -> PollForDecisionTaskOutput {
         let poll = self.swf.poll_for_decision_task().domain("default").task_list(list(name)).identity("d");
         poll.send().await.expect("a poll")
@@ -211,7 +211,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When none comes.
+    /// If there is no turn.
     pub async fn decide(&self, decisions: Vec<Decision>) -> PollForDecisionTaskOutput {
         let turn = self.turn().await;
         assert_ne!(turn.started_event_id, 0, "a turn waits");
@@ -219,13 +219,13 @@ impl World {
         turn
     }
 
-    /// The next activity of the list `runners`, or an empty task.
+    /// Polls the task list `runners` for an activity. Returns an empty task if there is none.
     pub async fn task(&self) -> PollForActivityTaskOutput {
         let poll = self.swf.poll_for_activity_task().domain("default").task_list(list("runners")).identity("r");
         poll.send().await.expect("a poll")
     }
 
-    /// The whole history of a run.
+    /// Returns the whole history of a run.
     pub async fn history(&self, id: &str, run_id: &str) -> Vec<HistoryEvent> {
         let read = self.swf.get_workflow_execution_history().domain("default").execution(execution(id, run_id));
         let (mut events, mut page) = (Vec::new(), None);
@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// Some time goes by, and a moment more: what is due then has happened.
+    /// Waits for this time and 10 ms more, so that everything due by then has happened.
     pub async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds) + Duration::from_millis(10)).await;
     }
@@ -253,29 +253,29 @@ fn client(router: &Router, time: WorldTime, credentials: &Credentials) -> Client
         .endpoint_url("http://in.process")
         .credentials_provider(credentials.clone())
         .time_source(time)
-        // One request is one request.
+        // Tests expect each call to be exactly one request.
         .retry_config(RetryConfig::disabled())
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .http_client(http_client_fn(move |_, _| connector.clone()));
     Client::from_conf(config.build())
 }
 
-/// A task list.
+/// Returns the task list of this name.
 pub fn list(name: &str) -> TaskList {
     TaskList::builder().name(name).build().expect("it has a name")
 }
 
-/// The workflow type of this name, version 1.
+/// Returns version 1 of the workflow type of this name.
 pub fn workflow(name: &str) -> WorkflowType {
     WorkflowType::builder().name(name).version("1").build().expect("it has both")
 }
 
-/// The activity type of this name, version 1.
+/// Returns version 1 of the activity type of this name.
 pub fn activity(name: &str) -> ActivityType {
     ActivityType::builder().name(name).version("1").build().expect("it has both")
 }
 
-/// A run.
+/// Returns the reference to a run.
 pub fn execution(id: &str, run_id: &str) -> WorkflowExecution {
     WorkflowExecution::builder().workflow_id(id).run_id(run_id).build().expect("it has both")
 }

@@ -1,4 +1,4 @@
-//! Responses as the SDK reads them, as text: histories and errors.
+//! Histories and errors as text, as the SDK parsed them from responses.
 
 use aws_sdk_swf::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_swf::types::HistoryEvent;
@@ -12,7 +12,7 @@ fn plain(text: &str) -> String {
         let end = if kept[end..].starts_with(", ") { end + 2 } else { end };
         kept.replace_range(start..end, "");
     }
-    // A name alone, and a name with a version.
+    // Structures that consist of a name alone, or of a name and a version, are shortened to these values.
     for (opening, between) in [("TaskList { name: ", None), ("Type { name: ", Some("\", version: \""))] {
         while let Some(at) = kept.find(opening) {
             let Some(length) = kept[at..].find('}') else { break };
@@ -25,7 +25,7 @@ fn plain(text: &str) -> String {
     kept.replace("Some(", "").replace(')', "").replace(",  }", " }")
 }
 
-/// One event: its id, its type and its attributes.
+/// Formats one event: its id, its type and its attributes.
 fn line(event: &HistoryEvent) -> String {
     let text = plain(&format!("{event:?}"));
     let attributes = text.split_once("_event_attributes: ").and_then(|(_, rest)| rest.split_once("EventAttributes "));
@@ -33,7 +33,7 @@ fn line(event: &HistoryEvent) -> String {
     format!("{} {} {attributes}", event.event_id(), event.event_type())
 }
 
-/// A history, a line an event, with names in the place of run ids.
+/// Formats a history, one event per line. Run ids are replaced by the given names.
 #[must_use]
 pub fn events(history: &[HistoryEvent], named: &[(&str, &str)]) -> String {
     let mut text: Vec<String> = history.iter().map(line).collect();
@@ -45,7 +45,7 @@ pub fn events(history: &[HistoryEvent], named: &[(&str, &str)]) -> String {
     text.join("\n")
 }
 
-/// The types of events, short.
+/// Returns the types of events in a short form.
 #[must_use]
 pub fn names(history: &[HistoryEvent]) -> String {
     let short = |event: &HistoryEvent| {
@@ -55,11 +55,11 @@ pub fn names(history: &[HistoryEvent]) -> String {
     history.iter().map(short).collect::<Vec<_>>().join(" ")
 }
 
-/// A fault: its type and its message, as the SDK understood them.
+/// Returns the code and the message of an error response, as the SDK parsed them.
 ///
 /// # Panics
 ///
-/// For a success, and for what is no fault of the service.
+/// If the response is a success, or if the error is not a response of the service.
 #[must_use]
 pub fn fault<T: std::fmt::Debug, E>(answer: Result<T, SdkError<E>>) -> String
 where

@@ -1,5 +1,5 @@
-//! A child that started, closed, and was replaced by an unrelated run of its workflow id before its parent recorded the
-//! start.
+//! A parent whose child has started and closed, and was replaced by an unrelated run with the same workflow id, before
+//! the parent recorded the child's start.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,10 +15,11 @@ use simulation::still::open;
 use store::memory::Memory;
 use store::{Cas, Due, Error, Head, HeadKey, RunId, Store, UnixMs};
 
-/// The version of the run `parent` that knows of its child: started, turn taken, turn done, this.
+/// Version of the head of `parent` that records the child's start. The earlier versions record the start, the taken
+/// turn and the completed turn.
 const KNOWS: u64 = 4;
 
-/// What the first node sees: the parent never hears of its child.
+/// Store as the first node sees it: every commit that would record news of the child in `parent` fails.
 struct Deaf {
     store: Arc<dyn Store>,
     is_deaf: AtomicBool,
@@ -39,7 +40,8 @@ impl Interceptor for Deaf {
     }
 }
 
-/// What the second sees: the parent is due, and who was its child before the stranger is there, or is not.
+/// Store as the second node sees it. Only `parent` is due. With `looks`, the node can read the earlier run of `child`
+/// that was replaced by the unrelated run; otherwise that run is hidden.
 struct Second {
     store: Arc<dyn Store>,
     looks: bool,
@@ -63,7 +65,7 @@ impl Interceptor for Second {
     }
 }
 
-/// Returns the event by which the parent learns the outcome of its child.
+/// Returns the name of the event with which the parent records the outcome of its child.
 async fn outcome(looks: bool) -> &'static str {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let deaf = Arc::new(Intercepted(Deaf { store: Arc::clone(&store), is_deaf: AtomicBool::new(false) }));

@@ -1,5 +1,5 @@
-//! A node that dies between any two writes of a deletion. What it deleted is gone and the rest is complete, and a
-//! repeated request at another node continues the deletion.
+//! A node that dies between any two writes of a deletion. Each run is then either deleted or complete, and a repeated
+//! request at another node continues the deletion.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,16 +16,16 @@ use store::memory::Memory;
 use store::{Cas, Error, HeadKey, ListQuery, RunId, Store};
 use uuid::Uuid;
 
-/// What a node sees of the store that dies at one of its writes: before it, or after it and before it hears of it.
+/// Store of a node that dies at one of its writes, either before the write or between the write and its response.
 struct Dying {
     store: Arc<dyn Store>,
-    /// Writes until it dies.
+    /// Number of writes until the node dies, including the last one.
     left: AtomicU32,
     writes_its_last: bool,
 }
 
 impl Dying {
-    /// Whether a write is done, and whether anything is heard of it.
+    /// Counts a write. Returns whether it takes effect, and whether the node receives the response.
     fn next(&self) -> (bool, bool) {
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         match left {
@@ -60,7 +60,8 @@ impl Interceptor for Dying {
     }
 }
 
-/// Three runs of one workflow id, the newest of them open, with a timer; whose histories do not fit into their heads.
+/// Starts a run of the workflow id `w` that continues as new twice. The newest run is open and has a timer. The
+/// histories are too large for the heads, so chunks are written as well.
 async fn three_runs(store: &Arc<dyn Store>) -> Vec<Uuid> {
     let engine = open(Arc::clone(store), 1).await;
     let large = || Payload::from_json(&format!("\"{}\"", "x".repeat(200 * 1024))).unwrap();
@@ -69,7 +70,7 @@ async fn three_runs(store: &Arc<dyn Store>) -> Vec<Uuid> {
     for _ in 0..2 {
         let decision = ContinueAsNew { input: Some(large()), ..ContinueAsNew::default() };
         decide(&engine, "w", vec![decision.into()]).await;
-        // The next run begins when what the earlier one owes it is delivered: its turn says that it has.
+        // The successor starts as soon as the effects of its predecessor have been delivered.
         let described = loop {
             let run_id = engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
             if !runs.contains(&run_id) {

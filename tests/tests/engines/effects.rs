@@ -1,4 +1,4 @@
-//! Effects of runs on others, where two nodes are at the same one and a store holds one of them up at the worst moment.
+//! Effects of runs on other runs, if two nodes deliver the same effect and one of them is delayed at the worst moment.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,10 +15,12 @@ use store::memory::Memory;
 use store::{Cas, Error, Head, HeadKey, Store};
 use tokio::sync::Notify;
 
-/// The version of the run `source` that knows what became of its signal: started, turn taken, turn done, this.
+/// Version of the head of `source` that records the outcome of its signal. The earlier versions record the start, the
+/// taken turn and the completed turn.
 const SETTLED: u64 = 4;
 
-/// A store that is slow to say what became of a signal.
+/// A store with a commit that waits until it is released: the commit that records the outcome of the signal in
+/// `source`.
 struct Holding {
     store: Arc<dyn Store>,
     is_released: AtomicBool,
@@ -32,7 +34,7 @@ impl Holding {
     }
 }
 
-/// What the node sees of it that delivers the signal.
+/// Store as the delivering node sees it: that commit waits.
 struct Held(Arc<Holding>);
 
 #[async_trait]
@@ -51,7 +53,8 @@ impl Interceptor for Held {
     }
 }
 
-/// Lets the other node settle with the run `source` right behind a read of it: before that is answered, it is old.
+/// Store of a second node. Its second read of `source` returns outdated data: before the response arrives, the first
+/// node records the outcome of the signal.
 struct Overtaken {
     holding: Arc<Holding>,
     other: Arc<Engine>,
@@ -66,7 +69,8 @@ impl Interceptor for Overtaken {
 
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
         let found = self.store().load(key).await;
-        // The first read is that of the run's own cell. What comes next looks into its outbox for the target.
+        // The first read loads the run itself. The second one is on behalf of `target`, which searches the outbox of
+        // `source`.
         if &*key.workflow_id == "source" && self.reads.fetch_add(1, Ordering::SeqCst) == 1 {
             self.holding.release();
             while !names(&self.other, &at("source")).await.contains(&"ExternalSignalDelivered") {
@@ -77,14 +81,15 @@ impl Interceptor for Overtaken {
     }
 }
 
-/// A node that has begun to deliver the signal of `source` and comes to `target` only when that has forgotten it.
+/// Store of a second node that delivers the signal of `source` late. It reads `target` only after the first node has
+/// recorded the outcome and `target` has forgotten the signal's effect.
 struct Belated {
     holding: Arc<Holding>,
     other: Arc<Engine>,
     has_come: AtomicBool,
-    /// What this node wrote of `source` when it began.
+    /// Head of `source` in the first commit by this node.
     source: Mutex<Option<Head>>,
-    /// Whether it looks further than that.
+    /// True if the node then reads the current head of `source`, and not the one that it committed.
     looks_again: bool,
 }
 
@@ -124,20 +129,21 @@ impl Interceptor for Belated {
     }
 }
 
-/// Starts a run that signals `target` at once.
+/// Starts a run that immediately signals `target`.
 async fn start_source(engine: &Arc<Engine>, id: &str) {
     engine.commands().start(DOMAIN, Start::new(id, "test", id)).await.unwrap();
     let signal = SignalExternal { workflow_id: "target".to_owned(), name: id.to_owned(), ..SignalExternal::default() };
     decide(engine, id, vec![signal.into()]).await;
 }
 
-/// A target that has four signals, from runs that know so, and a fifth, from `source`, which does not.
+/// Sends `target` five signals. The senders of the first four have recorded the outcome. The sender of the fifth,
+/// `source`, has not.
 async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let holding = Arc::new(Holding { store, is_released: AtomicBool::new(false), released: Notify::new() });
     let one = open(Arc::new(Intercepted(Held(Arc::clone(&holding)))), 1).await;
     one.commands().start(DOMAIN, Start::new("target", "test", "target")).await.unwrap();
-    // Enough that the target looks what it can forget when the next one comes.
+    // Four remembered effects suffice for `target` to check, at the next effect, which of them it can forget.
     for number in 0..4 {
         let id = format!("before{number}");
         start_source(&one, &id).await;
@@ -148,7 +154,7 @@ async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
     (holding, one)
 }
 
-/// The signals that the target has, by name. Its history may be invalid.
+/// Returns the names of the signals in the history of `target`, which may be invalid.
 async fn signals(engine: &Arc<Engine>) -> Vec<String> {
     let page = engine.views().history(&at("target"), &EventRange::default()).await.unwrap();
     let names = page.events.into_iter().filter_map(|event| match event.kind {
@@ -169,7 +175,7 @@ async fn an_effect_that_is_settled_while_another_node_is_at_it_too_happens_once(
     assert_eq!(signals(&two).await, ["before0", "before1", "before2", "before3", "source"]);
 }
 
-/// A node comes late with a signal that its target has had and forgotten; what the target has then.
+/// Delivers a signal again that `target` has received and forgotten. Returns the signals in its history after that.
 async fn come_late(looks_again: bool) -> Vec<String> {
     let (holding, one) = five_signals().await;
     let store = Arc::clone(&holding.store);

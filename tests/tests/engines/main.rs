@@ -1,4 +1,4 @@
-//! Races and crashes of engines over one store that are too rare for seeds of the simulation.
+//! Races and crashes of several engines over one store, which the random seeds of the simulation produce too rarely.
 
 mod children;
 mod deletion;

@@ -1,4 +1,4 @@
-//! Effects on other runs that cannot be done: for good, or until somebody mends the store.
+//! Effects on other runs that cannot be delivered, either permanently or until an operator repairs the store.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,7 +13,7 @@ use simulation::still::open;
 use store::Store;
 use store::memory::Memory;
 
-/// A run that wants something of `poison`, on a store that is in trouble with it.
+/// Starts a run whose decision has an effect on the workflow id `poison`, on a store that fails for this id.
 async fn wants(trouble: Trouble, decision: Decision) -> (Arc<dyn Store>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let engine = open(Poison::over(Arc::clone(&store), trouble), 7).await;
@@ -73,7 +73,7 @@ async fn what_somebody_may_still_mend_stays_owed_and_is_seen_to_be() {
 #[tokio::test]
 async fn a_signal_to_a_run_that_is_full_waits_until_that_has_room() {
     let (store, engine) = wants(Trouble::TooLarge, signal()).await;
-    // There is no such run: that settles it.
+    // The signal fails because there is no run with this id.
     while engine.views().describe(&at("w")).await.unwrap().run.last_event_id < 6 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! A run that is reset, open or closed, whose node dies before or after each of its writes.
+//! Resets of open and closed runs by a node that dies before or after each of its writes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -24,7 +24,7 @@ async fn node(store: Arc<dyn Store>) -> Arc<Engine> {
     still::open(store, SEED.fetch_add(1, Ordering::SeqCst)).await
 }
 
-/// A run with a signal, closed or not.
+/// Starts a run with a signal and closes it if `is_closed`. Returns the run id.
 async fn begin(store: &Arc<dyn Store>, is_closed: bool) -> Uuid {
     let engine = node(Arc::clone(store)).await;
     let run_id = engine.commands().start(DOMAIN, Start::new("w", "t", "l")).await.unwrap().run_id;
@@ -63,18 +63,19 @@ async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_on
             };
             engine.begin_shutdown();
             if is_over && !dying.is_dead() {
-                // Terminated or marked, and begun.
+                // A reset has two writes: the old run is terminated or marked as reset, and then the new run is
+                // started.
                 assert_eq!(died, 2, "closed: {is_closed}, landed: {lands}");
                 break;
             }
             let engine = node(Arc::clone(&store)).await;
             let decided = died > 0 || lands;
-            // Whoever comes to the run finds it decided, and begun before anything else is done to it.
+            // If the reset was recorded, any later request to the workflow id first starts the new run.
             let (name, key) = ("t".to_owned(), Some(RequestKey(2)));
             let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
             let told = engine.commands().submit(&at("w"), signal).await;
             assert_eq!(told.is_ok(), decided || !is_closed, "write {died}, {lands}: {told:?}");
-            // The same request once more does nothing more, or all of it.
+            // A repeated reset request starts the new run if that has not been done, and otherwise changes nothing.
             let again = engine.commands().reset(&at("w"), reset()).await.unwrap();
             assert_eq!((again.repeated, again.base_run_id), (decided, old), "write {died}, landed: {lands}");
             assert_eq!(engine.views().describe(&run(old)).await.unwrap().reset_as, Some(again.run_id));

@@ -1,4 +1,4 @@
-//! Schedules, whose node dies before or after each of its writes, and those of two nodes at once.
+//! Schedules on a node that dies before or after each of its writes, and on two nodes at the same time.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -33,7 +33,7 @@ async fn create(engine: &Arc<Engine>, overlap: Overlap) {
     engine.schedules().create(DOMAIN, "s", schedule, false, None).await.unwrap();
 }
 
-/// The schedule, once so many of its runs have started and nothing is under way.
+/// Waits until the schedule has started this number of runs and has no outstanding work. Returns the schedule.
 async fn settled(engine: &Arc<Engine>, started: u64) -> ScheduleView {
     loop {
         let view = engine.schedules().describe(DOMAIN, "s").await.unwrap();
@@ -45,7 +45,7 @@ async fn settled(engine: &Arc<Engine>, started: u64) -> ScheduleView {
     }
 }
 
-/// Every run in the store, by workflow id, with its status.
+/// Returns the workflow id and the status of every run in the store.
 async fn runs(store: &Arc<dyn Store>) -> Vec<(String, String)> {
     let query = ListQuery { domain: DOMAIN.into(), limit: 100, ..ListQuery::default() };
     let found = store.list(&query, None).await.unwrap().rows;
@@ -81,7 +81,7 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
             if let Some(engine) = &survived {
                 engine.begin_shutdown();
             }
-            // Another node takes over, half a minute later.
+            // Another node takes over half a minute later.
             let now = time.now().as_millis();
             time.advance(history::Duration::from_secs((BEGIN + 120_000).saturating_sub(now) / 1_000 + 31));
             let other = node(Arc::clone(&store), &time).await;

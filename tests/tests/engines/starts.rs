@@ -1,5 +1,5 @@
-//! Starts of one workflow id that race on several nodes: exactly one creates a run, and a start repeated with its key,
-//! at any node, is that one.
+//! Concurrent starts of one workflow id on several nodes. Exactly one of them creates a run. A start repeated with its
+//! key, on any node, returns that run.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,7 +14,7 @@ use store::memory::Memory;
 use store::{ListQuery, Store};
 use tokio::task::JoinSet;
 
-/// So many starts at each of three nodes.
+/// Number of starts on each of the three nodes.
 const STARTS: u64 = 20;
 
 async fn nodes(store: &Arc<dyn Store>) -> Vec<Arc<Engine>> {
@@ -25,7 +25,7 @@ async fn nodes(store: &Arc<dyn Store>) -> Vec<Arc<Engine>> {
     nodes
 }
 
-/// What becomes of starts that all nodes have at once; the n-th start of a node is what `start` makes of n.
+/// Sends starts to all nodes concurrently and returns their outcomes. `start` returns the n-th start of each node.
 async fn race(nodes: &[Arc<Engine>], start: impl Fn(u64) -> Start) -> Vec<Result<uuid::Uuid, Refusal>> {
     let mut racing = JoinSet::new();
     for number in 0..STARTS {

@@ -1,4 +1,5 @@
-//! Why a commit names the run besides the version: once a store has forgotten a run, versions begin anew.
+//! A commit is conditional on the run id and not only on the version. After a run is deleted, a new run of its workflow
+//! id begins again with version 1.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,12 +16,12 @@ use store::{Cas, Error, Expect, Store};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-/// What a node sees of the store whose second commit to the run `w` is held up on its way.
+/// Store of a node whose second commit to the workflow id `w` is delayed until it is released.
 struct Stalled {
     store: Arc<dyn Store>,
     reached: Arc<Semaphore>,
     released: Arc<Semaphore>,
-    /// Whether the condition leaves out the run.
+    /// True if the delayed commit is conditional on the version alone.
     drops_run: bool,
 }
 
@@ -51,8 +52,8 @@ fn forgettable() -> Start {
     Start { retention: Duration::ZERO, ..Start::new("w", "test", "w") }
 }
 
-/// Suspends a writer while its run closes, is deleted and is replaced by another. Returns the other run, and the run
-/// that exists after the writer has continued.
+/// Delays a writer while its run closes, is deleted and is replaced by a new run. Returns the new run, and the run that
+/// exists after the writer has continued.
 async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let (reached, released) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));

@@ -1,5 +1,4 @@
-//! A node that takes over finds every waiting task, however many there are and however small the pages of the due index
-//! are.
+//! A node that takes over finds all waiting tasks, even if there are many and the pages of the due index are small.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,10 +13,10 @@ use simulation::still::open;
 use store::memory::Memory;
 use store::{Due, Error, Store, UnixMs};
 
-/// Runs in a page of this store's due index, however many are asked for.
+/// Maximum number of runs in a page of the due index, regardless of the requested limit.
 const PAGE: usize = 3;
 
-/// A store whose pages are small.
+/// A store with small pages of the due index.
 struct SmallPages(Arc<dyn Store>);
 
 #[async_trait]
@@ -41,7 +40,7 @@ async fn finds(runs: usize) {
         started.insert(id);
     }
     one.begin_shutdown();
-    // Its time stands still, so that nothing is found because it is late.
+    // Time stands still, so no task is found just because it is overdue.
     let two = open(Arc::new(Intercepted(SmallPages(store))), 2).await;
     let mut found = BTreeSet::new();
     for _ in 0..runs {

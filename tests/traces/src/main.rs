@@ -1,5 +1,5 @@
-//! An application, a decider and a runner whose spans go to a collector, each a process of its own:
-//! `traced application|decider|runner URL COLLECTOR`. All that they do for their traces is in `main` and `telemetry`.
+//! An application, a decider and a runner, each as a separate process, that export spans to a collector. Usage: `traced
+//! application|decider|runner URL COLLECTOR`. All code for tracing is in `main` and `telemetry`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 const LIST: &str = "orders";
 
-/// Has spans of this program go to a collector.
+/// Configures this program to export its spans to a collector.
 fn telemetry(name: &str, collector: &str) -> Result<SdkTracerProvider, Box<dyn std::error::Error>> {
     let exporter = SpanExporter::builder().with_http().with_endpoint(format!("{collector}/v1/traces")).build()?;
     let resource = Resource::builder_empty().with_service_name(name.to_owned()).build();
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Starts an order, tells it something, and waits for its end.
+/// Starts an order, signals its payment, and waits until it closes.
 async fn check_out(client: Client) -> Result<(), baton_client::Error> {
     let start = StartWorkflow {
         workflow_id: "order-1".to_owned(),
@@ -78,7 +78,7 @@ async fn run(client: Client) {
     baton_runner_kit::Host::new(client, LIST).register(charge).register(ship).run().await;
 }
 
-/// Works at the second try.
+/// Succeeds at the second attempt.
 async fn charge(work: Work, (): ()) -> Result<(), baton_runner_kit::ActivityFailure> {
     let at_bank = tracing::info_span!("at-bank");
     async { if work.attempt == 1 { Err(baton_runner_kit::ActivityFailure::new("busy")) } else { Ok(()) } }

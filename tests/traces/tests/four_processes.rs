@@ -1,4 +1,4 @@
-//! A collector sees one trace over four processes. It reads what they send with OpenTelemetry's own crate.
+//! A collector receives one trace from four processes. It decodes their requests with OpenTelemetry's crate.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
@@ -17,13 +17,14 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-/// Longer than anything here takes: a test that waits in vain ends.
+/// Time limit of each wait. Our choice: longer than any wait of a passing test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How much earlier a time of the service may be than it was: its instants are whole milliseconds.
+/// Maximum difference between a recorded and the real time of the service, in nanoseconds: its times are whole
+/// milliseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// A span, and the name of the service that it is of.
+/// A received span, with the name of the service that sent it.
 #[derive(Debug, Clone)]
 struct Seen {
     service: String,
@@ -60,7 +61,7 @@ async fn collector() -> (String, mpsc::UnboundedReceiver<Seen>) {
     (url, heard)
 }
 
-/// The service's program, which the workspace builds beside this test.
+/// Returns the path of the service's program, which is built into the same directory as this test's program.
 fn baton() -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_traced")).with_file_name("baton");
     assert!(built.exists(), "no {}: `cargo build -p baton-service` builds it", built.display());
@@ -72,7 +73,7 @@ fn traced(role: &str, url: &str, collector: &str) -> Child {
     command.args([role, url, collector]).env("OTEL_BSP_SCHEDULE_DELAY", "100").kill_on_drop(true).spawn().unwrap()
 }
 
-/// Spans below another, as a tree: each with its service, and how it ended where that is not well.
+/// Formats the spans below a parent as a tree. Each line has the service, and the error message if the span failed.
 fn tree(all: &[Seen], parent: &[u8], depth: usize, lines: &mut Vec<String>) {
     let mut below: Vec<_> = all.iter().filter(|seen| seen.span.parent_span_id == parent).collect();
     below.sort_by_key(|seen| (seen.span.start_time_unix_nano, seen.span.end_time_unix_nano));
@@ -84,7 +85,7 @@ fn tree(all: &[Seen], parent: &[u8], depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// What is to be seen; turns and what is below them left out, as there may be more or fewer of them.
+/// Expected tree, without turns and the spans below them, whose number varies.
 const TREE: [&str; 13] = [
     "application: check-out",
     "  baton: workflow order",
@@ -123,7 +124,7 @@ async fn a_collector_sees_one_trace_over_four_processes() {
     let others = [traced("decider", &url, &collector), traced("runner", &url, &collector)];
     let ended = tokio::time::timeout(PATIENCE, traced("application", &url, &collector).wait()).await.unwrap();
     assert!(ended.unwrap().success());
-    // The run is over; its programs have told of all but what they are about to.
+    // The run has closed. Its programs may still have to export their last spans.
     let mut all: Vec<Seen> = Vec::new();
     let is_there = |all: &[Seen]| {
         let has = |service: &str, name: &str, count: usize| {
@@ -145,7 +146,7 @@ async fn a_collector_sees_one_trace_over_four_processes() {
 
     let root = all.iter().find(|seen| seen.span.name == "check-out").unwrap().span.clone();
     let is_of_trace = |seen: &Seen| seen.span.trace_id == root.trace_id;
-    // Calls of the programs that belong to no run are nobody's business here.
+    // Spans of calls that belong to no run are not part of this trace.
     let ours: Vec<Seen> = all.iter().filter(|seen| is_of_trace(seen)).cloned().collect();
     assert_eq!(ours.len(), all.len(), "{:?}", all.iter().filter(|seen| !is_of_trace(seen)).collect::<Vec<_>>());
     let mut lines = Vec::new();
@@ -164,7 +165,7 @@ async fn a_collector_sees_one_trace_over_four_processes() {
         let Some(parent) = ours.iter().find(|seen| seen.span.span_id == span.parent_span_id) else { continue };
         let begins = from + MILLISECOND >= parent.span.start_time_unix_nano;
         assert!(begins, "{service}: {span:?} begins before {parent:?}");
-        // An application need not wait for what it starts; here it does.
+        // An application may end its span before the run closes. In this test it waits for the run.
         let ends = until <= parent.span.end_time_unix_nano + MILLISECOND;
         assert!(ends || parent.service == "application", "{service}: {span:?} ends after {parent:?}");
     }
@@ -174,7 +175,7 @@ async fn a_collector_sees_one_trace_over_four_processes() {
     assert_eq!(text(&run.attributes, "baton.workflow.id"), Some("order-1"));
     assert_eq!(text(&run.attributes, "baton.domain"), Some("default"));
     assert_eq!(text(&run.attributes, "baton.status"), Some("success"));
-    // What was taken by a runner says when.
+    // The span of an activity has an event with the time at which a runner took it.
     let ship = &ours.iter().find(|seen| seen.span.name == "activity ship").unwrap().span;
     assert_eq!(ship.events[0].name, "taken");
 }

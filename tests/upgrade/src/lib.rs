@@ -1,5 +1,5 @@
-//! What earlier versions of Baton stored, kept in `recorded/` for ever, and what is needed to record and to read it.
-//! [README](../README.md).
+//! Data stored by earlier versions of Baton, which is kept in `recorded/` permanently, and the code to record and read
+//! it. See the [README](../README.md).
 
 pub mod packed;
 pub mod record;
@@ -8,11 +8,11 @@ pub mod table;
 
 use std::path::{Path, PathBuf};
 
-/// The directories of all that was recorded, in order.
+/// Returns the directories with recorded data, sorted by name.
 ///
 /// # Errors
 ///
-/// When they cannot be listed.
+/// If the directories cannot be listed.
 pub fn recorded() -> std::io::Result<Vec<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("recorded");
     let mut found = Vec::new();

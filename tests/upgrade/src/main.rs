@@ -1,5 +1,5 @@
-//! `baton-record BATON COMMIT DIR [ENDPOINT]` makes the program BATON create the records in DIR, over the embedded
-//! store and, if there is an ENDPOINT, over a table.
+//! `baton-record BATON COMMIT DIR [ENDPOINT]` lets the program BATON store data and copies the data to DIR. The stores
+//! are an embedded store and, if an ENDPOINT is given, a DynamoDB table.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use upgrade::record::{Failed, Recorded};
 use upgrade::{packed, record, scene, table};
 
-/// What the name of the table begins with while it is recorded.
+/// Prefix of the name of the table.
 const TABLE: &str = "baton-recorded";
 
 struct Recorder {
@@ -60,7 +60,7 @@ impl Recorder {
         Ok(Recorded { version, commit: self.commit.clone(), at: 0, held, runs })
     }
 
-    /// A directory of a service that was killed and one of a service that was stopped, and an archive.
+    /// Records the data directory of a killed service, the same directory after compaction, and an archive.
     async fn embedded(&self, into: &Path) -> Result<(), Failed> {
         let data = self.scratch.path().join("data");
         let archive = self.scratch.path().join("archive");
@@ -73,14 +73,14 @@ impl Recorder {
         service.kill().await?;
         packed::pack(&data, &into.join("killed.tar.gz"))?;
         packed::pack(&archive, &into.join("archive.tar.gz"))?;
-        // Packed, everything is in the tree.
+        // Compaction moves all data from the log to the tables.
         self.run(&["compact", "--data-dir", &shown]).await?;
         packed::pack(&data, &into.join("stopped.tar.gz"))?;
         recorded.at = now();
         recorded.write(&into.join("embedded.json.gz"))
     }
 
-    /// A configuration with a credential, and the secret of that.
+    /// Records a configuration with a credential, and the credential's secret.
     async fn credentials(&self, into: &Path) -> Result<(), Failed> {
         let config = into.join("baton.toml").to_string_lossy().into_owned();
         std::fs::write(&config, "# Of a recorded version.\n")?;
@@ -109,7 +109,7 @@ fn now() -> u64 {
     now.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }
 
-/// Waits until nothing more is recorded by itself.
+/// Waits until the service records no more events on its own.
 async fn settle(url: &str) -> Result<(), Failed> {
     let client = Client::new(url)?;
     let count_events = async || -> Result<usize, Failed> {

@@ -1,4 +1,4 @@
-//! Directories in one small file each: most of a segment of the log is empty.
+//! Directories as single compressed files. Compression makes them small, because most of a log segment is empty.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,11 +9,11 @@ use flate2::write::GzEncoder;
 
 use crate::record::Failed;
 
-/// Packs what is in a directory.
+/// Packs a directory into a file.
 ///
 /// # Errors
 ///
-/// Whatever files do.
+/// If a file cannot be read or written.
 pub fn pack(directory: &Path, into: &Path) -> Result<(), Failed> {
     let mut files = tar::Builder::new(GzEncoder::new(File::create(into)?, Compression::best()));
     files.sparse(false);
@@ -22,11 +22,11 @@ pub fn pack(directory: &Path, into: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Makes a directory of what was packed.
+/// Unpacks a file into a directory.
 ///
 /// # Errors
 ///
-/// Whatever files do.
+/// If a file cannot be read or written.
 pub fn unpack(packed: &Path, directory: &Path) -> Result<(), Failed> {
     std::fs::create_dir_all(directory)?;
     tar::Archive::new(GzDecoder::new(File::open(packed)?)).unpack(directory)?;

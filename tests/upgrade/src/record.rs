@@ -1,4 +1,4 @@
-//! Runs as a service returns them, byte for byte, and the file that keeps them.
+//! Runs as the service returned them, byte for byte, and the file that stores them.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,21 +14,21 @@ use uuid::Uuid;
 
 use crate::scene::Held;
 
-/// Whatever goes wrong where nothing may.
+/// Error of any operation. Only its message is used.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// What was recorded beside the data.
+/// Information recorded together with the stored data.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Recorded {
-    /// What `baton version --json` said, or `baton --version` where there was no such command.
+    /// Output of `baton --version` of the recorded version.
     pub version: String,
-    /// The commit that it was built from.
+    /// Commit from which that version was built.
     pub commit: String,
-    /// When it was over, in milliseconds since 1970.
+    /// Time at which the recording ended, in milliseconds since 1970.
     pub at: u64,
-    /// What callers hold.
+    /// Tokens and keys that callers still hold.
     pub held: Held,
-    /// Every run.
+    /// All runs.
     pub runs: Vec<RecordedRun>,
 }
 
@@ -37,7 +37,7 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// When it is not there, or is none.
+    /// If the file does not exist or has another format.
     pub fn read(path: &Path) -> Result<Self, Failed> {
         Ok(serde_json::from_reader(GzDecoder::new(File::open(path)?))?)
     }
@@ -46,7 +46,7 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// Whatever files do.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failed> {
         let mut file = GzEncoder::new(File::create(path)?, Compression::best());
         file.write_all(serde_json::to_string(self)?.as_bytes())?;
@@ -58,15 +58,15 @@ impl Recorded {
 /// A recorded run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RecordedRun {
-    /// The workflow id.
+    /// Workflow id.
     pub workflow_id: String,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The task list of its deciders.
+    /// Task list of the run's deciders.
     pub task_list: String,
-    /// Whether it is open, and how it closed.
+    /// Status of the run, such as `open`.
     pub status: String,
-    /// Its events, each as the service wrote it.
+    /// Events as raw JSON, unchanged from the response.
     pub events: Vec<Box<RawValue>>,
 }
 
@@ -76,11 +76,11 @@ struct HistoryPage {
     next: Option<u64>,
 }
 
-/// Every run of the default domain, by workflow id and start.
+/// Returns all runs of the domain `default`, sorted by workflow id and start.
 ///
 /// # Errors
 ///
-/// What the service says.
+/// If a request fails.
 pub async fn runs(client: &Client, url: &str) -> Result<Vec<RecordedRun>, Failed> {
     let mut found = Vec::new();
     let mut page = None;

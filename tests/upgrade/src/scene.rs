@@ -1,5 +1,5 @@
-//! The recorded runs: in every state in which an upgrade may find one, each on a separate task list named after the
-//! state.
+//! The recorded runs. They cover every state in which an upgrade may find a run. Each run has a separate task list
+//! named after its state.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use history::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How long what is made of the scene may take. It is local.
+/// Time limit of each wait for a task. The service runs on the same machine, so a longer wait is a failure.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Where all activities wait.
+/// Task list of all activities.
 pub const WORK: &str = "work";
 
-/// What a caller holds while the service is upgraded.
+/// Tokens and keys that callers hold while the service is upgraded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Held {
-    /// The token of a turn.
+    /// Token of a turn.
     pub turn: String,
-    /// The token of an activity.
+    /// Token of an activity.
     pub activity: String,
-    /// The key of a start that may be repeated, and the run that it was answered with.
+    /// Idempotency key of a start, and the run id in its response.
     pub start: (String, uuid::Uuid),
 }
 
-/// So many bytes.
+/// Returns a payload with this number of characters.
 fn text(bytes: usize) -> Option<Payload> {
     Payload::of(&"Ein Stück Text. ".chars().cycle().take(bytes).collect::<String>()).ok()
 }
@@ -59,7 +59,7 @@ fn activity(id: &str) -> ScheduleActivity {
     }
 }
 
-/// Takes the turn that waits on a list.
+/// Takes the waiting turn of a task list.
 async fn turn(client: &Client, list: &str) -> Result<DeciderTask, Error> {
     let poll = PollDecider { updates: Some(4), identity: Some("decider".to_owned()), ..PollDecider::default() };
     let taken = client.poll_decider(list, &poll, WAIT).await?;
@@ -84,11 +84,12 @@ async fn begin(client: &Client, id: &str, decisions: Vec<Decision>) -> Result<()
     decide(client, id, decisions).await
 }
 
-/// Makes all of it. Queries and updates that nobody takes wait at the service when this returns.
+/// Creates all runs. When this returns, a query and an update are still waiting at the service, because no decider
+/// takes them.
 ///
 /// # Errors
 ///
-/// What the service says to any call.
+/// If a request fails.
 pub async fn make(client: &Client, url: &str) -> Result<Held, Error> {
     let shop = CreateDomain { name: "shop".to_owned(), ..CreateDomain::default() };
     client.create_domain(&shop).await.map(drop)?;
@@ -103,11 +104,11 @@ pub async fn make(client: &Client, url: &str) -> Result<Held, Error> {
     Ok(Held { turn, activity: held, start: ("a-key".to_owned(), start.run_id) })
 }
 
-/// The start that may be repeated.
+/// Repeats the start with an idempotency key, and returns the run id in the response.
 ///
 /// # Errors
 ///
-/// What the service says.
+/// If the request fails.
 pub async fn repeat_start(client: &Client, held: &Held) -> Result<uuid::Uuid, Error> {
     client.start(&start_of("repeated"), Some(&held.start.0)).await.map(|started| started.run_id)
 }
@@ -171,7 +172,7 @@ async fn others(client: &Client) -> Result<(), Error> {
         ..SignalExternal::default()
     };
     begin(client, "parent", vec![child.into(), signal.into()]).await?;
-    // What it did to others has arrived, and it knows.
+    // Wait until the service has started the child.
     while client.describe("child", None).await.is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -195,7 +196,7 @@ async fn others(client: &Client) -> Result<(), Error> {
     let complete = CompleteTurn { update_results: update_results.collect(), ..CompleteTurn::default() };
     client.complete_turn(&judged.token, &complete, Patience::None).await?;
     asking.abort();
-    // Nobody takes these: they are lost with the service, and those who asked ask again.
+    // No decider takes these two requests. They are lost when the service stops, and their callers must repeat them.
     let (asks, updates) = (client.clone(), client.clone());
     tokio::spawn(async move { asks.query("waits-for-turn", None, "state", None, WAIT).await.map(drop) });
     tokio::spawn(async move {
@@ -216,7 +217,7 @@ async fn schedule(client: &Client) -> Result<(), Error> {
     client.trigger_schedule("daily", &client::body::TriggerSchedule::default(), None).await.map(drop)
 }
 
-/// One operation over SWF's wire.
+/// Registers a workflow type and starts a run with the SWF protocol.
 async fn swf(url: &str) -> Result<(), Error> {
     let http = reqwest::Client::new();
     let ask = async |operation: &str, body: Value| {
@@ -251,16 +252,16 @@ async fn held_activity(client: &Client) -> Result<String, Error> {
     Ok(token)
 }
 
-/// Brings one run nearer to its end: resumes it, and answers whatever of it waits. Whether anything waited.
+/// Completes a waiting turn of a task list and a waiting activity, if there are any. Returns whether there was one.
 ///
 /// # Errors
 ///
-/// What the service says to any call.
+/// If a request fails.
 pub async fn go_on(client: &Client, list: &str) -> Result<bool, Error> {
     let mut went_on = false;
     let poll = PollDecider { updates: Some(4), ..PollDecider::default() };
     if let Some(turn) = client.poll_decider(list, &poll, Duration::ZERO).await? {
-        // The update that was accepted before is answered now.
+        // The update that the recorded version accepted is completed now.
         let is_updated = turn.workflow_id == "updated";
         let answer = UpdateResult { id: "one".to_owned(), accepted: text(10), ..UpdateResult::default() };
         let complete = CompleteTurn {
@@ -278,11 +279,11 @@ pub async fn go_on(client: &Client, list: &str) -> Result<bool, Error> {
     Ok(went_on)
 }
 
-/// Answers what callers held.
+/// Answers the turn and the activity that callers held, and signals and resumes runs that wait for this.
 ///
 /// # Errors
 ///
-/// What the service says.
+/// If a request fails.
 pub async fn answer_held(client: &Client, held: &Held) -> Result<(), Error> {
     let decisions = vec![SucceedWorkflow { result: text(10), force: true }.into()];
     let complete = CompleteTurn { decisions, ..CompleteTurn::default() };

@@ -1,5 +1,5 @@
-//! A table of DynamoDB Local as a file with an item per line, in DynamoDB's JSON. Requests need no SDK, because Local
-//! does not check signatures.
+//! A table of DynamoDB Local as a file with one item per line, in DynamoDB's JSON format. Requests need no SDK, because
+//! DynamoDB Local does not check signatures.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::record::Failed;
 
-/// Items that one request may put. Source: the API reference, `BatchWriteItem`.
+/// Maximum number of items in one request. Source: the API reference, `BatchWriteItem`.
 const PUT_AT_ONCE: usize = 25;
 
-/// One request.
+/// Sends one request and returns the body of the response.
 ///
 /// # Errors
 ///
-/// What Local says.
+/// If the request fails. The error contains the response of DynamoDB Local.
 pub async fn ask(endpoint: &str, operation: &str, body: &Value) -> Result<Value, Failed> {
     let request =
         reqwest::Client::new().post(endpoint).header("x-amz-target", format!("DynamoDB_20120810.{operation}"));
@@ -38,7 +38,7 @@ pub async fn ask(endpoint: &str, operation: &str, body: &Value) -> Result<Value,
 ///
 /// # Errors
 ///
-/// What Local says, and whatever files do.
+/// If a request fails or the file cannot be written.
 pub async fn dump(endpoint: &str, table: &str, into: &Path) -> Result<(), Failed> {
     let mut lines = Vec::new();
     let mut from = Value::Null;
@@ -65,7 +65,7 @@ pub async fn dump(endpoint: &str, table: &str, into: &Path) -> Result<(), Failed
     Ok(())
 }
 
-/// Puts the items of such a file into a table that is there.
+/// Puts the items of a file into an existing table.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! This version reads the data directories and archives of earlier versions, finds what was recorded, and continues
-//! their runs to the end.
+//! Tests that this version can read the data directories and archives of earlier versions, that all recorded data is
+//! there, and that the runs continue to their ends.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! This version reads the tables of earlier versions, finds what was recorded, and continues their runs to the end.
-//! Uses the DynamoDB Local that `BATON_TEST_DYNAMODB` names.
+//! Tests that this version can read the tables of earlier versions, that all recorded data is there, and that the runs
+//! continue to their ends. Uses the DynamoDB Local that `BATON_TEST_DYNAMODB` names.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -33,7 +33,7 @@ async fn a_table_that_a_newer_version_wrote_is_refused_with_what_to_do() {
     let mut item = found["Items"][0].clone();
     let known: u64 = item["f"]["N"].as_str().unwrap().parse().unwrap();
     item["f"] = json!({ "N": (known + 1).to_string() });
-    // Whatever else a newer form has.
+    // A newer format may have attributes that this version does not know.
     item["new"] = json!({ "S": "not known here" });
     table::ask(&endpoint(), "PutItem", &json!({ "TableName": name, "Item": item })).await.unwrap();
     let refused = over_table(&endpoint(), &name).await.err().unwrap();

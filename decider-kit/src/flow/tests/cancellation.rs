@@ -168,7 +168,8 @@ fn a_late_cancellation_request_is_no_mismatch() {
     let mut service = service(flow.clone());
     service.turns_take(Duration::from_millis(400));
     service.start("flow", "1", &());
-    // Both start at 0.4 s. The timer expires at 1.4 s, the turn that sees it lasts until 1.8 s, and `b` ends at 1.6 s.
+    // The timer and `b` start at 0.4 s. The timer expires at 1.4 s, the turn that sees it lasts until 1.8 s, and `b`
+    // ends at 1.6 s.
     service.activity("b", |_| Work::success(&"b").takes(Duration::from_millis(1_200)));
     assert_eq!(service.finish("1").result::<String>(), "done");
     service.assert_count("1", "ActivityTaskCancelFailed", 1);

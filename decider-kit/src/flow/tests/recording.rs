@@ -191,7 +191,7 @@ fn a_patch_keeps_old_runs_on_the_old_branch() {
     assert!(matches!(&decisions.as_slice(), [Decision::ScheduleActivity(it)] if it.activity_type == "b"));
     // Code without the old branch cannot replay old runs.
     error(replay(&Flow::new(long_after), &json(&before_events)));
-    // It can replay new runs, with and without the marker.
+    // The code without the old branch can replay new runs, with and without the marker.
     replay(&Flow::new(long_after), &json(&after_events.1)).unwrap();
     replay(&Flow::new(long_after), &json(&run_of(Flow::new(long_after)).1)).unwrap();
     // The old code cannot replay new runs.

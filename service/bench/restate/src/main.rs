@@ -1,5 +1,5 @@
-//! Workflows of three steps on Restate, as services that its server calls, and a load on them. `compare` alternates
-//! between them and Baton.
+//! Workflows of three steps on Restate, and a load generator for them. The workflows are services that Restate's server
+//! calls. `compare` alternates between them and Baton.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use restate_sdk::prelude::*;
 /// Steps of a workflow.
 const STEPS: u32 = 3;
 
-/// A workflow of three steps in one handler, whose results are journaled.
+/// A workflow with three steps in one handler, which journals their results.
 struct Wf3;
 
 #[service]
@@ -29,7 +29,7 @@ impl Wf3 {
     }
 }
 
-/// A step as a separate service, like an activity.
+/// A step as a separate service, comparable to an activity.
 struct Step;
 
 #[service]
@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-/// A workflow of three calls to that service.
+/// A workflow that calls the service `Step` three times.
 struct Chain;
 
 #[service]

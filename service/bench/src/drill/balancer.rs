@@ -39,7 +39,7 @@ async fn pass_on(mut caller: TcpStream, nodes: Vec<SocketAddr>, next: Arc<Atomic
     for node in nodes.iter().cycle().skip(first % nodes.len().max(1)).take(nodes.len()) {
         if let Ok(mut node) = TcpStream::connect(node).await {
             drop((caller.set_nodelay(true), node.set_nodelay(true)));
-            // If either side fails, the connection of the client ends, too.
+            // If one of the two connections fails, the other one is closed as well.
             drop(copy_bidirectional(&mut caller, &mut node).await);
             return;
         }

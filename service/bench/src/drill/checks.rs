@@ -15,13 +15,14 @@ use crate::service::{Counters, other};
 /// Maximum time that a dead node's runs may stand still. Source: docs/dynamodb.md, "Drill".
 const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(8);
 
-/// Maximum time for all but one in a thousand. Source: docs/dynamodb.md, "Drill".
+/// Maximum time that a dead node's runs may stand still in all but one of a thousand cases. Source: docs/dynamodb.md,
+/// "Drill".
 const STANDSTILL_MOSTLY: history::Duration = history::Duration::from_secs(6);
 
 /// One in this number of standstills may last longer. A drill with fewer standstills may also have one.
 const ONE_OF: usize = 1_000;
 
-/// The failure of a node.
+/// Failure of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Killed,
@@ -66,7 +67,7 @@ impl Check {
     }
 }
 
-/// The report.
+/// Results of a drill.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
@@ -82,9 +83,9 @@ pub(super) struct Report {
     /// Longest time that a run stood still after a node's death: until the run's next event, or until the next node
     /// was killed or paused, because that node may have been about to continue the run.
     standstill_after_kill_ms: u64,
-    /// Distribution of these times, including short ones.
+    /// Distribution of the times that runs stood still after a node's death, including short ones.
     standstills_after_kill_ms: Percentiles,
-    /// Longest such time after a pause, from its beginning.
+    /// Longest time that a run stood still after a pause of a node, measured from the beginning of the pause.
     standstill_after_pause_ms: u64,
     /// Longest time that any run stood still for any reason.
     standstill_ms: u64,
@@ -136,7 +137,7 @@ impl Report {
                 break;
             }
         }
-        // Lists may lag, so that acknowledged runs are read by their ids.
+        // Lists may lag, so acknowledged runs are read by their ids.
         for start in &ledger.starts {
             let key = (start.workflow_id.clone(), start.run_id);
             if !histories.contains_key(&key)
@@ -168,7 +169,7 @@ impl Report {
         let after_kills = histories.values().flat_map(|events| gaps(events));
         let after_kills = after_kills.filter_map(|gap| Some((gap.since(Some(What::Killed), standstills)?, gap.what)));
         let after_kills: Vec<_> = after_kills.collect();
-        // Without a death of a node there is nothing to check.
+        // The limits apply only if a node died.
         if count(What::Killed) > 0 {
             checks.push(always("a run continues within 8 s of a node's death", &after_kills));
             checks.push(mostly("and within 6 s, except for one in a thousand", &after_kills));
@@ -241,8 +242,9 @@ impl Report {
 }
 
 impl Gap {
-    /// Returns the time that it lasted after a node was killed or paused in it, until the next failure; with `None`,
-    /// the total time.
+    /// Returns the longest time that the gap lasted after a failure of this kind within it, until the next failure or
+    /// the end of the gap. Returns `None` if it contains no such failure. Without a kind, returns the length of the
+    /// gap.
     fn since(&self, what: Option<What>, standstills: &[Standstill]) -> Option<history::Duration> {
         let Some(what) = what else { return Some(self.to.since(self.from)) };
         let within = standstills.iter().filter(|it| self.from <= it.at && it.at <= self.to);
@@ -262,7 +264,7 @@ fn always(what: &'static str, all: &[Stood]) -> Check {
     check
 }
 
-/// Like [`always`], but one in a thousand may take longer.
+/// Like [`always`], but with a lower limit that one in a thousand may exceed.
 fn mostly(what: &'static str, all: &[Stood]) -> Check {
     let mut check = Check::new(what);
     let mut spared = (all.len() / ONE_OF).max(1);
@@ -275,7 +277,7 @@ fn mostly(what: &'static str, all: &[Stood]) -> Check {
     check
 }
 
-/// Checks that each event exists with its content.
+/// Checks that each acknowledged event exists with its content.
 fn acknowledged(
     what: &'static str,
     said: &[Acknowledged],
@@ -376,7 +378,7 @@ mod tests {
         );
         assert_eq!(stood(Some(What::Killed), &[killed(12)]), Some(18));
         assert_eq!(stood(Some(What::Killed), &[killed(12), killed(15), paused(25)]), Some(10));
-        // A much later failure does not hide the standstill.
+        // The time after the first failure counts even if a second failure follows much later.
         assert_eq!(stood(Some(What::Killed), &[killed(11), killed(29)]), Some(18));
         assert_eq!(stood(Some(What::Paused), &[killed(12), paused(25)]), Some(5));
     }

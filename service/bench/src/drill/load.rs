@@ -35,19 +35,19 @@ const POLL_WAIT: Duration = Duration::from_secs(10);
 pub(super) struct Acknowledged {
     pub(super) workflow_id: String,
     pub(super) run_id: Uuid,
-    /// Event id of the signal or of the ActivityScheduled; 1 for a start.
+    /// Event id of the acknowledged signal or ActivityScheduled; 1 for a start.
     pub(super) event_id: EventId,
-    /// Content of the request. All are different.
+    /// Content of the request, which no other request has.
     pub(super) said: Payload,
 }
 
-/// Everything that was acknowledged.
+/// All acknowledged requests.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) starts: Vec<Acknowledged>,
     pub(super) signals: Vec<Acknowledged>,
     pub(super) results: Vec<Acknowledged>,
-    /// Calls whose outcome is unknown after all retries, with their last errors. The report must include all of them.
+    /// Calls whose outcome is unknown after all retries, with their last errors. They are part of the report.
     pub(super) in_doubt: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Decider for Chain {
                 state.succeeded += 1;
                 state.is_activity_open = false;
             }
-            // It was lost on the way to a runner and is scheduled again.
+            // The activity was lost on the way to a runner and is scheduled again.
             EventKind::ActivityTimedOut(_) | EventKind::ActivityScheduledTimeout(_) => state.is_activity_open = false,
             EventKind::TimerScheduled(_) => state.timer = Timer::Running,
             EventKind::TimerExpired(_) => state.timer = Timer::Over,

@@ -21,22 +21,22 @@ const READY_WAIT: Duration = Duration::from_secs(30);
 /// Maximum time for a node to stop: the shutdown limit of `baton serve`, twice.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
-/// Maximum time until a node under load has recorded something. Our choice: its shards of the timers are enough for
-/// that.
+/// Maximum time until a node under load has recorded something. Our choice: within this time, timers expire in the
+/// shards that the node sweeps.
 const WORK_WAIT: Duration = Duration::from_secs(20);
 
-/// Interval of reading a node's counters. Later counts are lost when it is killed.
+/// Interval at which a node's counters are read. If it is killed, later counts are lost.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
 struct Node {
     child: Child,
     address: SocketAddr,
     client: Client,
-    /// Counters of its current process.
+    /// Counters of the node's current process.
     counters: Counters,
 }
 
-/// The end of a node that is replaced.
+/// Way in which the process of a node ends before it is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// A graceful shutdown.
@@ -44,7 +44,7 @@ pub(super) enum Ending {
     Killed,
 }
 
-/// All nodes.
+/// All nodes of a drill.
 pub(super) struct Nodes {
     all: Vec<Node>,
     program: PathBuf,
@@ -105,7 +105,7 @@ impl Nodes {
         self.all.iter().map(|node| node.address).collect()
     }
 
-    /// Reads their counters for some time.
+    /// Reads the counters of all nodes repeatedly during this time.
     pub(super) async fn watch(&mut self, long: Duration) {
         let end = Instant::now() + long;
         while Instant::now() < end {

@@ -1,5 +1,5 @@
-//! A proxy of the database that injects failures: throttled requests, late requests, and requests that are carried
-//! out although their response is lost.
+//! A proxy of the database that injects failures. It throttles requests, delays them, and drops responses of requests
+//! that are carried out.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -63,7 +63,7 @@ pub(super) struct Counts {
     pub(super) answers_lost: u64,
 }
 
-/// The proxy.
+/// Proxy between the nodes and the database.
 pub(super) struct Troubles {
     pub(super) url: String,
     upstream: String,
@@ -212,7 +212,7 @@ impl Troubles {
         let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut headers = parts.headers;
-        // These headers apply to one connection only.
+        // Headers that apply only to the connection on which they were received.
         for name in ["host", "content-length", "connection"] {
             headers.remove(name);
         }

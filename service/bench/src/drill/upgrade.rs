@@ -1,4 +1,4 @@
-//! `baton-bench upgrade`: an older `baton` and this one in turns over the same data, under continuous load.
+//! `baton-bench upgrade`: an older `baton` and this one alternate over the same data under continuous load.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +18,8 @@ use crate::failed::Failed;
 use crate::service::{baton, other};
 use crate::table::Place;
 
-/// Time for which each program has the data or a node. Our choice: a workflow of the load takes 1.5 seconds.
+/// Time for which each program runs before it is replaced. Our choice: long enough for a workflow of the load, which
+/// takes 1.5 seconds.
 const TURN: Duration = Duration::from_secs(3);
 
 /// Maximum time for the last workflows.
@@ -74,7 +75,7 @@ const EMBEDDED: ([Step; 1], [Step; 5]) = (
     ],
 );
 
-/// The same for three nodes, one after the other.
+/// The same steps for three nodes, one after the other.
 const TABLE: ([Step; 3], [Step; 3]) = (
     [(0, Which::New, Ending::Stopped), (1, Which::New, Ending::Killed), (2, Which::New, Ending::Stopped)],
     [(2, Which::Old, Ending::Stopped), (1, Which::Old, Ending::Killed), (0, Which::Old, Ending::Stopped)],

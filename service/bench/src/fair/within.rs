@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep};
 use crate::failed::Failed;
 use crate::service::{histogram, other};
 
-/// Maximum time until the last lines are in the file.
+/// Maximum time until the last lines are written to the file.
 const LINES_WAIT: Duration = Duration::from_secs(2);
 
-/// Interval of checking for them.
+/// Interval at which the file is checked for new lines.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Request latencies in microseconds.
@@ -32,7 +32,7 @@ impl Took {
     }
 }
 
-/// The relevant fields of a line.
+/// Relevant fields of a line in the access log.
 #[derive(Deserialize)]
 struct LoggedStart {
     method: String,

@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-/// Size of the file, which is filled with zeros in advance so that a sync need not update its length. At its end,
-/// writing starts again at the beginning.
+/// Size of the file. It is filled with zeros in advance, so that a sync need not update its length. When the end is
+/// reached, writing continues at the beginning.
 const FILE_BYTES: u64 = 64 << 20;
 
 struct Batch {
@@ -46,7 +46,7 @@ impl Log {
         };
         self.comes.notify_one();
         let mut durable = self.durable.subscribe();
-        // The log exists as long as the server.
+        // The wait cannot fail, because the log exists as long as the server.
         drop(durable.wait_for(|newest| *newest >= number).await);
     }
 

@@ -1,4 +1,5 @@
-//! Successive polls over one connection with a minimum of memory, so that one process can have 100,000.
+//! Successive polls over one connection. Each connection takes a minimum of memory, so that one process can have
+//! 100,000.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,14 +21,14 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Maximum size of a response in bytes. Empty responses of polls have a few hundred.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
-/// Maximum number of connections from one address. By default a system has 28,000 ports for them, and searches the
-/// second half one by one.
+/// Maximum number of connections from one source address. By default a system assigns about 28,000 ports per address,
+/// and searches the second half of them one by one.
 const OF_ADDRESS: u64 = 14_000;
 
-/// First port of such an address. All of them are below those that systems assign automatically.
+/// First source port. All source ports are below the range that systems assign automatically.
 const FIRST_PORT: u64 = 16_000;
 
-/// Returns the source address of a poll, if one address is not enough. They are in 127.0.0.0/8.
+/// Returns the source address of a poll, or `None` if the system can choose one. Source addresses are in 127.0.0.0/8.
 fn source(number: u64) -> Option<SocketAddr> {
     let address = number / OF_ADDRESS;
     let [.., high, low] = (address + 1).to_be_bytes();
@@ -35,7 +36,7 @@ fn source(number: u64) -> Option<SocketAddr> {
     (address > 0).then(|| (Ipv4Addr::new(127, 0, high, low), port).into())
 }
 
-/// Returns the request of a poll. Every second one is that of a decider.
+/// Returns the text of a poll's request. Every second poll is a decider's.
 fn request(wire: Wire, to: SocketAddr, (number, list): (u64, &str)) -> String {
     let is_decider = number.is_multiple_of(2);
     let (path, headers, body) = match wire {
@@ -69,8 +70,8 @@ pub(super) async fn hold(wire: Wire, to: SocketAddr, (number, list): (u64, Strin
 async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin: &Semaphore) -> io::Result<()> {
     let begins = begin.acquire().await;
     let socket = TcpSocket::new_v4()?;
-    // Without a required source address, the system chooses a free port when it connects. Choosing one here takes up
-    // to a millisecond.
+    // If no source address is required, the system chooses a free port when it connects. Choosing a port here would
+    // take up to a millisecond.
     if let Some(source) = source(number) {
         // The previous connection may not be released yet.
         socket.set_reuseaddr(true)?;
@@ -80,7 +81,7 @@ async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin
     stream.write_all(request(wire, to, (number, list)).as_bytes()).await?;
     drop(begins);
     loop {
-        // No memory is kept while it waits.
+        // A waiting poll has no read buffer, which saves memory.
         stream.readable().await?;
         read_answer(&mut stream).await?;
         stream.write_all(request(wire, to, (number, list)).as_bytes()).await?;
@@ -98,7 +99,7 @@ async fn read_answer(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if a response is complete.
+/// Returns whether these bytes are a complete response.
 fn is_whole(bytes: &[u8]) -> io::Result<bool> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() < ANSWER_BYTES_MAX { Ok(false) } else { Err(io::ErrorKind::InvalidData.into()) };

@@ -18,11 +18,11 @@ use tokio::runtime::{Builder, Runtime};
 use super::{ArchivePlace, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::ArchiveError;
 
-/// Intervals for a bucket. Chosen: each put costs money, but with longer intervals the archive would lag by more than a
-/// second.
+/// Intervals for a bucket. Our choice: each put costs money, but with longer intervals the archive would lag by more
+/// than a second.
 const INTERVALS: Intervals =
     Intervals { every: Duration::from_millis(400), heartbeat: Duration::from_secs(2), watch: Duration::from_secs(3) };
-/// Timeout of a response. Chosen: a hundred times the usual duration, and enough for the largest object over a slow
+/// Timeout of a response. Our choice: a hundred times the usual duration, and enough for the largest object over a slow
 /// connection.
 const ANSWER_WITHIN: &str = "10 seconds";
 const CONNECT_WITHIN: &str = "5 seconds";

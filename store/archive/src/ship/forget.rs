@@ -11,8 +11,8 @@ use crate::pieces::pieces_of;
 use store_embedded::files::now;
 
 /// Maximum time by which the clock is believed to be ahead of the last but one base, in milliseconds. Without this
-/// limit, a clock that is temporarily years ahead would remove all bases except the newest. Chosen: one day. If bases
-/// are taken more rarely, old data is kept longer.
+/// limit, a clock that is temporarily years ahead would remove all bases except the newest. Our choice: one day. If
+/// bases are taken more rarely, old data is kept longer.
 const AHEAD_MAX: u64 = 24 * 3_600 * 1_000;
 
 /// Returns the earliest instant to which a restore must still be possible.

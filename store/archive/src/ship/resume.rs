@@ -1,5 +1,5 @@
-//! Opens an archive for writing: finds out who owns the epoch, whether another process is writing it, and where the
-//! archived log ends.
+//! Opens an archive for writing. Determines the owner of the epoch, whether another process is writing it, and where
+//! the archived log ends.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use store_embedded::LogSource;
 use store_embedded::files::{SegmentReader, now, storage_error};
 use store_embedded::private::{self, LockAttempt};
 
-/// Time without an update after which another writer is considered gone. Chosen: several times the longest interval
+/// Time without an update after which another writer is considered gone. Our choice: several times the longest interval
 /// between the updates of an active writer.
 const SILENT: Duration = Duration::from_secs(30);
 

@@ -1,4 +1,4 @@
-//! Constants of the product's sources, and their values.
+//! Reads the constants in the product's sources and evaluates them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,8 @@ use syn::visit::Visit;
 use crate::arrows::Scopes;
 use crate::sources::{File, Module, Sources};
 
-/// Number of constants that may refer to each other in a row. Our choice: far more than any limit needs.
+/// Maximum number of references to follow when a constant refers to another one. Our choice: far more than any limit
+/// needs.
 const REFERENCES_MAX: usize = 16;
 
 /// Value of a constant.
@@ -20,17 +21,17 @@ pub enum Value {
     Micros(u128),
 }
 
-/// Place of a constant: `path/to/file.rs NAME`.
+/// Location of a constant, written as `path/to/file.rs NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The file, from the root of the repository.
+    /// Path of the file, relative to the root of the repository.
     pub file: String,
-    /// The name of the constant.
+    /// Name of the constant.
     pub name: String,
 }
 
 impl Place {
-    /// Reads `path/to/file.rs NAME`.
+    /// Parses the form `path/to/file.rs NAME`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (file, name) = text.split_once(' ')?;
@@ -46,14 +47,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A constant's declaration.
+/// Declaration of a constant.
 #[derive(Debug)]
 struct Declaration {
     module: Module,
     value: syn::Expr,
 }
 
-/// All constants of the product, without those of tests.
+/// All constants of the product except those of tests.
 #[derive(Debug)]
 pub struct Constants {
     declared: BTreeMap<Place, Declaration>,
@@ -77,7 +78,7 @@ impl Constants {
         self.declared.keys().filter(|place| place.name.ends_with("_MAX"))
     }
 
-    /// Returns true if there is such a constant.
+    /// Returns true if the sources contain this constant.
     #[must_use]
     pub fn has(&self, place: &Place) -> bool {
         self.declared.contains_key(place)
@@ -87,7 +88,7 @@ impl Constants {
     ///
     /// # Errors
     ///
-    /// If the constant is missing, or its declaration is not understood.
+    /// If the constant is missing, or its expression is not supported.
     pub fn value(&self, place: &Place) -> Result<Value, String> {
         self.value_within(place, REFERENCES_MAX)
     }
@@ -134,7 +135,7 @@ impl Found<'_> {
     }
 }
 
-/// The evaluation of one declaration.
+/// State of the evaluation of one declaration.
 struct At<'a> {
     constants: &'a Constants,
     place: &'a Place,
@@ -155,7 +156,7 @@ impl At<'_> {
             syn::Expr::Binary(binary) => self.binary(binary),
             syn::Expr::Path(path) => self.reference(&names(&path.path)),
             syn::Expr::Call(call) => self.call(call),
-            // `NonZeroUsize::new(10).expect("…")`.
+            // Such as `NonZeroUsize::new(10).expect("…")`.
             syn::Expr::MethodCall(call) if call.method == "expect" => self.evaluate(&call.receiver),
             _ => Err(self.not_understood()),
         }
@@ -186,7 +187,7 @@ impl At<'_> {
         self.constants.value_within(&Place { file, name }, self.references)
     }
 
-    /// `Duration::from_secs(30)` and the like, and `NonZeroUsize::new(10)`.
+    /// Evaluates a call such as `Duration::from_secs(30)` or `NonZeroUsize::new(10)`.
     fn call(&self, call: &syn::ExprCall) -> Result<Value, String> {
         let (syn::Expr::Path(function), Some(argument), 1) = (&*call.func, call.args.first(), call.args.len()) else {
             return Err(self.not_understood());

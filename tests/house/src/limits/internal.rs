@@ -1,8 +1,8 @@
-//! Constants whose names end with `_MAX` and that no caller and no operator meets: they are not on the page.
+//! Constants whose names end with `_MAX` but that are not documented, because no caller and no operator can reach them.
 
 use super::Internal;
 
-/// All of them, by reason.
+/// All these constants, grouped by reason.
 pub const INTERNAL: &[Internal] = &[
     Internal {
         reason: "A cache or a memory: an entry without room is read again, counted with others, or forgotten.",

@@ -1,4 +1,4 @@
-//! Rows of the page, by subject.
+//! Rows of `docs/limits.md`, by subject.
 
 mod access;
 mod connections;
@@ -12,7 +12,7 @@ mod swf;
 
 use super::Section;
 
-/// Text above the tables.
+/// Introduction of the page, above the tables.
 pub const BEGIN: &str = "# Limits
 
 <!-- Generated from the constants in the sources: see tests/house/src/limits/rows.rs. -->

@@ -1,4 +1,4 @@
-//! Values of limits as people write them.
+//! Formats the values of limits for people.
 
 use super::constants::Value;
 
@@ -7,9 +7,9 @@ use super::constants::Value;
 pub enum Unit {
     /// Bytes: `256 KiB`.
     Bytes,
-    /// Mebibytes, as options have them: `512 MiB`.
+    /// Mebibytes, the unit of options: `512 MiB`.
     Mebibytes,
-    /// A part, by its divisor: `1/8`.
+    /// A fraction with numerator 1, given by its denominator: `1/8`.
     Fraction,
     /// Elements: `10,000`.
     Count,
@@ -19,7 +19,7 @@ pub enum Unit {
     Time,
 }
 
-/// Writes a value with its unit: `256 KiB`, `10,000`, `30 s`. Returns `None` if the two do not fit together.
+/// Formats a value with its unit: `256 KiB`, `10,000`, `30 s`. Returns `None` if the unit does not suit the value.
 #[must_use]
 pub fn write(value: Value, unit: Unit) -> Option<String> {
     match (value, unit) {
@@ -34,7 +34,7 @@ pub fn write(value: Value, unit: Unit) -> Option<String> {
     }
 }
 
-/// Writes digits in groups of three.
+/// Formats a number with its digits in groups of three.
 fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -55,7 +55,8 @@ fn bytes(number: u128) -> String {
     }
 }
 
-/// Writes a time in the largest unit that has no remainder; up to two minutes in seconds, up to two days in hours.
+/// Formats a time in the largest unit that divides it. Times of up to two minutes are in seconds, and hours are the
+/// largest unit below two days.
 fn time(micros: u128) -> String {
     let second = 1_000_000;
     let units = [

@@ -1,10 +1,10 @@
-//! Activities: their timeouts, cancels, failures, and what runners hear.
+//! Activities: timeouts, cancellation, failures, and the responses that runners get.
 
 use aws_sdk_swf::types::RequestCancelActivityTaskDecisionAttributes;
 use swf_sdk::decisions::{cancel_activity, charge, complete, schedule, schedule_activity};
 use swf_sdk::{World, events, fault, list, names};
 
-/// What the history of the run has after the first decision, without its turns.
+/// Returns the events of the run after the first `after` events.
 async fn since(world: &World, run_id: &str, after: usize) -> String {
     let history = world.history("w", run_id).await;
     events(&history[after..], &[])

@@ -1,4 +1,4 @@
-//! Every way in which a decision fails.
+//! Every cause for which a decision can fail.
 
 use aws_sdk_swf::types::{
     CancelTimerDecisionAttributes, ChildPolicy, ContinueAsNewWorkflowExecutionDecisionAttributes, Decision,
@@ -12,11 +12,12 @@ use swf_sdk::decisions::{
 };
 use swf_sdk::{BARE, ORDER, World, activity, events, list, workflow};
 
-/// What fails of these decisions in a run of its own: its events, without their ids; and that each asks for a turn.
+/// Returns the failure events of these decisions in a new run, without their ids. Checks that each failure schedules a
+/// turn.
 async fn failures(world: &World, decisions: Vec<Decision>) -> Vec<String> {
     let run_id = world.start("w").await;
     world.decide(decisions).await;
-    // What concerns other runs comes after the answer.
+    // Decisions about other runs fail only after the turn is completed.
     world.pass(1).await;
     let history = world.history("w", &run_id).await;
     let failed: Vec<_> = history.iter().filter(|event| event.event_type().as_str().ends_with("Failed")).collect();
@@ -133,7 +134,7 @@ async fn of_closing_while_there_is_news() {
              8 {name} {{ cause: UnhandledDecision, decision_task_completed_event_id: 6 }}"
         );
         assert_eq!(events(&world.history("w", &run_id).await[5..], &[]), expected);
-        // The turn that was queued is handed out, and may close.
+        // The turn that the signal scheduled is dispatched, and its decider can close the run.
         world.decide(vec![complete("")]).await;
     }
 }
@@ -220,7 +221,7 @@ async fn of_others() {
                     control: \"note\" }";
     let no = cancel_external(attributes.clone().control("note"));
     assert_eq!(failures(&world, vec![no]).await, [expected]);
-    // A run that has closed is as unknown, with its run id and without, and so is a run that never was.
+    // Closed and nonexistent runs cause the same failure, with and without a run id.
     let closed = world.start("closed").await;
     world.decide(vec![complete("")]).await;
     for run_id in [None, Some(closed.as_str()), Some("00000000-0000-0000-0000-000000000001"), Some("no uuid")] {
@@ -232,7 +233,7 @@ async fn of_others() {
         let failed = failures(&world, vec![cancel_external(attributes.set_run_id(run_id.map(str::to_owned)))]).await;
         assert!(failed.len() == 1 && failed[0].contains("cause: UnknownExternalWorkflowExecution"), "{failed:?}");
     }
-    // All that are on their way to others are counted together.
+    // Signals and cancel requests to other runs that are still in progress have a common limit.
     let mut too_many: Vec<Decision> = (0..1_000).map(|n| signal(&format!("n{n}"))).collect();
     too_many.extend([signal("no"), cancel_external(attributes.control("note").run_id("fake"))]);
     let failed = failures(&world, too_many).await;

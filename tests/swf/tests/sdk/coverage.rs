@@ -1,4 +1,4 @@
-//! Nothing of the SDK is left out: every operation is called, every decision taken, every event and every cause named.
+//! Checks that the tests cover all of the SDK: every operation, decision, event and cause.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use aws_sdk_swf::types::{
     WorkflowExecutionCancelRequestedCause, WorkflowExecutionTerminatedCause,
 };
 
-/// Everything that the tests are written in, and what they expect.
+/// Sources and expected results of the tests, in which the names must occur.
 const TESTS: &[&str] = &[
     include_str!("activities.rs"),
     include_str!("causes.rs"),
@@ -30,7 +30,7 @@ const TESTS: &[&str] = &[
     include_str!("../golden/one-activity.txt"),
 ];
 
-/// The operations of SWF, as the SDK's client names them.
+/// Operations of SWF, as the SDK's client names them.
 const OPERATIONS: &str = "count_closed_workflow_executions count_open_workflow_executions count_pending_activity_tasks \
     count_pending_decision_tasks delete_activity_type delete_workflow_type deprecate_activity_type deprecate_domain \
     deprecate_workflow_type describe_activity_type describe_domain describe_workflow_execution describe_workflow_type \
@@ -42,17 +42,17 @@ const OPERATIONS: &str = "count_closed_workflow_executions count_open_workflow_e
     signal_workflow_execution start_workflow_execution tag_resource terminate_workflow_execution \
     undeprecate_activity_type undeprecate_domain undeprecate_workflow_type untag_resource";
 
-/// What Baton never answers: it has no rates.
+/// Causes that Baton never returns, because it has no rate limits of this kind.
 const NEVER: [&str; 2] = ["CREATION_RATE_EXCEEDED", "CONTINUE_AS_NEW_WORKFLOW_EXECUTION_RATE_EXCEEDED"];
 
-/// What credentials have come, which raw requests show: `service/tests/swf/access.rs`.
+/// Names that occur only with credentials. Tests with raw requests cover them: `service/tests/swf/access.rs`.
 const BY_CREDENTIALS: [&str; 2] = ["OPERATION_NOT_PERMITTED", "RecordMarkerFailed"];
 
 fn is_named(name: &str) -> bool {
     TESTS.iter().any(|text| text.contains(name))
 }
 
-/// `TIMER_ID_UNKNOWN` as the SDK's debug text has it.
+/// Returns a cause as it appears in the SDK's debug text, for example `TIMER_ID_UNKNOWN` in camel case.
 fn camel(cause: &str) -> String {
     let word = |word: &str| {
         let (first, rest) = word.split_at(1);
@@ -61,10 +61,10 @@ fn camel(cause: &str) -> String {
     cause.split('_').map(word).collect()
 }
 
-/// Tables of SWF's rules and their tests.
+/// The tables of SWF's rules, with the tests of each rule.
 const COVERAGE: &str = include_str!("../../coverage.md");
 
-/// Areas of the rules, each with at least one row.
+/// Areas of the rules. Each must have at least one row.
 const AREAS: [&str; 14] = [
     "runs",
     "turns",
@@ -84,7 +84,7 @@ const AREAS: [&str; 14] = [
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Where these tests are, or below.
+/// Folders with the tests that the tables may name.
 const SOURCES: [&str; 7] = [
     "tests/swf/tests/sdk",
     "service/tests/swf",
@@ -95,7 +95,7 @@ const SOURCES: [&str; 7] = [
     "history/src/run",
 ];
 
-/// Every source of tests in those places.
+/// Returns the text of all Rust files in these folders.
 fn sources() -> String {
     let mut left: Vec<_> = SOURCES.iter().map(|place| PathBuf::from(ROOT).join(place)).collect();
     let mut sources = String::new();
@@ -109,7 +109,7 @@ fn sources() -> String {
     sources
 }
 
-/// The rows of the tables: what they are about, and the tests.
+/// Returns the rows of the tables: the rule, and its tests.
 fn rows() -> Vec<(&'static str, &'static str)> {
     let rows = COVERAGE.lines().filter(|line| line.starts_with("| ") && !line.ends_with("| tests |"));
     rows.map(|row| row.trim_matches(['|', ' ']).rsplit_once(" | ").unwrap()).collect()
@@ -143,7 +143,7 @@ fn every_decision_event_and_section_has_a_row_of_the_docs() {
     }
 }
 
-/// What has no test is what never comes.
+/// Causes that never occur must be listed as not covered.
 #[test]
 fn every_cause_that_never_comes_is_said_to_in_the_docs() {
     for never in NEVER {
@@ -169,7 +169,7 @@ fn every_decision_is_taken() {
 
 #[test]
 fn every_event_is_expected() {
-    // Child closes are expected by a name with a hole.
+    // The tests compose the names of these events from parts, so that the full names do not occur in them.
     let is_there = |name: &str| is_named(name) || name.starts_with("ChildWorkflowExecution");
     let is_ever = |name: &str| !NEVER.contains(&name) && !BY_CREDENTIALS.contains(&name);
     let missing: Vec<_> = EventType::values().iter().filter(|name| is_ever(name) && !is_there(name)).collect();

@@ -1,4 +1,4 @@
-//! Every decision that does what it says, event by event, in the run that decides and in others.
+//! Every decision that succeeds, with all events that it causes in its own run and in other runs.
 
 use aws_sdk_swf::types::{
     CancelTimerDecisionAttributes, ChildPolicy, ContinueAsNewWorkflowExecutionDecisionAttributes,

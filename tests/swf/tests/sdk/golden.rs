@@ -1,10 +1,10 @@
-//! Whole histories, event by event, as the SDK understands them.
+//! Complete histories, compared event by event with recorded files.
 
 use aws_sdk_swf::types::HistoryEvent;
 use swf_sdk::decisions::{child_order, complete, go_on, schedule, start_child};
 use swf_sdk::{World, events};
 
-/// Holds a history against its file, in which runs have names.
+/// Compares a history with the recorded file, in which run ids are replaced by names.
 #[track_caller]
 fn check(name: &str, history: &[HistoryEvent], named: &[(&str, &str)]) {
     let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Lambda tasks: done by what the operator registered, or the documented failures.
+//! Lambda tasks: executed by functions that the operator registered, or failed as documented.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use axum::routing::post;
 use swf_sdk::decisions::{complete, lambda, schedule_lambda};
 use swf_sdk::{World, events, execution};
 
-/// The events of a run behind its first decision, without its turns.
+/// Returns the events of a run after its first decision, without the events of turns.
 async fn since(world: &World, run_id: &str) -> String {
     let text = events(&world.history("w", run_id).await[4..], &[]);
     text.lines().filter(|line| !line.contains(" DecisionTask")).collect::<Vec<_>>().join("\n")
@@ -56,7 +56,7 @@ async fn without_a_role_it_is_scheduled_and_never_started() {
 #[tokio::test(start_paused = true)]
 async fn an_id_is_used_once_and_there_are_a_thousand_at_most() {
     let world = World::ready().await;
-    // There are functions, and nobody calls them.
+    // Functions are registered, but their tasks are never executed.
     let _tasks = world.engine.lists().lambda_tasks();
     let run_id = world.start_with_role("w").await;
     world.decide(vec![lambda("1", "echo"), lambda("1", "echo")]).await;
@@ -69,7 +69,7 @@ async fn an_id_is_used_once_and_there_are_a_thousand_at_most() {
     let described = world.swf.describe_workflow_execution().domain("default").execution(execution("w", &run_id));
     let counts = described.send().await.unwrap().open_counts.unwrap();
     assert_eq!((counts.open_lambda_functions, counts.open_activity_tasks), (1, 0));
-    // The decision that fails asks for the next turn, and an activity may have the id of a function.
+    // The failed decision schedules the next turn. An activity may have the same id as a function.
     world.decide((2..=1_001).map(|n| lambda(&n.to_string(), "echo")).collect()).await;
     let failed = "ScheduleLambdaFunctionFailed { id: \"1001\", name: \"echo\", cause: OpenLambdaFunctionsLimitExceeded";
     assert_eq!(since(&world, &run_id).await.matches(failed).count(), 1);
@@ -94,7 +94,7 @@ async fn a_command_has_the_input_and_says_the_result() {
     world.answer(&turn, vec![schedule_lambda(without_input)]).await;
     world.decide(vec![lambda("2", "fails")]).await;
     world.decide(vec![lambda("3", "none")]).await;
-    // Told from a turn on, the first events of a function are looked up.
+    // This poll requests only the events since the last turn. The service looks up the earlier events of the function.
     let poll = world.swf.poll_for_decision_task().domain("default").task_list(swf_sdk::list("deciders"));
     let turn = poll.start_at_previous_started_event(true).send().await.unwrap();
     let history = since(&world, &run_id).await;

@@ -1,4 +1,4 @@
-//! A service that holds programs to SWF's limits, and one that does not.
+//! A service that enforces SWF's limits, compared with one that does not.
 
 use engine::SwfQuotas;
 use history::{Duration, SwfLimits};
@@ -30,7 +30,7 @@ async fn a_run_with_too_many_events_is_terminated() {
     assert_eq!(events(&history[7..], &[]), ended);
 }
 
-/// An hour stands for the year, which is long also where nobody waits for it.
+/// The limit is an hour here. SWF's limit of a year would take long even in simulated time.
 #[tokio::test(start_paused = true)]
 async fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
     let run = SwfLimits { time: Duration::from_secs(3_600), ..SwfLimits::default() };
@@ -78,12 +78,12 @@ async fn as_many_runs_are_open_in_a_domain_as_may_be_children_included() {
         failed.contains("cause: OpenWorkflowsLimitExceeded, workflow_id: \"another\", initiated_event_id: 0"),
         "{failed}"
     );
-    // Where one closes there is room for one, within a moment.
+    // After a run has closed, another one can be started within a second.
     world.swf.terminate_workflow_execution().domain("default").workflow_id("a").send().await.unwrap();
     world.pass(1).await;
     start("b").await.unwrap();
     assert!(fault(start("c").await).starts_with("LimitExceededFault: "));
-    // Another domain has room of its own.
+    // Each domain has a separate limit.
     let register = world.swf.register_domain().name("d").workflow_execution_retention_period_in_days("1");
     register.send().await.unwrap();
     let elsewhere = world.swf.register_workflow_type().domain("d").name(ORDER).version("1");

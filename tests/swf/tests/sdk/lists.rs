@@ -1,4 +1,4 @@
-//! Task lists: turns that move to another one, and the order of priorities.
+//! Task lists: turns that move to another list, and priorities.
 
 use swf_sdk::decisions::{cancel_activity, charge, complete, schedule_activity};
 use swf_sdk::{ORDER, World, events, list, workflow};
@@ -23,7 +23,7 @@ async fn turns_move_to_another_list_for_good() {
     let world = World::ready().await;
     let run_id = world.start("w").await;
     let turn = world.turn().await;
-    // What is queued already stays where it is.
+    // A turn that is already scheduled stays in its list.
     signal(&world).await;
     let answer = world.swf.respond_decision_task_completed().task_token(turn.task_token).task_list(list("others"));
     answer.send().await.unwrap();
@@ -63,7 +63,7 @@ async fn turns_move_to_another_list_until_nobody_takes_them_there() {
         &scheduled(8, "deciders", "NONE"),
     ];
     assert_eq!(events(&world.history("w", &run_id).await[3..], &[]), expected.join("\n"));
-    // One that is taken there and not answered moves them back, too.
+    // If a turn is taken from the other list but not answered, later turns return to the old list as well.
     answer(world.turn().await.task_token).await;
     signal(&world).await;
     assert_ne!(world.turn_of("others").await.started_event_id, 0);
@@ -95,7 +95,7 @@ async fn what_has_come_to_its_end_on_its_list_is_not_counted_any_more() {
     let decisions = ["1", "2", "3"].map(|id| schedule_activity(charge(id)));
     world.answer(&turn, decisions.into()).await;
     assert_eq!(tasks().await, 3);
-    // One is taken, one canceled, and the third ends with its run.
+    // The first activity is taken, the second is canceled, and the third ends with its run.
     assert_eq!(world.task().await.activity_id, "1");
     assert_eq!(tasks().await, 2);
     signal_to(&world, "b").await;

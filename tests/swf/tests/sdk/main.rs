@@ -1,4 +1,4 @@
-//! SWF's wire, driven by the AWS SDK.
+//! Tests of the SWF protocol with the AWS SDK.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod activities;

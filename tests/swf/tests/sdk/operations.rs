@@ -1,4 +1,4 @@
-//! Domains, types and tags: their lives and their faults.
+//! Domains, types and tags: registration, deprecation, deletion, and errors.
 
 use aws_sdk_swf::types::{RegistrationStatus, ResourceTag};
 use swf_sdk::{ORDER, World, activity, fault, workflow};

@@ -1,4 +1,4 @@
-//! Runs from outside: started, signaled, canceled, terminated, described, and their children's ends.
+//! Operations on runs: start, signal, cancel, terminate, describe; and the policies for children of a closed run.
 
 use aws_sdk_swf::types::ChildPolicy;
 use swf_sdk::decisions::{child_order, complete, fail, schedule, start_child, timer};
@@ -74,7 +74,7 @@ async fn the_context_of_a_turn_is_kept_until_another_is_given() {
     assert_eq!(configuration.task_priority.as_deref(), Some("0"));
 }
 
-/// A parent with this policy and its child, of which the first turn is over.
+/// Starts a parent with this child policy, and its child, whose first turn is completed. Returns the run ids of both.
 async fn family(world: &World, policy: ChildPolicy, seconds: &str) -> (String, String) {
     let start = world.swf.start_workflow_execution().domain("default").workflow_id("parent");
     let start = start.workflow_type(workflow(ORDER)).child_policy(policy).execution_start_to_close_timeout(seconds);

@@ -1,4 +1,4 @@
-//! What the SDK signs, where the service knows keys; and who may do what.
+//! Requests signed by the SDK, to a service with configured credentials, and the permissions of each credential.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ fn one(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// A service with the key that `World`'s own client has, an operator's, and others.
+/// Creates a service with an operator's credential, which the client of `World` uses, and with one credential each for
+/// an application, a decider and a runner.
 async fn world() -> World {
     let own = Credential {
         access_key_id: Some("id".to_owned()),

@@ -1,4 +1,4 @@
-//! Lists and counts of runs: their filters, their orders, their pages.
+//! Lists and counts of runs: filters, orders and pages.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use aws_sdk_swf::types::{
 use swf_sdk::decisions::{cancel, child_order, complete, fail, go_on, start_child};
 use swf_sdk::{BARE, ORDER, World, execution, fault, list, workflow};
 
-/// When the first run starts.
+/// Time of the first start, in seconds since 1970.
 const BEGIN: i64 = 1_700_000_000;
 
 fn since(seconds: i64) -> ExecutionTimeFilter {
@@ -107,7 +107,7 @@ async fn every_way_to_close_has_its_status() {
         let list = closed().start_time_filter(since(0)).close_status_filter(filter.clone());
         let infos = list.send().await.unwrap().execution_infos;
         assert!(infos.iter().all(|info| info.close_status.as_ref() == Some(&status) && info.close_timestamp.is_some()));
-        // The run that went on has timed out, too.
+        // The successor of the run that continued as new has timed out, too.
         let expected = if status == CloseStatus::TimedOut { "gone on timed out" } else { id };
         assert_eq!(ids(infos), expected);
         let count = world.swf.count_closed_workflow_executions().domain("default").start_time_filter(since(0));
@@ -116,7 +116,7 @@ async fn every_way_to_close_has_its_status() {
     }
 }
 
-/// Runs w0 to w4, started a second apart, of which w3, w0 and w2 close in this order.
+/// Starts the runs w0 to w4, one per second. Then closes w3, w0 and w2, in this order.
 async fn five(world: &World) {
     for n in 0..5 {
         start(world, &format!("w{n}"), ORDER).await;
@@ -148,7 +148,7 @@ async fn closed_runs_are_paged_by_start_or_close_from_either_end() {
                 let page = closed.clone().maximum_page_size(size).set_next_page_token(token).send().await.unwrap();
                 assert!(page.execution_infos.len() <= usize::try_from(size).unwrap());
                 found.extend(page.execution_infos);
-                // What starts and closes meanwhile moves nothing.
+                // Runs that start and close between two requests do not change the following pages.
                 if found.len() < 3 {
                     let late = format!("late {}", found.len());
                     start(&world, &late, ORDER).await;
@@ -217,7 +217,7 @@ async fn a_type_is_found_by_its_name_in_every_version_and_by_its_version() {
                 }
             }
             let mut found: Vec<_> = ids(found).split(' ').map(str::to_owned).collect();
-            // All started at once, so they stand by their names.
+            // All runs started at the same time, so the list has no defined order among them.
             found.sort_by(|one, other| other.cmp(one));
             assert_eq!(found.join(" "), expected, "version {version:?}");
         }

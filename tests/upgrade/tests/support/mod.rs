@@ -1,4 +1,4 @@
-//! Opens recorded stores with this version: everything is read as it was recorded, and all runs continue to their ends.
+//! Opens recorded stores with this version, compares everything with the record, and continues all runs to their ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use tokio::net::TcpListener;
 use upgrade::record::Recorded;
 use upgrade::{record, scene};
 
-/// How long the open runs may take, all together.
+/// Time limit for all open runs together.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How far time goes on when nothing is left to be done: to the next timer or retry in a few steps.
+/// Time by which the clock is advanced when no task is waiting. Our choice: a few steps reach the next timer or retry.
 const STEP: history::Duration = history::Duration::from_secs(300);
 
-/// Opens the store at the time of its recording, and compares it with the record.
+/// Opens the store at the time at which it was recorded, and compares its contents with the record.
 pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str) {
     let clock = ManualClock::at(recorded.at);
     let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, Settings::default()).await.unwrap();
@@ -61,8 +61,8 @@ pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str)
     engine.shutdown().await.unwrap();
 }
 
-/// Rows of runs that closed before rows had reasons are listed without one. Descriptions have the reason, from the last
-/// event.
+/// Checks the reason of a closed run. The rows of earlier versions contain no reason, so lists show none. A description
+/// takes the reason from the last event.
 async fn closed_run_has_its_reason(client: &Client, what: &str) {
     let of_id = Filter { workflow_id: Some("failed".to_owned()), ..Filter::default() };
     let listed = client.list(&of_id, None).await.unwrap().workflows;
@@ -73,12 +73,12 @@ async fn closed_run_has_its_reason(client: &Client, what: &str) {
     assert!(described.details_line.is_some_and(|line| line.chars().count() == CLOSE_DETAILS_CHARS_MAX), "{what}");
 }
 
-/// An event without the name of its activity, which versions before this one did not add for readers.
+/// Removes the name of the activity from an event. Earlier versions did not add it for readers.
 fn as_stored(event: &str) -> String {
     event.rsplit_once(",\"activityId\":").map_or_else(|| event.to_owned(), |(stored, _)| format!("{stored}}}"))
 }
 
-/// Brings every run to its end that was open.
+/// Continues every open run until it closes.
 async fn finish(client: &Client, clock: &ManualClock, recorded: &Recorded, what: &str) {
     let mut open: BTreeSet<&str> =
         recorded.runs.iter().filter(|run| run.status == "open").map(|run| run.workflow_id.as_str()).collect();
@@ -104,7 +104,7 @@ async fn finish(client: &Client, clock: &ManualClock, recorded: &Recorded, what:
     }
     let tries = client.events("tries-again", None).await.unwrap();
     history::check::history(&tries).unwrap();
-    // The schedule goes on, too.
+    // The schedule continues as well.
     clock.advance(history::Duration::from_secs(86_400));
     let acted = async {
         while client.describe_schedule("daily").await.unwrap().totals.started < 2 {

@@ -1,4 +1,4 @@
-//! Credentials, sessions, tokens of issuers, and files that the service reads.
+//! Limits of credentials, sessions, tokens of issuers, and files that the service reads.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

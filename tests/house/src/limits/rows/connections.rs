@@ -1,4 +1,4 @@
-//! Connections and the heads of requests.
+//! Limits of connections and of request headers.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

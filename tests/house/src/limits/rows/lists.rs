@@ -1,4 +1,4 @@
-//! Task lists, polls, exchanges, queries and updates.
+//! Limits of task lists, polls, exchanges, queries and updates.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

@@ -1,4 +1,4 @@
-//! Logs, traces, metrics and functions.
+//! Limits of logs, traces, metrics and functions.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

@@ -1,4 +1,4 @@
-//! Domains, types, secrets of tasks, and quotas.
+//! Limits of domains, types and secrets for task tokens, and quotas.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

@@ -1,4 +1,4 @@
-//! Bodies, load and pages.
+//! Limits of request bodies, load, and pages of results.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

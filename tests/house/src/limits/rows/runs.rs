@@ -1,4 +1,4 @@
-//! Runs: their fields, their turns, what is open in them, and their times.
+//! Limits of runs: fields, turns, open items, and times.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

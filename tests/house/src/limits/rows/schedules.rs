@@ -1,4 +1,4 @@
-//! Schedules.
+//! Limits of schedules.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

@@ -1,4 +1,4 @@
-//! Limits of SWF's wire that differ from those of REST.
+//! Limits of the SWF protocol that differ from those of the REST API.
 
 use crate::limits::{ROW, Row, Section, Unit};
 

@@ -6,7 +6,7 @@ import com.amazonaws.services.simpleworkflow.flow.annotations.Workflow;
 import com.amazonaws.services.simpleworkflow.flow.annotations.WorkflowRegistrationOptions;
 import com.amazonaws.services.simpleworkflow.flow.core.Promise;
 
-/** A letter waits to be hurried on; a parcel is on its way until that is canceled, and cleans up. */
+/** A letter waits for a signal. A parcel is on its way until it is canceled, and then cleans up. */
 @Workflow
 @WorkflowRegistrationOptions(defaultExecutionStartToCloseTimeoutSeconds = 600, defaultTaskStartToCloseTimeoutSeconds = 60)
 public interface Delivery {

@@ -21,22 +21,22 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 import java.util.stream.Collectors;
 
-/** Runs the workers and the starter of a program in one process, and looks at what came of it. */
+/** Runs the workers and the starter of a program in one process, and checks the resulting histories. */
 public final class Main {
     private static final String DOMAIN = "flow";
     private static final String LIST = "flow";
-    /** Long enough for a machine that is busy with other things. */
+    /** Time limit of each wait, in milliseconds. Long enough for a busy machine. */
     private static final long PATIENCE_MS = 180_000;
 
-    /** What the framework logs; held on to, since a logger that nobody holds forgets its level. */
+    /** Logger of the framework. This reference keeps it alive, because an unreferenced logger loses its level. */
     private static final Logger FRAMEWORK = Logger.getLogger("com.amazonaws.services.simpleworkflow.flow.worker");
-    /** It logs failures of activities, which are wanted here, with all that is known of them. */
+    /** Logger of failed activities. This test expects such failures, which would be logged in full detail. */
     private static final Logger FAILURES = Logger.getLogger(FRAMEWORK.getName() + ".ActivityTaskPoller");
 
     private final AmazonSimpleWorkflow swf;
 
     private Main(String url) {
-        // A poll waits for a minute.
+        // Longer than a poll, which waits for up to a minute.
         ClientConfiguration patient = new ClientConfiguration().withSocketTimeout(70_000);
         swf = AmazonSimpleWorkflowClientBuilder.standard()
                 .withEndpointConfiguration(new EndpointConfiguration(url, "us-east-1"))
@@ -48,7 +48,7 @@ public final class Main {
     public static void main(String[] args) throws Exception {
         FRAMEWORK.setLevel(Level.WARNING);
         FAILURES.setLevel(Level.OFF);
-        // The workers wait in polls: nothing is left to wait for when it is said what came of it.
+        // The workers may still wait in polls. The program need not wait for them after it has printed the outcome.
         try {
             new Main(args[0]).run();
         } catch (Throwable problem) {
@@ -76,7 +76,7 @@ public final class Main {
         OrderClientExternal order = new OrderClientExternalFactoryImpl(swf, DOMAIN).getClient("order-1");
         order.order("order-1", 0);
         WorkflowExecution first = order.getWorkflowExecution();
-        // It waits for this one; all else is over by then.
+        // The parcel's end is the last thing to happen.
         await("the parcel's end", () -> count(first, "ChildWorkflowExecutionCanceled") == 1);
         order.approve("bob");
         await("the first run's end", () -> closeStatus(first) != null);
@@ -88,7 +88,8 @@ public final class Main {
                         .equals("Shop.charge"))
                 .count());
         expect("failed tries", 2L, count(first, "ActivityTaskFailed"));
-        // Of a pause before each further try, of the rest, of the time until the parcel is canceled.
+        // Two timers for the pauses before retries, one for the rest, and one for the time until the parcel is
+        // canceled.
         expect("timers fired", 4L, count(first, "TimerFired"));
         List<String> children = history(first).stream()
                 .filter(event -> event.getEventType().equals("StartChildWorkflowExecutionInitiated"))
@@ -113,7 +114,7 @@ public final class Main {
     }
 
     private void aDeliveryIsCanceled() {
-        // As the framework names children: callers use such ids, too.
+        // The framework gives children such ids with a colon, so callers may use them, too.
         String id = "anybody:1";
         DeliveryClientExternal delivery = new DeliveryClientExternalFactoryImpl(swf, DOMAIN).getClient(id);
         delivery.deliver("order-2", "parcel");

@@ -7,7 +7,7 @@ import com.amazonaws.services.simpleworkflow.flow.annotations.Workflow;
 import com.amazonaws.services.simpleworkflow.flow.annotations.WorkflowRegistrationOptions;
 import com.amazonaws.services.simpleworkflow.flow.core.Promise;
 
-/** Buys, waits to be approved, then goes on as new. */
+/** Buys, waits for approval, and then continues as new. */
 @Workflow
 @WorkflowRegistrationOptions(defaultExecutionStartToCloseTimeoutSeconds = 600, defaultTaskStartToCloseTimeoutSeconds = 60)
 public interface Order {

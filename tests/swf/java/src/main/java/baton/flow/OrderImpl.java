@@ -21,12 +21,12 @@ public class OrderImpl implements Order {
         if (round > 0) {
             return Promise.asPromise("round " + round + " of " + id);
         }
-        // Two at once, one behind them that is tried again, and a timer.
+        // Two concurrent activities, a subsequent one that is retried, and a timer.
         Promise<Integer> first = shop.price("tea");
         Promise<Integer> second = shop.price("sugar");
         Promise<String> charged = charge(id, first, second);
         Promise<Void> rested = rest(charged);
-        // Children with the ids that the framework gives them; the second one is canceled.
+        // Two children with ids assigned by the framework. The second one is canceled.
         DeliveryClient letter = deliveries.getClient();
         Promise<String> delivered = letter.deliver(id, "letter", rested);
         hurry(letter, letter.getRunId());
@@ -49,7 +49,7 @@ public class OrderImpl implements Order {
         letter.hurry("ann");
     }
 
-    /** A child that is canceled once it has started: what it leaves behind. */
+    /** Starts a child and cancels it. Returns the text that the child leaves behind. */
     private Promise<String> canceled(String id, Promise<Void> rested) {
         Settable<String> outcome = new Settable<>();
         DeliveryClient parcel = deliveries.getClient();

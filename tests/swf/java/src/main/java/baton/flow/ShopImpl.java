@@ -28,7 +28,7 @@ public class ShopImpl implements Shop {
     public String deliver(String order) {
         try {
             while (true) {
-                // Throws once the activity is to be canceled.
+                // Throws an exception after the cancellation of the activity was requested.
                 context.getActivityExecutionContext().recordActivityHeartbeat("on the way");
                 Thread.sleep(100);
             }

@@ -22,7 +22,7 @@ import software.amazon.awssdk.services.swf.model.UnknownResourceException;
 import software.amazon.awssdk.services.swf.model.WorkflowExecution;
 import software.amazon.awssdk.services.swf.model.WorkflowType;
 
-/** A workflow of one activity and a signal, by the second generation of the SDK alone: its decider is a loop of its own. */
+/** A workflow with one activity and a signal, only with the SDK's second generation. The decider is a loop. */
 public final class Main {
     private static final String DOMAIN = "sdk-2";
     private static final TaskList LIST = TaskList.builder().name("sdk-2").build();
@@ -38,7 +38,7 @@ public final class Main {
     }
 
     private static SwfClient client(String url) {
-        // A poll waits for a minute.
+        // Longer than a poll, which waits for up to a minute.
         return SwfClient.builder()
                 .endpointOverride(URI.create(url))
                 .region(Region.US_EAST_1)
@@ -88,7 +88,7 @@ public final class Main {
                 .executionInfo()
                 .closeStatusAsString();
         is("how it ended", closed, "COMPLETED");
-        // Page by page, as the SDK does by itself.
+        // The SDK's paginator reads the history in pages of three events.
         List<EventType> types = swf.getWorkflowExecutionHistoryPaginator(
                         it -> it.domain(DOMAIN).execution(order).maximumPageSize(3))
                 .events()
@@ -109,7 +109,7 @@ public final class Main {
         }
     }
 
-    /** Takes the turn that waits and answers it. */
+    /** Takes the next turn and answers it. */
     private static void decide(SwfClient swf, Decision decision) {
         PollForDecisionTaskResponse turn =
                 swf.pollForDecisionTask(it -> it.domain(DOMAIN).taskList(LIST).identity("sdk-2"));
