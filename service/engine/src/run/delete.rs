@@ -11,7 +11,7 @@ use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{Deletion, Refusal};
 
-/// Number of runs of a workflow id that are listed with one request to the store.
+/// Number of runs of a workflow id that are listed with one request to the store. Our choice.
 const LIST_ROWS: usize = 1_000;
 
 impl RunWorker<'_> {

@@ -21,7 +21,7 @@ use crate::run::request::{EffectOutcome, EffectSource, RunRequest};
 use crate::run::runs::Runs;
 use crate::{Metrics, Refusal, commit::head};
 
-/// Maximum number of effects of one run that are delivered at the same time.
+/// Maximum number of effects of one run that are delivered concurrently. Our choice.
 const EFFECTS_AT_ONCE: usize = 64;
 
 /// Number of remembered effects above which a target run checks which of them are still owed by their sources, and

@@ -11,7 +11,7 @@ use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{EventRange, Refusal, WasImported};
 
-/// Maximum number of attempts if other nodes write to the same workflow id at the same time.
+/// Maximum number of attempts if other nodes write to the same workflow id at the same time. Our choice.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// Maximum size in bytes of the stored parts that are read to compare them with the imported run. Our choice: twice the

@@ -16,14 +16,14 @@ use crate::run::request::{Alone, Batched, RunRequest};
 /// Maximum size of the payloads of one commit, in bytes. Source: the minimum part size of every store.
 const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum number of requests in one commit.
+/// Maximum number of requests in one commit. Our choice.
 const FOLD_REQUESTS_MAX: usize = 256;
 
 /// The next item that a worker handles.
 pub(crate) enum InboxItem {
     /// Requests that are admitted and committed together, in this order. There is at least one.
     Batch(Vec<Batched>),
-    /// One request that is handled without others.
+    /// One request that is handled separately.
     Alone(Alone),
 }
 
@@ -162,7 +162,7 @@ mod tests {
         RunRequest::command(None, command, Author::default(), reply)
     }
 
-    /// Returns the number of requests of a batch; 0 for a request that is handled without others.
+    /// Returns the number of requests in a batch, or 0 for a request that is handled separately.
     fn size(work: InboxItem) -> usize {
         match work {
             InboxItem::Batch(batch) => batch.len(),

@@ -105,7 +105,7 @@ impl RunWorker<'_> {
             return Box::pin(self.run_update_with_start(put, &start)).await;
         }
         if context.nodes.is_shared() {
-            // The state must include the commits of other nodes.
+            // Reads the state from the store, because it must include the commits of other nodes.
             self.state.forget();
         }
         loop {

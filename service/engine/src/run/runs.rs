@@ -19,7 +19,7 @@ use crate::run::inbox::RunWork;
 use crate::run::request::{Batched, Reply, RunRequest};
 
 /// Time by which a node delays handling a due run whose home node is another node, so that the home node can handle it
-/// first.
+/// first. Our choice.
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
 /// Handles requests to runs.
