@@ -70,7 +70,7 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     pub(crate) fn new(bounds: WaitingBounds) -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         let (full, full_max) = (Mutex::default(), bounds.to_write_max);

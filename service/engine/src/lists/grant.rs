@@ -117,7 +117,7 @@ pub(crate) enum TakenRiders {
 
 /// Receiver of tasks that were not delivered.
 pub(crate) trait TaskReturner: Send + Sync {
-    /// Returns a task that was not delivered.
+    /// Makes a task that was not delivered available to other pollers.
     fn return_task(self: Arc<Self>, returned: ReturnedTask);
 }
 

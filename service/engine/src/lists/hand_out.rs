@@ -49,7 +49,8 @@ pub struct TaskLists {
 }
 
 impl TaskLists {
-    /// Puts a task on its list.
+    /// Puts a task on its list, or gives it to a waiting poller. If memory has no space for the task, queues its run
+    /// for a row in the backlog.
     pub(crate) fn offer(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) {
         let task = task.into();
         if list.side == Side::Activity

@@ -62,7 +62,7 @@ pub(crate) struct InFlight(Mutex<Flows>);
 
 impl Default for InFlight {
     fn default() -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(Flows { lists, held: 0 }))

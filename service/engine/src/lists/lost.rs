@@ -15,7 +15,7 @@ use crate::{Offer, Refusal};
 /// is suspended does not answer; its tasks are found when other nodes take over its runs. Our choice.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of poll ids in one request to another node.
+/// Maximum number of poll ids in one request to another node. Our choice.
 const LOST_AT_ONCE: usize = 256;
 
 impl TaskLists {

@@ -55,7 +55,7 @@ struct PollerTimes {
 pub struct PollerReport {
     /// Identity that the poller sent.
     pub identity: Option<String>,
-    /// Name of its credential.
+    /// Name of the poller's credential.
     pub by: Option<CallerName>,
     /// Number of the poller's polls in progress.
     pub polls: usize,
@@ -95,7 +95,7 @@ impl Pollers {
         lists: Arc<Matching>,
         elsewhere: Arc<Elsewhere>,
     ) -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut seen = LruCache::unbounded();
         seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
         let mut pollers = LruCache::unbounded();

@@ -97,7 +97,7 @@ pub(crate) struct PollMemory {
 impl Default for PollMemory {
     fn default() -> Self {
         let bound = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut memory = SentTasks { sent: LruCache::unbounded(), lost: LruCache::unbounded() };
         memory.sent.resize(bound);
         memory.lost.resize(bound);

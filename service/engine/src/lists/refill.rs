@@ -17,13 +17,13 @@ use crate::lists::ListKey;
 use crate::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
 use crate::lists::hand_out::TaskLists;
 
-/// Number of rows that are read with one request to the store.
+/// Number of rows that are read with one request to the store. Our choice.
 const ROWS_AT_ONCE: usize = 100;
 
-/// Maximum number of runs that are read, or for which rows are written, concurrently.
+/// Maximum number of runs that are read, or for which rows are written, concurrently. Our choice.
 const AT_ONCE: usize = 64;
 
-/// Pause after a failed read of the store.
+/// Pause after a failed read of the store. Our choice.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 impl TaskLists {

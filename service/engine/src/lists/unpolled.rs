@@ -41,7 +41,7 @@ pub(crate) struct ReportedUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
 
 impl Default for ReportedUnpolled {
     fn default() -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut reported = LruCache::unbounded();
         reported.resize(NonZeroUsize::new(REPORTED_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(reported))
