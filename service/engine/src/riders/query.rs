@@ -34,7 +34,7 @@ impl SeenVersion {
     }
 }
 
-/// A query.
+/// Parameters of a query.
 #[derive(Debug, Clone)]
 pub struct QueryRequest {
     /// Name of the query, 1 to 256 characters.

@@ -30,7 +30,7 @@ use crate::{EventRange, Refusal, RunRef};
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 /// If other nodes may write to a run: interval at which the run is read while a caller waits for an accepted update to
-/// be completed.
+/// be completed. Our choice.
 const SHARED_CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// Reason in the error for an update that a decider took and did not answer.
@@ -39,7 +39,7 @@ const UNANSWERED: &str = "unanswered";
 /// Number of a turn's events that are read at once to find the version of the run after the turn.
 const TURN_EVENTS: usize = 100;
 
-/// An update.
+/// Parameters of an update.
 #[derive(Debug, Clone)]
 pub struct UpdateRequest {
     /// Update id chosen by the caller; if absent, the service generates a random one.
