@@ -127,7 +127,7 @@ impl Notices {
         failed_deliveries(list, admitted.count, admitted.left_out);
     }
 
-    /// Reports that the clock is ahead of the newest time seen.
+    /// Reports that the clock is doubted: it shows `found`, which is far ahead of the newest known time.
     pub(crate) fn clock_doubted(&self, newest: Timestamp, found: Timestamp) {
         if self.admit(NoticeKind::ClockSuspect, None, 0).is_some() {
             tracing::warn!(

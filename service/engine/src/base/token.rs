@@ -150,7 +150,7 @@ impl Mint {
         mint
     }
 
-    /// Replaces the secrets.
+    /// Replaces the secrets with which tokens are signed and verified.
     pub(crate) fn set(&self, secrets: &Secrets) {
         let key = |secret: &TokenSecret| SigningKey {
             keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),

@@ -72,7 +72,7 @@ pub(super) struct RateLimit {
 
 impl Default for RateLimit {
     fn default() -> Self {
-        // The capacity is set afterwards, because otherwise memory would be allocated for all entries at once.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self { kinds: Default::default(), lists }
