@@ -44,7 +44,7 @@ impl Domain {
     }
 }
 
-/// The domains last read.
+/// Cache of the domains that were last read.
 #[derive(Default)]
 pub(super) struct KnownDomains {
     all: RwLock<Arc<BTreeMap<String, Domain>>>,

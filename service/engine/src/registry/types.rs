@@ -22,7 +22,7 @@ pub const TYPES_MAX: usize = 10_000;
 /// Maximum length of a version in bytes. Source: SWF's API reference: 64 characters, each of which may take four.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// Number of rows that are read with one request to the store.
+/// Number of rows that are read with one request to the store. Our choice.
 const ROWS: usize = 1_000;
 
 /// Separator between the name and the version of a type.
