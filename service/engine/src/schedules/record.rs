@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::Refusal;
 
-/// Format of the records that this module writes.
+/// Format number of the records that this module writes.
 const FORMAT: u8 = 1;
 
 /// Status in the rows of schedules that are not paused.
