@@ -167,7 +167,7 @@ struct PollUnderWay {
     list: ListKey,
     taker: Taker,
     wait: Duration,
-    /// When the wait ends.
+    /// Time at which the wait ends.
     deadline: Instant,
     /// Task that was started for an earlier attempt of the poll, whose response was lost.
     lost: Option<Box<Grant>>,
