@@ -190,8 +190,7 @@ impl Agenda {
             entries.read_at = Timestamp::default();
             entries.horizon = entries.horizon.min(now);
         }
-        // The agenda is extended once half of the time ahead has passed, so that entries are known well before they are
-        // due.
+        // Extends the agenda once half of `READ_AHEAD` has passed, so that entries are known well before they are due.
         let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(READ_AHEAD.as_millis() / 2));
         let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
         let (at, extend) = match entries.order.first() {

@@ -143,8 +143,8 @@ impl Rider {
         }
     }
 
-    /// Returns true if the callers of `new` can share this rider. A query shares an equal query to the same run in the
-    /// same state. An update shares the update with the same run and id, in any state.
+    /// Returns true if `new` can be merged into this rider. A query can be merged into an equal query to the same run,
+    /// if both are in the same state. An update can be merged into an update with the same run and id, in any state.
     pub(super) fn is_same(&self, new: &Self) -> bool {
         match (&self.what, &new.what) {
             (RiderContent::Query { query, .. }, RiderContent::Query { query: same, .. }) => {
