@@ -1,4 +1,4 @@
-//! Parts that all others build on. They depend on no other part of the engine.
+//! Modules that all other parts of the engine use. They depend on no other part.
 
 pub mod admission;
 pub(super) mod agenda;

@@ -1,4 +1,5 @@
-//! Layout of one commit: selects the bytes that go to the head and those that go to parts. No IO.
+//! Layout of one commit: decides which bytes go to the run's head and which go to parts (chunks of events and packs of
+//! payloads). Performs no I/O.
 
 pub(super) mod head;
 pub(super) mod read;
@@ -12,24 +13,25 @@ use self::head::Body;
 use crate::Refusal;
 use crate::base::agenda::OFFER_SOON_MAX;
 
-/// Maximum size of a payload in bytes that stays in its event when the payloads of a commit would fill the head.
+/// Maximum size in bytes of a payload that stays in its event if the payloads of a commit would otherwise fill the
+/// head. Our choice.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
-/// The payloads of a commit fill the head if they are this many times the head's soft limit. Our choice: on DynamoDB,
-/// each kilobyte of them is paid for again when it moves to a chunk.
+/// The payloads of a commit count as filling the head if their total size is more than this multiple of the head's soft
+/// limit. Our choice: on DynamoDB, each kilobyte of payloads in the head is paid for again when it moves to a chunk.
 const CROWDED_SOFTS: usize = 8;
 
-/// Events move out of the head only if they make up at least this fraction of its soft limit. Otherwise each commit of
-/// a head full of pending activities would write a chunk.
+/// Divisor of the head's soft limit. Events move out of the head only if they take at least this part of the limit.
+/// Otherwise each commit of a run whose head is full of pending activities would write a chunk. Our choice.
 const CHUNK_PART_MIN: usize = 4;
 
-/// Maximum size of what the service keeps in a head besides the state of its run: the newest operation ids, short notes
-/// about attempts, and the location of a tail that is not in the head.
+/// Maximum size in bytes of the service's own data in a head, besides the state of the run: the newest operation ids,
+/// short notes about attempts, and the location of a tail that is not in the head.
 const HEAD_ROOM: usize = 4 * 1024;
 
 const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
 
-/// Fails if the store's limits are too small for the largest run.
+/// Fails if the store's limits are too small for the largest possible run.
 pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     let lacks = |what: &str, found: usize, needed: usize| {
         let why = format!("the store takes {what} of at most {found} bytes, and a run may need {needed}");
@@ -44,24 +46,24 @@ pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Approximate size of the chunks of events that were copied from another run. Our choice: few chunks make a page of
-/// events.
+/// Approximate size in bytes of the chunks of events that are copied from another run. Our choice: a page of events
+/// consists of few such chunks.
 const COPIED_CHUNK: usize = 64 * 1024;
 
-/// Size at which a pack is full; a larger payload has a separate pack. Our choice: a pack is read whole, and to get one
-/// payload of it a reader holds at most four of the largest payloads.
+/// Size in bytes at which a pack is full. A larger payload gets a separate pack. Our choice: packs are always read as a
+/// whole, and with this size a reader of one payload holds at most four times the largest payload.
 const PACK_BYTES: usize = 1024 * 1024;
 
 /// A run as of its last commit.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredRun {
-    /// The head in the store.
+    /// The run's head as it is in the store.
     pub(crate) head: Head,
-    /// Decoded state of the run, with what the engine stores in addition.
+    /// Decoded state of the run, together with the engine's own data.
     pub(crate) body: Body,
-    /// Encoded events from `body.tail_first` on.
+    /// Encoded events, beginning with the event `body.tail_first`.
     pub(crate) tail: Bytes,
-    /// Newest heartbeats of its activities.
+    /// Newest heartbeats of the run's activities.
     pub(crate) heartbeats: Vec<Heartbeat>,
 }
 
@@ -81,13 +83,13 @@ impl StoredRun {
         is_continued(self.run(), &self.body.links)
     }
 
-    /// Moves the run's obligations and its knowledge of requests to a new run of its workflow id.
+    /// Transfers to a new run of the same workflow id what this run owes to other runs and its records of requests.
     pub(crate) fn hand_over(&self, to: &mut Transition, now: Timestamp) {
         let kept_until = replaced(self).expires_at.map_or(now, Timestamp::from_millis);
         to.take_over(self.run(), self.body.links.clone(), kept_until, now);
     }
 
-    /// Returns the approximate memory that the run takes.
+    /// Returns the approximate size in memory of the run, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let run = &self.body.run;
         1_024
@@ -105,32 +107,33 @@ pub(crate) struct Prepared {
     pub(crate) parts: Vec<(PartKey, Bytes)>,
 }
 
-/// Input of one commit.
+/// Input for the layout of one commit.
 pub(crate) struct Draft<'a> {
-    /// The run that the commit builds on; `None` for the first run of a workflow id.
+    /// The previously committed run; `None` for the first run of a workflow id.
     pub(crate) base: Option<&'a StoredRun>,
     /// The state after the commit.
     pub(crate) run: Box<Run>,
-    /// The run's links with other runs after the commit.
+    /// The run's links with other runs (its outbox and received effects) after the commit.
     pub(crate) links: Links,
     /// The events that the commit adds.
     pub(crate) events: Vec<Event>,
-    /// Number of events that are copied from another run. They are the same for every node that writes them.
+    /// Number of events at the start of `events` that are copied from another run. Every node that writes the run
+    /// copies the same events.
     pub(crate) copied: usize,
-    /// Number of times that the waiting tasks were offered again.
+    /// Number of times that the run's waiting tasks were offered again.
     pub(crate) offers: u32,
     /// Operation id of the commit.
     pub(crate) op: u64,
-    /// When the run must be woken.
+    /// Time at which the run must be woken.
     pub(crate) due: Option<Timestamp>,
 }
 
-/// Lays out a commit. `weigh` returns how much of [`Limits::head_soft`] a head takes.
+/// Lays out a commit. `weigh` returns how much a head counts toward [`Limits::head_soft`].
 pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
-    // A new run begins with an empty tail. The tail in the head belongs to the previous run.
+    // A new run begins with an empty tail, because the tail in the head belongs to the previous run.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
-    // Read now, because large payloads leave their events below.
+    // Must be read here, because large payloads are moved out of their events below.
     let close_reason = CloseReason::find(&events).filter(|_| !run.is_open());
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut packer = Packer::new(op, limits);
@@ -140,8 +143,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    // Includes the operations of the previous run: a node that committed to that run with unknown outcome looks for its
-    // operation id here.
+    // The operation ids of the previous run are kept: a node whose commit to that run had an unknown outcome looks for
+    // its operation id here.
     let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);
@@ -150,10 +153,10 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     }
     let (tail, tail_first) = same_run.map_or(first, |base| (base.tail.clone(), base.body.tail_first));
     let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()), close_reason);
-    // A run with undelivered effects must not expire.
+    // A run that still owes effects must not expire.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
     let expires_at = expires_at.map(|at| if is_needed(&run, &links) { kept(&run, at) } else { at });
-    // Records of requests must stay as long as they are needed to recognize repeated requests.
+    // Records of requests must be kept as long as they are needed to recognize repeated requests.
     let expires_at = expires_at.map(|at| run.known_until().map_or(at, |until| at.max(until)));
     let tail_in = Vec::new();
     let mut body = Body { run, ops, tail_first, offers, links, tail_in };
@@ -167,7 +170,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         expires_at: expires_at.map(Timestamp::as_millis),
     };
     let worth_moving = (limits.head_soft / CHUNK_PART_MIN).max(1);
-    // Most heads are not weighed, because that takes compressing them.
+    // Weighing a head requires compressing it, so it is only done if the tail or the notes are large enough to be
+    // moved.
     let mut is_heavy =
         (tail.len() >= worth_moving || body.run.long_notes() >= worth_moving) && weigh(&head) > limits.head_soft;
     if is_heavy && body.run.long_notes() >= worth_moving {
@@ -180,14 +184,14 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     if let Some(base) = same_run
         && ((is_heavy && tail.len() >= worth_moving) || is_full)
     {
-        // Only committed events go to the chunk, so it is correct even if this commit fails.
+        // A chunk has only events that are already committed, so it is valid even if this commit fails.
         parts.extend(chunks(codec::stored(&tail), limits.part_max));
         body.tail_first = base.run().last_event_id + 1;
         rest.clear();
         (head.body, tail_at) = head::encode(&body, &[&fresh]);
     }
     let tail = if head.body.len() > limits.head_hard {
-        // Uncommitted events go to a pack, which no other commit writes.
+        // New events go to a pack instead, which belongs to this commit alone and is ignored if the commit fails.
         let tail = Bytes::from([&rest[..], &fresh].concat());
         body.tail_in = tail.chunks(limits.part_max).map(|piece| packer.put(piece)).collect();
         (head.body, _) = head::encode(&body, &[]);
@@ -203,9 +207,9 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     Prepared { next, parts }
 }
 
-/// Takes the first events of a run that branches off another. Returns the new run's tail, the id of the tail's first
-/// event, and parts for what is not in the tail. The result depends only on the events, so that all nodes that write
-/// this run write the same parts.
+/// Takes the first events of a new run that are copied from another run. Returns the new run's tail, the id of the
+/// tail's first event, and the parts with the other events. The result depends only on the events, so that all nodes
+/// that write this run write the same parts.
 fn copy(
     events: &mut Vec<Event>,
     count: usize,
@@ -234,7 +238,7 @@ fn copy(
     ((Bytes::new(), last + 1), parts)
 }
 
-/// Divides stored events with their ids into chunks of at most `bytes_max`; a larger event has a separate chunk.
+/// Divides stored events with their ids into chunks of at most `bytes_max` bytes. A larger event gets a separate chunk.
 fn chunks<'a>(events: impl Iterator<Item = (EventId, &'a [u8])>, bytes_max: usize) -> Vec<(PartKey, Bytes)> {
     let mut chunks: Vec<(EventId, Vec<u8>)> = Vec::new();
     for (id, bytes) in events {
@@ -249,7 +253,7 @@ fn chunks<'a>(events: impl Iterator<Item = (EventId, &'a [u8])>, bytes_max: usiz
     chunks.into_iter().map(|(last, chunk)| (PartKey::Chunk { last }, Bytes::from(chunk))).collect()
 }
 
-/// Fills the packs of one commit.
+/// Collects the payloads and events of one commit into packs.
 struct Packer<'a> {
     op: u64,
     limits: &'a Limits,
@@ -261,7 +265,7 @@ impl<'a> Packer<'a> {
         Self { op, limits, packs: Vec::new() }
     }
 
-    /// Puts bytes into a pack, and begins another pack when one is full.
+    /// Adds bytes to the current pack. Begins another pack if that one is full.
     fn put(&mut self, bytes: &[u8]) -> PackRef {
         let Self { op, limits, packs } = self;
         let pack_max = PACK_BYTES.min(limits.part_max);
@@ -275,7 +279,7 @@ impl<'a> Packer<'a> {
         at
     }
 
-    /// Moves large payloads out of their events.
+    /// Moves large payloads from their events to packs.
     fn take_payloads(&mut self, events: &mut [Event]) {
         let total: usize = events.iter().filter_map(|event| event.kind.payload()).map(Payload::len).sum();
         let crowded = total > CROWDED_SOFTS * self.limits.head_soft;
@@ -297,10 +301,10 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
     let condition = run.condition();
     let status = condition.word();
     match before {
-        // Nothing else in the row changes while the run is open.
+        // While the run is open, the rest of the row never changes, so an equal status means an equal row.
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
         _ => {
-            // Only the commit that closes the run has the reason. Later commits keep it.
+            // The reason is only in the commit that closes the run. Later commits keep the stored one.
             let told = close_reason.and_then(|it| RowReason::of(it.reason, it.details));
             Row {
                 workflow_type: run.started.workflow_type.as_str().into(),
@@ -315,13 +319,13 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
     }
 }
 
-/// Minimum time for which a closed run is kept while other runs may need it: longer than an outage of all nodes. Our
-/// choice.
+/// Minimum time for which a closed run is kept while other runs may need it. Our choice: longer than an outage of all
+/// nodes.
 const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 
-/// Returns true if other runs may need a closed run that owes no effects: its successor has not started, or an effect
-/// that it received may be delivered again. The close of its parent does not count, because it can never be delivered
-/// to another run.
+/// Returns true if other runs may need a closed run although it owes no effects: its successor has not started, or an
+/// effect that it has received may be delivered again. The effect that reports the close of its parent does not count,
+/// because that effect can never be delivered to another run.
 fn is_needed(run: &Run, links: &Links) -> bool {
     let is_of_parent = |seen: &history::SeenOrigin| run.started.parent.as_ref() == Some(&seen.origin);
     is_continued(run, links) || !links.seen.iter().all(is_of_parent)
@@ -336,16 +340,16 @@ fn kept(run: &Run, at: Timestamp) -> Timestamp {
     run.closed_at.map_or(at, |closed_at| at.max(closed_at.plus(KEPT_FOR_OTHERS)))
 }
 
-/// Returns the head of a closed run that another run replaces. Undelivered effects are read from it until they are
-/// delivered.
+/// Returns the head of a closed run as it is kept when another run replaces it. Undelivered effects are read from it
+/// until they are delivered.
 pub(crate) fn replaced(base: &StoredRun) -> Head {
     let owes = !base.body.links.outbox.is_empty();
     let owed_until = base.run().expires_at().filter(|_| owes).map(|at| kept(base.run(), at).as_millis());
     Head { expires_at: base.head.expires_at.or(owed_until), ..base.head.clone() }
 }
 
-/// Waits before a waiting task is offered again, in case it was forgotten. They grow because each offer costs a write.
-/// Our choice.
+/// Delays before a waiting task is offered again, in case it was lost from memory. They grow because each offer costs a
+/// write. Our choice.
 const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_secs(30),
     history::Duration::from_secs(120),
@@ -354,13 +358,14 @@ const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_days(1),
 ];
 
-/// Number of offers after which the waits are long. The run's row is written to the backlog before the first long wait.
+/// Number of offers after which the delays are long. The run's row is written to the backlog before the first long
+/// delay.
 pub(crate) const LATE_OFFERS: u32 = 3;
 
-/// Time after which a run is woken to start its successor.
+/// Time after which a run is woken if its successor has not started. Our choice.
 const SUCCESSOR_AFTER: history::Duration = history::Duration::from_secs(30);
 
-/// Returns when a run must be woken.
+/// Returns the time at which a run must be woken; `None` if never.
 pub(crate) fn due(
     run: &Run,
     links: &Links,
@@ -375,8 +380,8 @@ pub(crate) fn due(
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
     let successor = is_continued(run, links).then(|| now.plus(SUCCESSOR_AFTER));
-    // If the node fails, the nodes that take over its runs find tasks on their way, because they look this far ahead
-    // (`sweep.rs`).
+    // Tasks that were sent to a poll: if this node fails, a node that takes over its runs must find these tasks. Such a
+    // node reads the due index only this far ahead (`time/sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());
@@ -408,7 +413,7 @@ pub(super) mod tests {
         Timestamp::from_millis(1_700_000_000_000)
     }
 
-    /// Admits commands and lays out the commit.
+    /// Admits commands and lays out a commit.
     pub(in super::super) fn commit(base: Option<&StoredRun>, commands: &[Command], op: u64) -> Prepared {
         let mut transition = match base {
             Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
@@ -426,7 +431,7 @@ pub(super) mod tests {
         prepared
     }
 
-    /// Returns the commands that take a turn and complete it.
+    /// Returns the commands that start a turn and complete it.
     pub(in super::super) fn turn(scheduled_event_id: u64, decisions: Vec<history::Decision>) -> [Command; 2] {
         let turn = TurnId { scheduled_event_id, started_event_id: scheduled_event_id + 1 };
         [Command::StartTurn { scheduled_event_id, identity: None, poll: None }, Command::complete(turn, decisions)]
@@ -449,7 +454,7 @@ pub(super) mod tests {
         assert!(!full.body.tail_in.is_empty());
         let pieces: Vec<u8> = full.body.tail_in.iter().flat_map(|piece| pack(&parts, *piece)).copied().collect();
         assert_eq!(full.tail, pieces);
-        // The decoded head has none of the events, but it refers to them.
+        // The decoded head contains none of the events but refers to them.
         let read = StoredRun::decode(full.head.clone()).unwrap();
         assert_eq!((read.tail.len(), &read.body.tail_in), (0, &full.body.tail_in));
         let signal = Command::Signal { name: "s".into(), input: None, identity: None, key: None, if_version: None };

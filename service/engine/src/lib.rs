@@ -1,9 +1,12 @@
-//! The engine: applies commands, task results and deadlines to runs. It stores runs and wakes waiting callers; the
-//! rules of a run are in the crate `history`.
+//! The engine: applies commands, task results and deadlines to runs. It stores the runs and wakes waiting callers. The
+//! crate `history` defines which changes of a run are allowed.
 //!
-//! A call takes this way: it enters the inbox of its run's cell. `worker.rs` admits the waiting calls with
-//! `history::Transition` and writes one commit to the [store](store::Store). Then callers, waiting pollers and
-//! watchers are notified.
+//! How a call is handled:
+//!
+//! 1. The call enters the inbox of its run's cell in memory.
+//! 2. `run/worker.rs` admits all waiting calls of the run with `history::Transition` and writes one commit to the
+//!    [store](store::Store).
+//! 3. The callers, waiting pollers and watchers of the run are notified.
 
 mod base;
 mod commit;
@@ -79,10 +82,10 @@ pub struct Settings {
     pub node: Option<Node>,
     /// SWF's quotas. If `None`, only the limits that apply to all runs are enforced.
     pub swf_quotas: Option<SwfQuotas>,
-    /// Bytes of the store's disk that are reserved for open runs: with less free space, no run is started. 0 for no
-    /// reserve.
+    /// Bytes of the store's disk that are reserved for open runs. With less free space, the service starts no run. 0
+    /// means no reserve.
     pub disk_reserve: u64,
-    /// Maximum numbers of tasks that wait in memory; further tasks wait only in the store.
+    /// Maximum numbers of tasks that wait in memory. Tasks beyond them wait only in the store.
     pub waiting: WaitingBounds,
     /// Destination of the spans of runs. If `None`, no spans are made.
     pub spans: Option<SpanExport>,
@@ -102,15 +105,15 @@ impl Default for Settings {
     }
 }
 
-/// Makes a part of the engine in an [`Arc`]: the fields in brackets are clones of other parts, the rest are its
-/// own.
+/// Constructs a part of the engine in an [`Arc`]. The fields in brackets are clones of local variables with the same
+/// name, which hold other parts. The fields after the brackets have the given values.
 macro_rules! part {
     ($($room:ident)::+ [$($shared:ident),*] $($own:ident: $of:expr),*) => {
         Arc::new($($room)::+ { $($shared: $shared.clone(),)* $($own: $of,)* })
     };
 }
 
-/// The engine with all its parts. Always behind an [`Arc`].
+/// The engine with all its parts. The constructors return it in an [`Arc`].
 pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -142,7 +145,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens the engine over a store and starts its background work: timers, timeouts, retention.
+    /// Opens the engine over a store and starts its background work: timers, timeouts, and deletion of expired runs.
     ///
     /// # Errors
     ///
@@ -177,7 +180,7 @@ impl Engine {
         Ok(Arc::new(Self::compose(store, clock, &secrets, settings)))
     }
 
-    /// Constructs the parts of the engine. Each part gets only the parts before it that it needs.
+    /// Constructs the parts of the engine. Each part receives only those previously constructed parts that it needs.
     fn compose(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -303,7 +306,7 @@ impl Engine {
         &self.commands
     }
 
-    /// Polls for tasks, and their results.
+    /// Polls for tasks, and answers to tasks.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks
     }
@@ -313,7 +316,7 @@ impl Engine {
         &self.lists
     }
 
-    /// Pollers, and task lists without pollers.
+    /// Pollers of task lists. They also know which lists have no poller.
     pub fn pollers(&self) -> &Pollers {
         &self.lists.pollers
     }
@@ -333,7 +336,8 @@ impl Engine {
         &self.views
     }
 
-    /// Sets the connection to the other nodes. Without it, nodes find each other's tasks only in the due index.
+    /// Sets the connection to the other nodes. Without a connection, a node finds another node's tasks only through the
+    /// store's due index.
     pub fn join(&self, peers: Arc<dyn Peers>) {
         self.lists.elsewhere.join(peers);
     }
@@ -348,7 +352,7 @@ impl Engine {
         self.disk.room()
     }
 
-    /// Checks of the clock.
+    /// Checks that the clock is right.
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
@@ -363,12 +367,12 @@ impl Engine {
         &self.secrets
     }
 
-    /// Returns the pass that nodes show each other. It can be computed only with the secrets in the store.
+    /// Returns the secret with which nodes authenticate to each other. It is derived from the secrets in the store.
     pub fn node_pass(&self) -> String {
         self.mint.node_pass()
     }
 
-    /// Whether this is [`node_pass`](Self::node_pass).
+    /// Returns true if `pass` equals [`node_pass`](Self::node_pass).
     pub fn is_node_pass(&self, pass: &str) -> bool {
         self.mint.is_node_pass(pass)
     }
@@ -383,13 +387,13 @@ impl Engine {
         &self.quotas
     }
 
-    /// Renders all metrics as Prometheus text. Runs are as [last counted](Self::count_runs). With many task lists
-    /// this takes some milliseconds of CPU time.
+    /// Renders all metrics as Prometheus text. The numbers of runs are those of the [last count](Self::count_runs).
+    /// With many task lists this takes some milliseconds of CPU time.
     pub fn render_metrics(&self) -> String {
         self.metrics_page().end()
     }
 
-    /// Renders the same metrics, for callers that append others.
+    /// Renders all metrics into a page to which the caller can append other metrics.
     pub fn metrics_page(&self) -> MetricsPage {
         let (cached_runs, cached_bytes) = self.runs.in_memory();
         let gauges = metrics_page::Gauges {
@@ -425,18 +429,18 @@ impl Engine {
         &self.clock
     }
 
-    /// Ends every wait: polls and watchers get their current result. Writes are still accepted.
+    /// Ends all waits: polls and watchers return with their current result. Writes are still accepted.
     pub fn begin_shutdown(&self) {
         self.background.stop();
         self.watchers.close();
     }
 
-    /// Whether [`begin_shutdown`](Self::begin_shutdown) was called.
+    /// Returns true if [`begin_shutdown`](Self::begin_shutdown) was called.
     pub fn is_stopping(&self) -> bool {
         self.background.is_stopping()
     }
 
-    /// Ends every wait, waits for work under way, then closes the store.
+    /// Ends all waits, waits for the background work to finish, then closes the store.
     ///
     /// # Errors
     ///
@@ -455,19 +459,19 @@ impl Engine {
         self.open_runs.swf_quotas()
     }
 
-    /// Counts the open runs by status, unless they were counted a moment ago. A slow count continues after this
+    /// Counts the open runs by status, unless the previous count is recent. A slow count continues after this function
     /// returns. Until it ends, or if the store cannot be read, [`render_metrics`](Self::render_metrics) shows the
     /// previous count.
     pub async fn count_runs(&self) {
         self.run_counts.refresh().await;
     }
 
-    /// Returns the seal of a page token, which callers cannot forge.
+    /// Returns a signature over the parts of a page token. Callers cannot forge it.
     pub fn page_seal(&self, parts: &[&[u8]]) -> String {
         self.mint.page_seal(parts)
     }
 
-    /// Whether this is the seal of these parts.
+    /// Returns true if `seal` is the [signature](Self::page_seal) over these parts.
     pub fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
         self.mint.is_page_seal(parts, seal)
     }

@@ -1,5 +1,5 @@
-//! Task lists: the tasks that wait on them and the pollers that wait for tasks, on this node and on others. All of it
-//! is in memory and may be lost: the store's due index restores waiting tasks.
+//! Task lists: tasks that wait on them and pollers that wait for tasks, on this node and on others. All of it is in
+//! memory and may be lost; the store's due index restores waiting tasks.
 
 pub(super) mod backlog;
 pub(super) mod elsewhere;
@@ -43,7 +43,7 @@ impl Side {
         if is_decider { Self::Decider } else { Self::Activity }
     }
 
-    /// Value of the label in metrics.
+    /// Returns the label value in metrics.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Decider => "decider",
@@ -65,27 +65,28 @@ impl ListKey {
         Self { domain: domain.into(), side: Side::of(is_decider), name: name.into() }
     }
 
-    /// Returns the list as the log names it.
+    /// Returns the list's name as it appears in the log.
     pub(crate) fn named(&self) -> NoticeList {
         NoticeList { domain: Arc::clone(&self.domain), side: self.side.word(), name: Arc::clone(&self.name) }
     }
 }
 
-/// A waiting task. It confers no right: a poller that gets it must still win the commit that starts it.
+/// A waiting task. It is only a hint: the task is started by a commit, which fails if another poller was faster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaitingTask {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: EventId,
-    /// The poll whose answer with this task was lost; `None` if the task was not started.
+    /// Poll to which the task was sent without reaching it, so that the task must be sent again; `None` if the task was
+    /// not started.
     pub(crate) lost: Option<PollId>,
     /// Tasks with a higher priority are taken first. Among equals, the task that has waited longest comes first.
     pub(crate) priority: i32,
-    /// When the task began to wait for a poller, if that is known.
+    /// Time when the task began to wait for a poller, if known.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// Riders of a run that no turn will carry. They wait for a separate task.
+/// Riders (queries and updates) of a run that no turn will take. They wait for a separate task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingRiders {
     pub(crate) key: HeadKey,
@@ -142,11 +143,11 @@ impl OnList {
     }
 
     fn priority(&self) -> i32 {
-        // Riders have no priority.
+        // Riders have priority 0.
         self.task().map_or(0, |task| task.priority)
     }
 
-    /// Returns true if this poller can handle the entry.
+    /// Returns true if the poller can handle the entry.
     fn is_for(&self, taker: &Taker) -> bool {
         match self {
             Self::Task(_) => true,
@@ -160,13 +161,13 @@ impl OnList {
 pub(crate) struct Taker {
     /// Identity that the history records.
     pub(crate) identity: Option<String>,
-    /// Name of the credential that it polls with.
+    /// Name of the credential that the poller uses.
     pub(crate) by: Option<CallerName>,
-    /// True if it answers queries.
+    /// True if the poller answers queries.
     pub(crate) answers: bool,
-    /// Maximum number of updates that it validates at once.
+    /// Maximum number of updates that the poller validates with one task.
     pub(crate) updates: usize,
-    /// Id of this attempt of the poll, if the poll has an id.
+    /// Id of this attempt of the poll; `None` if the poll has no id.
     pub(crate) poll: Option<PollId>,
 }
 
@@ -179,7 +180,7 @@ impl Taker {
         }
     }
 
-    /// Returns the same poller for one slot of several.
+    /// Returns the poller for one slot of an exchange, which is a poll for several tasks. Each slot receives one task.
     pub(crate) fn of_slot(&self, slot: u32) -> Self {
         Self { poll: self.poll.map(|poll| poll.of_slot(slot)), ..self.clone() }
     }
@@ -188,7 +189,7 @@ impl Taker {
 /// Number of a slot with its task, or with `None` if the slot will get no task.
 pub(crate) type IntoSlot = (u32, Option<Box<Grant>>);
 
-/// Channel to the request that owns the slots.
+/// Channel to the exchange request that has the slots.
 type SlotSender = UnboundedSender<IntoSlot>;
 
 /// A poller that waits on a list for one task or for several.
@@ -200,12 +201,12 @@ pub(crate) struct Poller {
 
 /// Channels through which a poller gets its tasks.
 enum PollAnswer {
-    /// For a poll for one task. The grant is boxed because each waiting poll reserves space for it.
+    /// The poll is for one task. The task is boxed, because space for it is reserved in each waiting poll.
     Task(oneshot::Sender<Box<Grant>>),
-    /// For one slot of an exchange.
+    /// One slot of an exchange.
     Slot(SlotSender, u32),
-    /// For several free slots of an exchange, which are used from the end. While the flag is set, pollers without it
-    /// are served first.
+    /// Several free slots of an exchange; the last one is used first. While the flag is set, the slots are on standby:
+    /// other pollers are served before them.
     Slots(SlotSender, Vec<u32>, Arc<AtomicBool>),
 }
 
@@ -218,12 +219,13 @@ impl Poller {
         }
     }
 
-    /// Returns true if other pollers are served first, even if they have waited less.
+    /// Returns true if the poller is on standby, which means that other pollers are served first, even if they have
+    /// waited less.
     fn is_standby(&self) -> bool {
         matches!(&self.answer, PollAnswer::Slots(_, _, is_standby) if is_standby.load(Relaxed))
     }
 
-    /// Returns the number of tasks that it waits for.
+    /// Returns the number of tasks that the poller waits for.
     fn free_slots(&self) -> usize {
         match &self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => 1,
@@ -231,14 +233,14 @@ impl Poller {
         }
     }
 
-    /// Takes a free slot and returns a poller for it; `None` if this poller does not have several slots.
+    /// Takes a free slot and returns a poller for it. Returns `None` if this poller does not have several slots.
     fn next_slot(&mut self) -> Option<Self> {
         let PollAnswer::Slots(answer, slots, _) = &mut self.answer else { return None };
         let slot = slots.pop()?;
         Some(Self { taker: self.taker.of_slot(slot), id: self.id, answer: PollAnswer::Slot(answer.clone(), slot) })
     }
 
-    /// Stops waiting for this poll. Returns true if the poller still waits for another.
+    /// Ends the wait for the given poll. Returns true if this poller belongs to another poll and still waits.
     fn stop_waiting_for(&mut self, poll: PollId) -> bool {
         match &mut self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => self.taker.poll != Some(poll),
@@ -249,7 +251,7 @@ impl Poller {
         }
     }
 
-    /// Sends the poller its task. If the poller is gone, the dropped grant returns the task.
+    /// Sends the poller its task. If the poller has disconnected, the task is returned when its grant is dropped.
     pub(crate) fn grant(self, grant: Grant) {
         match self.answer {
             PollAnswer::Task(answer) => {
@@ -262,7 +264,8 @@ impl Poller {
                     grant.poller_gone();
                 }
             }
-            // A poller leaves its list only as `Task` or `Slot`, so there is no slot to send to here.
+            // Cannot happen: a poller with several slots is split into pollers for one slot each before it leaves its
+            // list.
             PollAnswer::Slots(..) => drop(grant),
         }
     }

@@ -1,7 +1,8 @@
-//! Nodes that share a store: which are alive, and which of them is the home of each shard of the due index.
+//! Nodes that share a store: which of them are alive, and which is the home node of each shard of the due index.
 //!
-//! This only saves work and is not needed for correctness: every commit is fenced by the version that was read. Two
-//! nodes that both take themselves for the home of a shard only cause an occasional conflict.
+//! This only avoids unnecessary work and is not needed for correctness, because every commit is fenced by the version
+//! of the run that it is based on. If two nodes both consider themselves the home of a shard, the only consequence is
+//! an occasional conflict.
 
 pub(super) mod messages;
 
@@ -22,93 +23,95 @@ use crate::base::clock::CLOCK_MOVED_MIN;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
-/// Interval of heartbeats. Our choice: a dead node is noticed after three missed heartbeats, plus one until all nodes
-/// have seen its last one. Its runs must continue within six seconds, or eight if the store has errors at the same
-/// time.
+/// Interval of heartbeats. Our choice: the failure of a node is detected after three missed heartbeats, plus one until
+/// all nodes have seen the last one. Its runs must continue within six seconds, or eight if the store has errors at the
+/// same time.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// Time without a new heartbeat, measured by the observer's clock, after which a node is considered dead: three
-/// heartbeats. Ours, see [`BEAT_EVERY`].
+/// Time without a new heartbeat, measured by the observing node's clock, after which a node is considered dead. Our
+/// choice: three heartbeats; see [`BEAT_EVERY`].
 const DEAD_AFTER: Duration = Duration::from_secs(3);
 
-/// Time after which a dead node is removed from the record.
+/// Time after which a dead node is removed from its record. Our choice.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of attempts of a heartbeat that conflicts with others or that the store does not accept. The next
-/// heartbeat follows anyway.
+/// Maximum number of attempts to write a heartbeat if it conflicts with other writes or the store does not accept it.
+/// Our choice: the next heartbeat follows anyway.
 const BEAT_TRIES: u32 = 8;
 
-/// Delay after an attempt that the store did not accept. Our choice: short, because other nodes depend on it.
+/// Delay after an attempt to write a heartbeat that the store did not accept. Our choice: short, because other nodes
+/// depend on the heartbeat.
 const BEAT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Identity of one of several services over one store.
+/// Identity of this node among several nodes that share a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// URL at which the other nodes reach it, e.g. `http://10.0.0.7:7420`. It also identifies the node.
+    /// URL at which the other nodes reach this node, e.g. `http://10.0.0.7:7420`. It also identifies the node.
     pub address: String,
 }
 
 /// Heartbeat of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Pulse {
-    /// Random number of the process, which distinguishes restarts at the same address.
+    /// Random number that the process chose when it started. It distinguishes restarts at the same address.
     boot: u64,
-    /// Number of heartbeats so far.
+    /// Number of heartbeats that the process has sent.
     count: u64,
 }
 
-/// Maximum number of nodes that share a record; further nodes use another one. Our choice: a record of eight nodes
-/// takes one write unit, and eight heartbeats per second rarely conflict. With one record for all, a hundred nodes used
-/// 23 write units each per second (docs/scale.md).
+/// Maximum number of nodes per record in the store; further nodes use another record. Our choice: a record of eight
+/// nodes takes one write unit, and eight heartbeats per second rarely conflict. With a single record for all nodes, a
+/// hundred nodes used 23 write units per second each (docs/scale.md).
 const GROUP: usize = 8;
 
-/// Number of heartbeats after which a node checks for another record, unless the last known record is full: then it
-/// checks with each heartbeat. Our choice: only a node that joined while another left is found this late.
+/// Number of heartbeats after which a node checks whether another record was added. If the last known record is full,
+/// the node checks with each heartbeat instead. Our choice: a record is found this late only if it was added while a
+/// node left the last known record.
 const SEARCH_RECORDS_EVERY: u64 = 10;
 
-/// Returns the name of a record in the store.
+/// Returns the name of a record of nodes in the store.
 fn record_name(group: usize) -> String {
     if group == 0 { "nodes".to_owned() } else { format!("nodes-{group}") }
 }
 
-/// Version of this node. All nodes of a build have the same.
+/// Version of this node's build.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Entry of a node in the record.
+/// Entry of a node in a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NodeEntry {
     #[serde(flatten)]
     pulse: Pulse,
-    /// Its version. Absent if an older node, which does not know the field, has written the record since.
+    /// Version of the node. Absent if an older node that does not know this field has rewritten the record since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// Time of its clock at the heartbeat, in seconds since 1970. The stored names of this field and the next are
-    /// short, so that a record of [`GROUP`] nodes takes one write unit.
+    /// Time that the node's clock showed at the heartbeat, in seconds since 1970. The stored names of this field and
+    /// the next are short, so that a record of [`GROUP`] nodes takes one write unit.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "at")]
     clock: Option<u64>,
-    /// Version of its time-zone tables.
+    /// Version of the node's time-zone tables.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "tz")]
     zones: Option<String>,
 }
 
-/// A record in the store, by address.
+/// A record in the store, with the entries by address.
 type NodesRecord = BTreeMap<String, NodeEntry>;
 
-/// A heartbeat, and when it was first seen.
+/// The newest heartbeat of a node, and the time when this node first saw it.
 #[derive(Debug, Clone, Copy)]
 struct SeenHeartbeat {
     beat: Pulse,
     since: Instant,
 }
 
-/// Records known to this node.
+/// The records of nodes in the store that this node knows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Groups {
-    /// The record with this node's entry.
+    /// Number of the record that has this node's entry.
     own: Option<usize>,
-    /// Number of records.
+    /// Number of known records.
     known: usize,
-    /// Whether the last record is full.
+    /// True if the last known record is full.
     is_full: bool,
     beats: u64,
 }
@@ -117,16 +120,16 @@ struct Groups {
 pub struct Nodes {
     records: Records,
     me: Option<(Node, u64)>,
-    /// Live nodes including this one, each with its boot number.
+    /// Live nodes including this one, each with the random number of its process.
     alive: RwLock<Vec<(String, u64)>>,
     seen: Mutex<BTreeMap<String, SeenHeartbeat>>,
     /// Versions of live nodes, as far as they are known.
     versions: RwLock<BTreeMap<String, String>>,
     groups: Mutex<Groups>,
-    /// Differences between the clocks of other nodes and this one, if larger than the tolerance.
+    /// Differences between the clocks of other nodes and this node's clock, if larger than the tolerance.
     clocks_apart: RwLock<BTreeMap<String, history::Duration>>,
     clock: Arc<dyn Clock>,
-    /// Time-zone tables of other nodes that differ from this node's.
+    /// Versions of the time-zone tables of other nodes, if different from this node's.
     other_zones: RwLock<BTreeMap<String, String>>,
     /// Start of this node's last successful heartbeat.
     beaten: Mutex<Option<Instant>>,
@@ -156,7 +159,7 @@ impl Nodes {
         }
     }
 
-    /// Whether other nodes may use the same store.
+    /// Returns true if other nodes may use the same store.
     pub fn is_shared(&self) -> bool {
         self.me.is_some()
     }
@@ -173,25 +176,25 @@ impl Nodes {
         self.alive().into_iter().map(|address| (address.clone(), versions.get(&address).cloned())).collect()
     }
 
-    /// Returns the time-zone tables of other nodes that differ from this node's.
+    /// Returns the versions of the time-zone tables of other nodes, if different from this node's.
     pub fn other_zones(&self) -> BTreeMap<String, String> {
         self.other_zones.read().expect("no code panics while it holds this lock").clone()
     }
 
-    /// Returns the differences between the clocks of other nodes and this one, if larger than a minute.
+    /// Returns the differences between the clocks of other nodes and this node's clock, if larger than a minute.
     pub fn clocks_apart(&self) -> BTreeMap<String, history::Duration> {
         self.clocks_apart.read().expect("no code panics while it holds this lock").clone()
     }
 
-    /// Whether no other node can consider this one dead. If this is false, other nodes may be working on the same
-    /// runs.
+    /// Returns true if no other node can consider this node dead. If false, other nodes may already be handling this
+    /// node's runs.
     pub(crate) fn is_in_touch(&self) -> bool {
         let beaten = self.beaten.lock().expect("no code panics while it holds this lock");
         !self.is_shared() || beaten.is_some_and(|at| at.elapsed() < DEAD_AFTER)
     }
 
-    /// Returns the time of the next heartbeat: after the interval, or as soon as another node would be considered
-    /// dead, unless the heartbeat then finds that it is alive.
+    /// Returns the time of the next heartbeat. It is earlier than the regular interval if another node would be
+    /// considered dead earlier, because the heartbeat also reads whether that node is alive.
     pub(crate) fn next_heartbeat(&self, began: Instant) -> Instant {
         let seen = self.seen.lock().expect("no code panics while it holds this lock");
         let others = seen.iter().filter(|(address, _)| Some(address.as_str()) != self.address());
@@ -199,8 +202,8 @@ impl Nodes {
         missed.min().map_or(began + BEAT_EVERY, |at| at.min(began + BEAT_EVERY))
     }
 
-    /// Records a successful heartbeat that began at this time. Returns whether other nodes may have considered this
-    /// one dead before it.
+    /// Records a successful heartbeat that began at this time. Returns true if other nodes may have considered this
+    /// node dead before it.
     fn record_heartbeat(&self, began: Instant) -> bool {
         let mut beaten = self.beaten.lock().expect("no code panics while it holds this lock");
         let was_missed = beaten.is_some_and(|before| before.elapsed() >= DEAD_AFTER);
@@ -208,20 +211,20 @@ impl Nodes {
         was_missed
     }
 
-    /// Address of this node, if the store is shared.
+    /// Returns the address of this node if the store is shared.
     pub fn address(&self) -> Option<&str> {
         self.me.as_ref().map(|(node, _)| node.address.as_str())
     }
 
-    /// Whether this node is the home of a shard of the due index. Rendezvous hashing ensures that a node that joins
-    /// or leaves moves only its own shards.
+    /// Returns true if this node is the home node of a shard of the due index. Homes are assigned by rendezvous
+    /// hashing, so that a node that joins or leaves moves only its own shards.
     pub(crate) fn is_home(&self, shard: u32) -> bool {
         let Some((me, _)) = &self.me else { return true };
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         home_of(&alive, shard).is_none_or(|home| *home == me.address)
     }
 
-    /// Returns the number of shards of the due index for each live node; empty if the store is not shared.
+    /// Returns the number of due-index shards whose home is each live node; empty if the store is not shared.
     pub(crate) fn homes(&self, shards: u32) -> BTreeMap<String, u32> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         let mut homes: BTreeMap<String, u32> = alive.iter().map(|(address, _)| (address.clone(), 0)).collect();
@@ -231,8 +234,8 @@ impl Nodes {
         homes
     }
 
-    /// Applies the current records: this node's and the others. Returns what to write to this node's record, and
-    /// whether nodes have joined or left.
+    /// Applies the records that were just read. `record` has this node's entry, and `elsewhere` has the entries of all
+    /// other records. Returns the new content of this node's record, and true if nodes have joined or left.
     fn take_in(&self, mut record: NodesRecord, elsewhere: &NodesRecord, now: Instant) -> (NodesRecord, bool) {
         let Some((me, boot)) = &self.me else { return (record, false) };
         let before = record.get(&me.address).map(|entry| entry.pulse).filter(|beat| beat.boot == *boot);
@@ -250,7 +253,8 @@ impl Nodes {
         for (address, NodeEntry { pulse: beat, clock, .. }) in record.iter().chain(elsewhere) {
             let entry = seen.entry(address.clone()).or_insert(SeenHeartbeat { beat: *beat, since: now });
             if entry.beat != *beat {
-                // The heartbeat is at most one second old, or two if the store has errors.
+                // The heartbeat was sent at most one second ago, or two if the store has errors, so its clock time can
+                // be compared with this node's.
                 apart.remove(address);
                 if let Some(by) = clock
                     .map(|clock| Timestamp::from_millis(clock.saturating_mul(1_000)))
@@ -298,18 +302,19 @@ impl Nodes {
     }
 }
 
-/// Returns the live node that is the home of a shard.
+/// Returns the live node that is the home of the shard.
 fn home_of(alive: &[(String, u64)], shard: u32) -> Option<&str> {
     alive.iter().max_by_key(|(address, _)| score(address, shard)).map(|(address, _)| address.as_str())
 }
 
-/// Score of a node for a shard; the node with the highest score is its home.
+/// Returns the score of a node for a shard. The node with the highest score is the home of the shard.
 fn score(address: &str, shard: u32) -> [u8; 8] {
     let digest = Sha256::new().chain_update(address).chain_update([0]).chain_update(shard.to_be_bytes()).finalize();
     digest.first_chunk().copied().unwrap_or_default()
 }
 
-/// Returns the record for a joining node: the one with its previous entry, or the first one with space.
+/// Returns the number of the record for a node that joins: the record with its previous entry, or the first record with
+/// space.
 fn home_among(records: &BTreeMap<usize, NodesRecord>, address: &str) -> usize {
     let earlier = records.iter().find(|(_, record)| record.contains_key(address));
     let has_room = || records.iter().find(|(_, record)| record.len() < GROUP);
@@ -322,8 +327,8 @@ fn read(head: Option<&Head>) -> Result<NodesRecord, Refusal> {
 }
 
 impl Nodes {
-    /// Writes a heartbeat and reads those of the other nodes. Returns whether nodes have joined or left, or this
-    /// node has, from their view.
+    /// Writes a heartbeat and reads those of the other nodes. Returns true if nodes have joined or left, or if other
+    /// nodes may have considered this node dead in the meantime.
     pub(crate) async fn beat(&self) -> Result<bool, Refusal> {
         let Some((me, _)) = &self.me else { return Ok(false) };
         let (mut has_changed, began) = (false, Instant::now());
@@ -365,8 +370,8 @@ impl Nodes {
         *self.groups.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Reads all records except the one with this node's entry: the known ones, and then one after the other if
-    /// there may be more.
+    /// Reads all records except the one with this node's entry: first the known records, then further ones until none
+    /// is found, if there may be more.
     async fn read_records(&self) -> Result<BTreeMap<usize, NodesRecord>, Refusal> {
         let Groups { own, known, is_full, beats } = self.groups();
         let known_ones = (0..known).filter(|group| Some(*group) != own).map(|group| self.read_record(group));
@@ -385,13 +390,14 @@ impl Nodes {
         head.map(|head| Ok((group, read(Some(&head))?))).transpose()
     }
 
-    /// Removes this node from its record, so that the others need not wait until they consider it dead.
+    /// Removes this node from its record, so that the other nodes do not have to wait until they consider it dead.
     pub(crate) async fn leave(&self) -> Result<(), Refusal> {
         let (Some((me, _)), Some(own)) = (&self.me, self.groups().own) else { return Ok(()) };
         self.change_record(own, |mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
     }
 
-    /// Changes a record, with retries on conflicts; `None` leaves it unchanged. Returns whether it was changed.
+    /// Changes a record, and retries after conflicts. If `change` returns `None`, the record is not written. Returns
+    /// true if it was written.
     async fn change_record(
         &self,
         group: usize,
@@ -404,7 +410,8 @@ impl Nodes {
             match self.records.write(&name, head.as_ref(), &record).await {
                 Ok(Cas::Won) => return Ok(true),
                 Ok(Cas::Lost(found)) => head = found,
-                // The next attempt gives the same result whether this one was written or not.
+                // The attempt can be repeated without checking whether it was written, because a second write has the
+                // same result.
                 Err(refusal) if refusal.is_retryable() => {
                     tokio::time::sleep(BEAT_AGAIN_AFTER).await;
                     head = self.records.load(&name).await?;
@@ -422,8 +429,8 @@ impl Nodes {
         self.alive().into_iter().filter(|address| Some(address.as_str()) != me).collect()
     }
 
-    /// Whether no other node writes, as far as this one can know. A node that has just joined is known with the
-    /// next heartbeat.
+    /// Returns true if no other node writes to the store, as far as this node knows. A node that has just joined is
+    /// known only after the next heartbeat.
     pub(crate) fn is_alone(&self) -> bool {
         self.is_in_touch() && self.others().is_empty()
     }
@@ -559,7 +566,7 @@ mod tests {
         assert!(!nodes.record_heartbeat(began));
         tokio::time::advance(DEAD_AFTER / 2).await;
         began = Instant::now();
-        // The heartbeat took this long to be written.
+        // Simulates a heartbeat that took this long to be written.
         tokio::time::advance(DEAD_AFTER / 2).await;
         assert!(nodes.record_heartbeat(began));
         assert!(!nodes.record_heartbeat(began));
@@ -607,8 +614,8 @@ mod tests {
             Nodes::new(Records::new(Arc::clone(store) as _), Some(me), 7, Arc::new(crate::SystemClock))
         };
         let nodes: Vec<Nodes> = (0..count).map(one).collect();
-        // With the second heartbeat, the first nodes see that their record is full; with the third, that there is
-        // another.
+        // With the second heartbeat, the first nodes see that their record is full. With the third, they see that there
+        // is another record.
         for _ in 0..3 {
             for node in &nodes {
                 node.beat().await.unwrap();
@@ -634,7 +641,7 @@ mod tests {
         for node in &nodes {
             assert_eq!(node.alive().len(), nodes.len());
         }
-        // A node of the second record dies, and all others notice it.
+        // A node of the second record fails, and all other nodes notice it.
         let dead = GROUP + 3;
         for _ in 0..=3 {
             tokio::time::advance(BEAT_EVERY).await;
@@ -674,7 +681,7 @@ mod tests {
         );
         late.beat().await.unwrap();
         nodes[1].leave().await.unwrap();
-        // The record was full before and now has space.
+        // Simulates that the record was full and now has space.
         nodes[0].groups.lock().unwrap().is_full = false;
         for _ in 0..SEARCH_RECORDS_EVERY {
             nodes[0].beat().await.unwrap();

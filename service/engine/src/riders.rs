@@ -1,13 +1,13 @@
-//! Riders: queries and updates that wait in memory for a turn of their run, or for a separate task.
-//! [`place`](place) defines their states and transitions. Everything both kinds need exists once; only the
-//! differences are separate:
+//! Riders: queries and updates that wait in memory for a decider. They are handed out with a turn of their run, or with
+//! a separate task. [`place`](place) defines their states and transitions. The code for queries and updates is the
+//! same, except for these differences:
 //!
-//! | | a query | an update |
+//! | | query | update |
 //! |---|---|---|
-//! | a task takes | a copy; the first answer counts | the update itself; its holder may accept it |
+//! | a task takes | a copy; the first answer counts | the update itself; only this task can accept it |
 //! | the answer | is sent to the callers, and not recorded | is recorded with the turn, unless the update is rejected |
 //! | a separate task | only answers queries | is a speculative turn |
-//! | at another node it is | asked again | lent |
+//! | with a decider at another node | the query is forwarded | the update is lent to that node |
 //! | it is sent to | any run, including closed ones | the open run |
 
 pub(super) mod answer;

@@ -1,5 +1,5 @@
-//! The runs of one workflow id in memory, and the only way to change them: requests, the worker that admits them, and
-//! the effects of each commit.
+//! The runs of each workflow id in memory. All changes of a run go through this module: it has the requests to a run,
+//! the worker that admits them, and the effects that each commit has on other runs.
 
 mod after;
 mod apply_after;

@@ -1,8 +1,9 @@
-//! Schedules: their records in the store, and the commands of callers to them (ADR 14). `schedules/wake.rs` carries
-//! out what is due. The rules in `history` decide which times a schedule has and what it does at each.
+//! Schedules: their records in the store, and the commands that callers send to them (ADR 14). `schedules/wake.rs`
+//! executes the actions that are due. The crate `history` decides the times of a schedule and what the schedule does at
+//! each of them.
 //!
-//! A schedule is a head under a domain name that no caller can use. Its next time is in the due index, so that any
-//! node finds it on any store, and it has a row, so that it can be listed.
+//! A schedule is stored as a head in an internal domain that callers cannot use. Its next time is in the due index, so
+//! that any node finds it, and it has a row, so that it can be listed.
 
 mod record;
 mod wake;
@@ -27,46 +28,46 @@ use crate::{Clock, Metrics, Refusal, Registry};
 
 use record::{PAUSED, ScheduleRecord};
 
-/// Maximum number of attempts of a change that conflicts with others.
+/// Maximum number of attempts of a change that conflicts with other changes. Our choice.
 const TRIES_MAX: u32 = 16;
 
-/// Delay after an attempt that the store did not accept.
+/// Delay after an attempt that the store did not accept. Our choice.
 const TRY_WAIT: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// A schedule as shown to callers.
+/// A schedule, as returned to callers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleView {
-    /// Its id.
+    /// Id of the schedule.
     pub id: String,
-    /// Its configuration.
+    /// Configuration of the schedule.
     pub schedule: Schedule,
-    /// Time of its creation.
+    /// Time when the schedule was created.
     pub created_at: Timestamp,
-    /// Its state, with the current state of its runs.
+    /// State of the schedule, including the current state of its runs.
     pub state: ScheduleState,
-    /// The next times, without jitter.
+    /// Next times of the schedule, without jitter.
     pub next_times: Vec<Timestamp>,
 }
 
 /// A schedule in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleRow {
-    /// Its id.
+    /// Id of the schedule.
     pub id: String,
-    /// The workflow type that it starts.
+    /// Workflow type of the runs that the schedule starts.
     pub workflow_type: String,
-    /// Whether it is paused.
+    /// True if the schedule is paused.
     pub is_paused: bool,
-    /// Time of its creation.
+    /// Time when the schedule was created.
     pub created_at: Timestamp,
 }
 
-/// Pause after each step of a search for times. Our choice: the shortest timer. Yielding is not enough, because the
-/// runtime rarely checks its connections while tasks are ready to run.
+/// Pause after each step of a search for times. Our choice: the shortest timer of the runtime. Yielding is not enough,
+/// because the runtime rarely polls its connections while tasks are ready to run.
 const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// Computes the next times of a schedule. It pauses between steps, so that other tasks can run and a disconnected
-/// caller ends it.
+/// Computes the next times of a schedule. Pauses between steps, so that other tasks can run and the search ends if the
+/// caller disconnects.
 async fn upcoming(times: &ScheduleTimes, after: Timestamp, limit: usize) -> Upcoming {
     let mut listing = times.list(after, limit);
     while !listing.advance() {
@@ -89,22 +90,22 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Checks a schedule against the rules.
+    /// Validates a schedule.
     async fn check_schedule(&self, domain: &str, id: &str, schedule: &Schedule) -> Result<(), Refusal> {
         let now = self.clock.now();
         schedule.check(id, now)?;
-        // A time whose text is as long as possible.
+        // Uses a time with the longest possible text, because the workflow ids of the runs contain the time.
         let action = schedule.action_at(Timestamp::from_millis(1));
         let start = self.commands.start_of(domain, action, None).await?;
         Transition::start(&start, Uuid::nil(), now).map_err(of_action)?;
         Ok(())
     }
 
-    /// Creates a schedule. A repeated `request` returns the created schedule.
+    /// Creates a schedule. If the `request` key is repeated, returns the schedule that was created first.
     ///
     /// # Errors
     ///
-    /// [`Refusal::ScheduleExists`], a fault for a part that is not acceptable, or the store's.
+    /// [`Refusal::ScheduleExists`], a fault for an invalid part of the schedule, or an error of the store.
     pub async fn create(
         &self,
         domain: &str,
@@ -139,7 +140,7 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownSchedule`], or the store's.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownSchedule`], or an error of the store.
     pub async fn describe(&self, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
         self.registry.must_know(domain).await?;
         let key = schedule_key(domain, id);
@@ -171,7 +172,7 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn list(
         &self,
         domain: &str,
@@ -191,11 +192,12 @@ impl Scheduler {
         Ok((rows.collect(), found.next))
     }
 
-    /// Wakes every schedule. A schedule that was woken while the clock was ahead has its next wake in the future.
+    /// Wakes every schedule. Needed after the clock was ahead, because a schedule that was woken then has its next wake
+    /// too far in the future.
     ///
     /// # Errors
     ///
-    /// The store's; the schedules after a failed one were not woken.
+    /// An error of the store. Schedules after the one that failed were not woken.
     pub(crate) async fn wake_all(&self) -> Result<(), Refusal> {
         for domain in self.registry.domains().await? {
             let mut page = None;
@@ -213,11 +215,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Replaces the configuration of a schedule. Its state is kept; only times from now on are used.
+    /// Replaces the configuration of a schedule. The schedule keeps its state, and the new configuration applies only
+    /// to times from now on.
     ///
     /// # Errors
     ///
-    /// As for [`create`](Self::create); [`Refusal::UnknownSchedule`].
+    /// As for [`create`](Self::create), and [`Refusal::UnknownSchedule`].
     pub async fn change(&self, domain: &str, id: &str, schedule: Schedule) -> Result<ScheduleView, Refusal> {
         self.registry.domain_in_use(domain).await?;
         self.check_schedule(domain, id, &schedule).await?;
@@ -231,7 +234,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Deletes a schedule. Its runs continue.
+    /// Deletes a schedule. The runs that it has started continue.
     ///
     /// # Errors
     ///
@@ -249,7 +252,7 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// As for [`describe`](Self::describe); a fault for a reason that is not acceptable.
+    /// As for [`describe`](Self::describe), and a fault for an invalid reason.
     pub async fn pause(&self, domain: &str, id: &str, reason: Option<String>) -> Result<ScheduleView, Refusal> {
         let reason = reason.unwrap_or_else(|| "asked to".to_owned());
         admit::check_name("reason", &reason)?;
@@ -261,7 +264,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Resumes a schedule from now on.
+    /// Resumes a paused schedule. Times that passed during the pause are not made up for.
     ///
     /// # Errors
     ///
@@ -275,7 +278,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Triggers an action of a schedule now.
+    /// Executes the action of a schedule once, now.
     ///
     /// # Errors
     ///
@@ -287,7 +290,8 @@ impl Scheduler {
         overlap: Option<Overlap>,
         request: Option<RequestKey>,
     ) -> Result<ScheduleView, Refusal> {
-        // If the caller sent no key, one is generated: a write whose response was lost must not be repeated.
+        // If the caller sent no key, one is generated, because the change must not be applied twice if the response to
+        // a write is lost.
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
         self.alter(domain, id, Some(request), |record, now| {
             record.state.request_action(now, ActionCause::Trigger, overlap);
@@ -298,11 +302,11 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Triggers an action for each time of a schedule in a range, both ends included.
+    /// Executes the action of a schedule once for each of its times in a range, which includes both ends.
     ///
     /// # Errors
     ///
-    /// As for [`describe`](Self::describe); a fault for a range with too many times.
+    /// As for [`describe`](Self::describe), and a fault for a range with too many times.
     pub async fn backfill(
         &self,
         domain: &str,
@@ -340,7 +344,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Whether a request was recorded before.
+    /// Returns true if a request with this key was recorded before.
     async fn is_repeated(
         &self,
         key: &HeadKey,
@@ -354,8 +358,8 @@ impl Scheduler {
         }
     }
 
-    /// Changes a schedule, with retries on conflicts. Each `request` with a key is applied once. The closure may
-    /// run more than once, on the result of other changes.
+    /// Changes a schedule, and retries after conflicts. A change with a `request` key is applied at most once. The
+    /// closure may be called several times, each time with the newest record.
     async fn alter(
         &self,
         domain: &str,
@@ -375,7 +379,8 @@ impl Scheduler {
             let before = record.clone();
             change(&mut record, now)?;
             if let Some((left, until)) = request.and_then(|request| record.state.remember(request, now)) {
-                // The key was accepted earlier, so that its mark is valid even if this change fails.
+                // The key belongs to an earlier request that was recorded, so its mark is valid even if this change
+                // fails.
                 let mark = Mark { name: left.0, bytes: Bytes::new(), expires_at: until.as_millis() };
                 if let Err(error) = self.store.put_marks(&key, &[mark]).await {
                     tracing::debug!(%error, "the mark of a request could not be written");
@@ -391,8 +396,8 @@ impl Scheduler {
         Err(Refusal::Unavailable { why, retry_after: None })
     }
 
-    /// Writes a schedule unless it has changed since it was read. Returns false if it has, or may have, so that the
-    /// caller must read it again.
+    /// Writes a schedule, unless it was changed since it was read. Returns false if it was or may have been changed.
+    /// The caller must then read it again.
     async fn write_schedule(
         &self,
         key: &HeadKey,
@@ -411,7 +416,7 @@ impl Scheduler {
                 self.metrics.conflict();
                 Ok(false)
             }
-            // The next read shows whether it was written: each change recognizes itself.
+            // The caller reads the schedule again and can tell whether the change was applied.
             Err(store::Error::NotApplied { .. } | store::Error::Unknown { .. }) => {
                 tokio::time::sleep(TRY_WAIT).await;
                 Ok(false)
@@ -421,17 +426,17 @@ impl Scheduler {
     }
 }
 
-/// Number of schedules read at once when all are woken. Our choice: one page of a list.
+/// Number of schedules that are read with one request when all are woken. Our choice: one page of a list.
 const LOOKED_AT_ONCE: usize = 100;
 
-/// Number of next times that a schedule shows.
+/// Number of next times that are returned with a schedule. Our choice.
 const NEXT_SHOWN: usize = 5;
 
 fn unknown(domain: &str, id: &str) -> Refusal {
     Refusal::UnknownSchedule { domain: domain.to_owned(), schedule: id.to_owned() }
 }
 
-/// Names the field of a start's fault as one of the schedule's action.
+/// Changes the field name in a fault about a start to the corresponding field of the schedule's action.
 fn of_action(fault: Fault) -> Fault {
     let named = |field: String| format!("action.{field}");
     match fault {

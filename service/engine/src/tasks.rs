@@ -1,4 +1,4 @@
-//! Polls for tasks, tasks on their way to deciders and runners, and their answers.
+//! Polls for tasks, delivery of tasks to deciders and runners, and answers to tasks.
 
 mod answers;
 mod elsewhere;
@@ -32,10 +32,10 @@ use crate::run::lookup::RunLookup;
 use crate::run::runs::Runs;
 use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, TurnToken};
 
-/// A query to a run, as its decider gets it.
+/// A query to a run, as it is sent to the run's decider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingQuery {
-    /// Identifies the query in its answer.
+    /// Id of the query, which the answer must contain.
     pub id: String,
     /// Name of the query.
     pub name: String,
@@ -43,10 +43,10 @@ pub struct PendingQuery {
     pub input: Option<Payload>,
 }
 
-/// A turn for a decider.
+/// A decider task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeciderTask {
-    /// Identifies the task in its answer.
+    /// Token that the decider must send with its answer.
     pub token: String,
     /// Domain of the run.
     pub domain: Arc<str>,
@@ -60,36 +60,38 @@ pub struct DeciderTask {
     pub task_list: String,
     /// 1, plus the number of directly preceding turns that failed or timed out.
     pub attempt: u32,
-    /// The turn's DeciderStarted, which is the newest event that its decider may see.
+    /// Id of the turn's DeciderStarted event, which is the newest event that the decider may see.
     pub started_event_id: EventId,
-    /// The DeciderStarted of the last completed turn; 0 if there is none.
+    /// Id of the DeciderStarted event of the last completed turn; 0 if there is none.
     pub previous_started_event_id: EventId,
-    /// The window or the whole history, oldest first.
+    /// Events, oldest first: either the whole history or only the window.
     pub events: Vec<Event>,
     /// Size of `events` as JSON, in bytes.
     pub events_bytes: usize,
-    /// The `after` of the next page, if the whole history was requested and does not fit into `events`. `None` if no
-    /// events are left, and always for a window: if a window is too large, its oldest events are missing.
+    /// Value of the `after` parameter for the next page, if the whole history was requested and does not fit into
+    /// `events`. `None` if no events are left. Also `None` for a window: if a window is too large, its oldest events
+    /// are missing.
     pub next: Option<EventId>,
-    /// Context that the last completed turn left.
+    /// Context that the decider of the last completed turn stored.
     pub context: Option<Payload>,
-    /// Queries to answer from the state after this turn's decisions.
+    /// Queries to answer from the state that results from this turn's decisions.
     pub queries: Vec<PendingQuery>,
-    /// True if the task has only queries and nothing to decide. No turn was started and the history has no event of
-    /// this task. `started_event_id` is then the run's newest event.
+    /// True if the task has only queries and requires no decisions. No turn was started, the history has no event of
+    /// this task, and `started_event_id` is the id of the run's newest event.
     pub query_only: bool,
     /// Updates to validate with the turn.
     pub updates: Vec<ProposedUpdate>,
-    /// True if the turn exists only for its updates. Its last two events are not recorded yet (ADR 10).
+    /// True if the turn exists only for its updates. Its last two events are not recorded yet, and are never recorded
+    /// if the turn has no effect (ADR 10).
     pub speculative: bool,
-    /// Parent of the decider's spans, in the trace of the run.
+    /// Trace context of the run, which is the parent of the decider's spans.
     pub trace: Option<TraceContext>,
 }
 
-/// An activity for a runner.
+/// An activity task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivityTask {
-    /// Identifies the task in its answer.
+    /// Token that the runner must send with its answers.
     pub token: String,
     /// Domain of the run.
     pub domain: Arc<str>,
@@ -105,32 +107,34 @@ pub struct ActivityTask {
     pub activity_id: String,
     /// Type of the activity.
     pub activity_type: String,
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted; `None` if the activity has a retry policy, because then it is recorded only when the
-    /// activity closes.
+    /// Id of the activity's ActivityStarted event. `None` if the activity has a retry policy, because then this event
+    /// is recorded only when the activity closes.
     pub started_event_id: Option<EventId>,
     /// Number of the attempt: 1, 2, 3, …
     pub attempt: u32,
-    /// Details of the last heartbeat of an earlier attempt.
+    /// Details of the last heartbeat that an earlier attempt sent.
     pub heartbeat_details: Option<Payload>,
     /// Input of the activity.
     pub input: Option<Payload>,
     /// Timeouts of the activity.
     pub timeouts: ActivityTimeouts,
-    /// Parent of the runner's spans, in the trace of the run.
+    /// Trace context of the run, which is the parent of the runner's spans.
     pub trace: Option<TraceContext>,
 }
 
-/// A task on its way to its poller, boxed because each waiting poll reserves space for it. If it is dropped without
-/// [`delivered`](Self::delivered), the task is returned at once and does not have to time out.
+/// A task on its way to its poller. The task is boxed, because space for it is reserved in each waiting poll. If this
+/// value is dropped without a call of [`delivered`](Self::delivered), the task is returned at once and can be handed
+/// out again, without waiting for its timeout.
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
     task: Box<T>,
     receipt: Receipt,
 }
 
-/// The rest of a [`Delivery`] without its task. Dropping it returns the task.
+/// The part of a [`Delivery`] that remains after the task was taken out. Dropping it returns the task, so that it is
+/// handed out again.
 #[must_use = "dropping it gives the task back"]
 pub struct Receipt(Box<Grant>);
 
@@ -142,12 +146,12 @@ impl Receipt {
 }
 
 impl<T> Delivery<T> {
-    /// Returns the task.
+    /// Returns a reference to the task.
     pub fn task(&self) -> &T {
         &self.task
     }
 
-    /// Returns the task, to be rendered, and the receipt, to be kept until the task is delivered.
+    /// Splits the delivery into the task and the receipt. The caller must keep the receipt until the task is delivered.
     pub fn split(self) -> (T, Receipt) {
         (*self.task, self.receipt)
     }
@@ -158,19 +162,19 @@ impl<T> Delivery<T> {
     }
 }
 
-/// A poll that is about to wait.
+/// A poll that is prepared and about to wait.
 struct PollUnderWay {
     list: ListKey,
     taker: Taker,
     wait: Duration,
-    /// When the wait ends.
+    /// Time at which the wait ends.
     deadline: Instant,
-    /// Task that was started for an earlier attempt of the poll and whose answer was lost.
+    /// Task that was started for an earlier attempt of the poll, whose response was lost.
     lost: Option<Box<Grant>>,
     _polling: Polling,
 }
 
-/// Polls and answers of deciders and runners.
+/// Polls of deciders and runners, and their answers.
 pub struct Tasks {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
@@ -186,8 +190,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Returns the approximate number of tasks that wait on a list, as this node knows them, and true if it knows that
-    /// there are more.
+    /// Returns the approximate number of tasks that wait on a list, as far as this node knows, and true if more tasks
+    /// are known to wait.
     pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
         let side = if are_turns { Side::Decider } else { Side::Activity };
         let list = ListKey { domain: domain.into(), side, name: list.into() };
@@ -195,7 +199,7 @@ impl Tasks {
         self.lists.matching.waiting(&list)
     }
 
-    /// Waits for a turn on a list.
+    /// Waits for a decider task on a list.
     ///
     /// # Errors
     ///
@@ -207,8 +211,8 @@ impl Tasks {
         poll: Poll,
     ) -> impl Future<Output = Result<Option<Delivery<DeciderTask>>, Refusal>> {
         let events = poll.task_events();
-        // Everything that a poll does apart from waiting is boxed. Otherwise each waiting poll would reserve space for
-        // it.
+        // All parts of a poll except the wait itself are boxed. Otherwise each waiting poll would reserve space for
+        // them.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
             let mut poll = begun.await?;
@@ -216,7 +220,7 @@ impl Tasks {
                 match Box::pin(self.decider_task(&grant, events)).await {
                     Ok(task) => return Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
                     Err(refusal) if pass_over(grant, &refusal) && poll.taker.poll.is_none() => {}
-                    // The run records that this poll has the task, so the poll must get no other.
+                    // The run records that the task was sent to this poll, so the poll must get no other task.
                     Err(refusal) if is_of_task(&refusal) => return Ok(None),
                     Err(refusal) => return Err(refusal),
                 }
@@ -225,7 +229,7 @@ impl Tasks {
         }
     }
 
-    /// Waits for an activity on a list.
+    /// Waits for an activity task on a list.
     ///
     /// # Errors
     ///
@@ -243,7 +247,7 @@ impl Tasks {
                 match Box::pin(self.activity_task(&grant)).await {
                     Ok(task) => return Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
                     Err(refusal) if pass_over(grant, &refusal) && poll.taker.poll.is_none() => {}
-                    // The run records that this poll has the task, so the poll must get no other.
+                    // The run records that the task was sent to this poll, so the poll must get no other task.
                     Err(refusal) if is_of_task(&refusal) => return Ok(None),
                     Err(refusal) => return Err(refusal),
                 }
@@ -252,7 +256,7 @@ impl Tasks {
         }
     }
 
-    /// Prepares a poll.
+    /// Prepares a poll: validates its parameters, and finds the task of an earlier attempt.
     async fn begin_poll(
         &self,
         side: Side,
@@ -289,8 +293,8 @@ impl Tasks {
             match Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await {
                 Ok(Some(grant)) => return Ok(Some(Box::new(grant))),
                 Ok(None) => {}
-                // The task may have been started. A poll with an id may then be the one that has it, so only a poll
-                // without an id continues.
+                // It is unknown whether the task was started. If the poll has an id, the run may record that the task
+                // was sent to it, so only a poll without an id may continue.
                 Err(refusal @ Refusal::OutcomeUnknown { .. }) if poll.taker.poll.is_none() => {
                     tracing::warn!(%refusal, list = %poll.list.name, "a waiting task could not be taken");
                 }
@@ -312,11 +316,12 @@ impl Tasks {
         Ok(waiting.end().await)
     }
 
-    /// Returns a page of the history of a turn's run up to the turn's DeciderStarted, while a decider has the turn.
+    /// Returns a page of the history up to the DeciderStarted event of the token's turn, as long as a decider has the
+    /// turn.
     ///
     /// # Errors
     ///
-    /// As for [`Views::describe`](crate::Views::describe); the turn's outcome if no decider has it any more.
+    /// As for [`Views::describe`](crate::Views::describe); if the turn has ended, an error that says how it ended.
     pub async fn turn_history(&self, token: &TurnToken, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
@@ -339,7 +344,7 @@ impl Tasks {
                 (shown, *previous_started_event_id, 1, Some(*version))
             }
             Granted::Speculation { last_event_id, previous_started_event_id, .. } => {
-                // The ids that its events will have if it is recorded.
+                // Ids that the events of the speculative turn will have if they are recorded.
                 let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
                 (TurnId { scheduled_event_id, started_event_id }, *previous_started_event_id, 1, None)
             }
@@ -434,7 +439,7 @@ impl Tasks {
     }
 }
 
-/// Returns true if a refusal concerns the found task and not the poll, so that another task can be handed out.
+/// Returns true if a refusal concerns only the task that was found, so that the poll can get another task.
 fn is_of_task(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -447,9 +452,9 @@ fn is_of_task(refusal: &Refusal) -> bool {
     )
 }
 
-/// Handles a started task that cannot be read. If its run is broken, the task is left to time out: if it were returned,
-/// it would be handed out again at once. The run is then listed as `failing`. Otherwise the task is returned. Returns
-/// true if it was left to time out.
+/// Handles a started task that cannot be read. If the run's data is damaged, the task is left to time out: returning it
+/// would hand it out again at once, with the same error. The run is then listed as `failing`. For any other reason, the
+/// task is returned. Returns true if the task was left to time out.
 fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
     if !is_of_task(refusal) {
         grant.unreadable();
@@ -465,7 +470,7 @@ fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the size of a poll's future, without polling.
+    /// Returns the size of the future that polls, without running it.
     fn size<F>(_: impl Fn(&'static Tasks, &'static mut PollUnderWay) -> F) -> usize {
         size_of::<F>()
     }

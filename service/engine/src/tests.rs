@@ -1,4 +1,4 @@
-//! Tests across several parts of the engine.
+//! Tests that involve several parts of the engine.
 
 mod nodes;
 mod successors;

@@ -1,4 +1,4 @@
-//! Time: waking due runs, and checking the clock.
+//! Modules that depend on time: waking due runs, checking the clock, and repairing deadlines.
 
 pub(super) mod guard;
 pub(super) mod repair;

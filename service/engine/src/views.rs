@@ -1,4 +1,4 @@
-//! Read access to runs: their state, their closing event and their history.
+//! Read access to runs: their state, closing event and history.
 
 pub(super) mod fsck;
 pub(super) mod metrics_page;
@@ -19,7 +19,7 @@ use crate::nodes::Nodes;
 use crate::run::lookup::RunLookup;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState};
 
-/// Delay before the next attempt to find the successor of a run.
+/// Delay before the next attempt to find the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 /// Read access to runs.
@@ -34,26 +34,26 @@ pub struct Views {
 }
 
 impl Views {
-    /// Returns the number of due index shards of each live node, and the total number.
+    /// Returns the number of due-index shards whose home is each live node, and the total number of shards.
     pub fn due_shards_by_node(&self) -> (std::collections::BTreeMap<String, u32>, u32) {
         let shards = self.store.limits().due_shards.max(1);
         (self.nodes.homes(shards), shards)
     }
 
-    /// Watches a domain for changes to its runs that this node makes after this call.
+    /// Watches a domain. The watcher is notified of changes to the domain's runs that this node makes after this call.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn watch_domain(&self, domain: &str) -> Result<DomainWatch, Refusal> {
         self.registry.must_know(domain).await?;
         crate::base::admission::count_waiting()?;
         let watching = self.watchers.watch_domain(domain);
-        // A watcher added after shutdown began would never be notified.
+        // A watcher that is added after shutdown has begun would never be notified.
         if self.background.is_stopping() { Err(Refusal::Stopping) } else { Ok(watching) }
     }
 
-    /// Returns the run, and if it closes within `wait`, its closing event with its state.
+    /// Waits up to `wait` for a run to close. Returns the run's id and, if it has closed, its state and closing event.
     ///
     /// # Errors
     ///
@@ -64,12 +64,12 @@ impl Views {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             let (run_id, closed) = self.closing_event_of(at, left).await?;
             match closed {
-                // A caller that asks for the newest run waits for its successor, too.
+                // A caller that did not name a run id also waits for the successor.
                 Some((run, _)) if at.run_id.is_none() && run.has_successor() => {
                     if left.is_zero() || self.background.is_stopping() {
                         return Ok((run_id, None));
                     }
-                    // The successor exists in a moment, or as soon as nothing prevents its start any more.
+                    // The successor is about to start, unless something prevents it.
                     tokio::time::sleep(SUCCESSOR_WAIT.min(left)).await;
                 }
                 closed => return Ok((run_id, closed)),
@@ -107,7 +107,7 @@ impl Views {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store.
     pub async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
         self.lookup.describe(at).await
     }
@@ -121,17 +121,18 @@ impl Views {
         self.lookup.history(at, page).await
     }
 
-    /// Lists runs in the order of the query.
+    /// Lists runs in the order that the query requests.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Refusal> {
         self.registry.must_know(&query.domain).await?;
         Ok(self.store.list(query, page).await?)
     }
 
-    /// Counts the runs of a list. If runs must be read for it, at most `at_most` are.
+    /// Counts the runs that a list query matches. If the store must read runs for this, it reads at most `at_most`
+    /// runs.
     ///
     /// # Errors
     ///

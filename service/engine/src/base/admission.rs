@@ -1,24 +1,26 @@
-//! Admission control: decides whether a request is admitted now, and counts what admitted requests use.
+//! Admission control: decides whether a request is admitted now, and counts the resources that admitted requests use.
 //!
-//! | mechanism | limits | of | unit | beyond it | in |
+//! | mechanism | limits | of | unit | beyond it | file |
 //! |---|---|---|---|---|---|
-//! | rate limit | requests | domain, credential | requests per second, with a burst | 429 `quota-exceeded` with the time to wait | `rate.rs` |
-//! | bandwidth limit | bodies of requests and responses | domain, credential | bytes per second | the same, for later requests | `rate.rs` |
-//! | concurrency limit | waiting requests | domain, credential | requests at once | the same | `quotas.rs` |
-//! | quota | open runs | domain | runs | the same; a child fails to start | `open_runs.rs` |
-//! | quota | polled task lists | domain | lists at a node | the same | `lists/pollers.rs` |
-//! | SWF quotas | open runs, domains, waiting polls | domain, service | as AWS counts them | SWF's `LimitExceededFault` | `open_runs.rs`, `registry/domains.rs`, `lists/pollers.rs` |
-//! | fair queuing | processor slots | domain | requests in turn | a wait, then 503 `overloaded` | `service/src/fair.rs` |
+//! | rate limit | requests | domain, credential | requests per second, with burst | 429 `quota-exceeded` | `rate.rs` |
+//! | bandwidth limit | request and response bodies | domain, credential | bytes per second | 429, later | `rate.rs` |
+//! | concurrency limit | waiting requests | domain, credential | requests at once | 429 | `quotas.rs` |
+//! | quota | open runs | domain | runs | 429; a child fails to start | `open_runs.rs` |
+//! | quota | polled task lists | domain | lists at a node | 429 | `lists/pollers.rs` |
+//! | SWF quotas | open runs, domains, waiting polls | domain, service | as in AWS | `LimitExceededFault` | see below |
+//! | fair queuing | processor slots | domain | requests in turn | wait, then 503 `overloaded` | `service/src/fair.rs` |
 //! | memory limit | bytes in flight | process | bytes | 503 `overloaded` | `service/src/budget.rs` |
 //! | disk reserve | starts | service | free bytes | 507 `insufficient-storage` | `base/disk.rs` |
 //!
-//! A request passes them in the order of memory limit, rate and bandwidth limits, fair queuing. The concurrency limit
-//! applies when it begins to wait, and quotas when it is about to use what they count. Answers to tasks pass all but
-//! the memory limit, because they end work.
+//! A request passes first the memory limit, then the rate and bandwidth limits, then fair queuing. The concurrency
+//! limit applies when the request begins to wait, and a quota applies when the request is about to use the resource
+//! that the quota counts. Only the memory limit applies to answers to tasks, because answers end work. A response with
+//! status 429 contains the time to wait. SWF's quotas are enforced in `open_runs.rs`, `registry/domains.rs` and
+//! `lists/pollers.rs`.
 //!
-//! Quotas are of domains and credentials and are configured by operators (`limits.rs`). The last two rows of the
-//! service measure HTTP requests, which the engine does not know. When a waiting task may leave its list is decided by
-//! the dispatch gate (`lists::matching`), not here.
+//! Operators configure the limits of domains and credentials (`limits.rs`). Fair queuing and the memory limit are not
+//! part of the engine, because they measure HTTP requests. The dispatch gate (`lists::matching`) decides when a waiting
+//! task may leave its list.
 
 mod charged;
 mod limits;

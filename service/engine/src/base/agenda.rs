@@ -1,5 +1,5 @@
-//! Agenda: when to wake which run. It is a bounded cache of the earliest entries of the store's due index and can
-//! be rebuilt from it.
+//! Agenda: the runs that must be woken soon, with their times. It is a bounded cache of the earliest entries of the
+//! store's due index and can be rebuilt from it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -7,26 +7,28 @@ use std::sync::{Mutex, MutexGuard};
 use history::{Duration, Timestamp};
 use store::{Due, HeadKey};
 
-/// Maximum wait of a task that has no row in its list (`backlog.rs`). A node that takes over from another reads the
-/// due index this far ahead. Our choice: waits are so rarely this short that there is little to read.
+/// Maximum delay before a waiting task without a row in the backlog of its list (`lists/backlog.rs`) is offered again.
+/// A node that takes over from another reads the due index this far ahead. Our choice: few tasks are offered within so
+/// short a time, so there is little to read.
 pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
 
-/// Time ahead for which the due index is read.
+/// Time ahead for which the due index is read. Our choice.
 const READ_AHEAD: Duration = Duration::from_secs(60);
 
-/// Maximum number of runs on the agenda, about 200 bytes each. If more are due soon, the agenda covers a shorter
-/// time.
+/// Maximum number of runs on the agenda. If more are due soon, the agenda covers a shorter time. Our choice: each takes
+/// about 200 bytes.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
 
-/// Delay before a run is woken again if it could not be processed or its task could not be taken. Our choice: short,
-/// because the run makes no progress, but not zero, because the store has just failed several attempts.
+/// Delay before a run is woken again if it could not be handled or its task could not be started. Our choice: short,
+/// because the run makes no progress meanwhile, but not zero, because the store has just failed several attempts.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Time to wake a run.
+/// Time at which a run must be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgendaEntry {
     at: Timestamp,
-    /// Requested in addition to the due index: only the wake removes it, not an earlier commit.
+    /// True if the wake was requested in addition to the due index. Such a wake is not moved to a later time by a
+    /// commit.
     is_requested: bool,
 }
 
@@ -34,11 +36,11 @@ struct AgendaEntry {
 struct AgendaEntries {
     order: BTreeSet<(Timestamp, HeadKey)>,
     by_key: HashMap<HeadKey, AgendaEntry>,
-    /// Everything due before this time is on the agenda.
+    /// All entries of the due index before this time are on the agenda.
     horizon: Timestamp,
-    /// When the due index was last read, even if the horizon did not move.
+    /// Time when the due index was last read, even if the horizon did not move then.
     read_at: Timestamp,
-    /// Time of the next wake, unless an earlier one is notified.
+    /// Time at which the sweeper wakes up next, unless it is notified of an earlier one.
     next_wake: Timestamp,
 }
 
@@ -62,12 +64,13 @@ impl AgendaEntries {
     }
 }
 
-/// Runs to wake soon.
+/// Runs to be woken soon.
 pub(crate) struct Agenda {
     entries: Mutex<AgendaEntries>,
-    /// Interval at which the due index is read even if the horizon is far, because other nodes also write to it.
+    /// Interval at which the due index is read even if the horizon is far ahead. Needed if other nodes also write to
+    /// the index.
     read_every: Option<Duration>,
-    /// Notified when the next wake may have become earlier.
+    /// Notified when the sweeper must wake up earlier than planned.
     pub(crate) earlier: tokio::sync::Notify,
 }
 
@@ -86,7 +89,7 @@ impl Agenda {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Sets when a run must be woken, after a commit. An earlier requested wake is kept.
+    /// Sets the time at which a run must be woken, after a commit. An earlier requested wake is kept.
     pub(crate) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
         let mut entries = self.lock();
         let asked = entries.by_key.get(key).filter(|known| known.is_requested).map(|known| known.at);
@@ -102,8 +105,8 @@ impl Agenda {
         }
     }
 
-    /// Makes the next wake no later than this. It may be earlier than necessary, because most commits move the wake
-    /// it was for: an unnecessary wake costs less than a notification for each commit.
+    /// Makes the sweeper wake up at this time at the latest. The sweeper may then find nothing due, because most
+    /// commits move the wake of their run. An unnecessary wake-up costs less than notifying the sweeper of each commit.
     fn wake_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
         if at < entries.next_wake {
             entries.next_wake = at;
@@ -112,8 +115,8 @@ impl Agenda {
         }
     }
 
-    /// Wakes a run no later than this, even if the due index does not list it, because something failed that is not
-    /// in the store.
+    /// Wakes a run at this time at the latest, even if the due index has a later time or none. Used for failures that
+    /// are not recorded in the store.
     pub(crate) fn set_by(&self, key: &HeadKey, at: Timestamp) {
         let mut entries = self.lock();
         let known = entries.by_key.get(key);
@@ -122,14 +125,14 @@ impl Agenda {
         self.wake_by(at, entries);
     }
 
-    /// Wakes a run soon, because something could not be done.
+    /// Wakes a run again soon, because it could not be handled or its task could not be started.
     pub(crate) fn wake_again(&self, key: &HeadKey, now: Timestamp) {
         self.set_by(key, now.plus(RETRY_DELAY));
     }
 
-    /// Extends the horizon and returns the old and the new one: from now on, commits due before the new one are put
-    /// on the agenda. Read the due index up to there, then call [`Agenda::fill`], or [`Agenda::retract`] with the
-    /// old one.
+    /// Extends the horizon and returns the old and the new one. From now on, commits that are due before the new
+    /// horizon are put on the agenda. The caller must read the due index up to the new horizon, then call
+    /// [`Agenda::fill`]. If the read fails, it must call [`Agenda::retract`] with the old horizon.
     pub(crate) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let mut entries = self.lock();
         let before = entries.horizon;
@@ -138,13 +141,13 @@ impl Agenda {
         (before, entries.horizon)
     }
 
-    /// Moves the horizon back, because the store could not be read.
+    /// Moves the horizon back to its old value, because the store could not be read.
     pub(crate) fn retract(&self, horizon: Timestamp) {
         let mut entries = self.lock();
         entries.horizon = entries.horizon.min(horizon);
     }
 
-    /// Adds entries of the due index; `complete` if they are all before the horizon.
+    /// Adds entries of the due index. `complete` is true if these are all entries before the horizon.
     pub(crate) fn fill(&self, due: Vec<Due>, complete: bool) {
         let mut entries = self.lock();
         if !complete && let Some(last) = due.last() {
@@ -152,8 +155,9 @@ impl Agenda {
         }
         for Due { at, key } in due {
             let at = Timestamp::from_millis(at);
-            // A commit since the store was read is newer. But another node may have written an earlier time that is
-            // not known here.
+            // A time that is already on the agenda is kept, because it may come from a commit after the store was read.
+            // If nodes share the store, an earlier time in the index replaces it, because another node may have written
+            // that time.
             let known = entries.by_key.get(&key).copied();
             if known.is_none_or(|known| self.read_every.is_some() && at < known.at) {
                 let is_requested = known.is_some_and(|known| known.is_requested);
@@ -162,7 +166,7 @@ impl Agenda {
         }
     }
 
-    /// Removes and returns the runs that are due.
+    /// Removes and returns runs that are due, at most `limit`.
     pub(crate) fn take_due(&self, now: Timestamp, limit: usize) -> Vec<HeadKey> {
         let mut entries = self.lock();
         let mut due = Vec::new();
@@ -177,16 +181,16 @@ impl Agenda {
         due
     }
 
-    /// Returns when to wake up next, and whether the caller must then extend the agenda.
+    /// Returns the time at which the sweeper must wake up next, and true if it must then extend the agenda.
     pub(crate) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
         let mut entries = self.lock();
-        // The clock was put back: the due index was not read for the times now ahead, and other nodes may have
-        // written entries for them.
+        // The clock was set back. The due index has not been read for the times that are now in the future, and other
+        // nodes may have written entries for them.
         if entries.read_at > now.plus(READ_AHEAD) {
             entries.read_at = Timestamp::default();
             entries.horizon = entries.horizon.min(now);
         }
-        // Extended after half of the time ahead, so that entries are known well before they are due.
+        // Extends the agenda once half of `READ_AHEAD` has passed, so that entries are known well before they are due.
         let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(READ_AHEAD.as_millis() / 2));
         let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
         let (at, extend) = match entries.order.first() {
@@ -197,7 +201,7 @@ impl Agenda {
         (at, extend)
     }
 
-    /// Number of runs on the agenda.
+    /// Returns the number of runs on the agenda.
     pub(crate) fn len(&self) -> usize {
         self.lock().order.len()
     }

@@ -1,5 +1,5 @@
-//! Background tasks of the service. They are owned here, so that none works on a store that is closed. At shutdown,
-//! some are ended at once and the others are awaited.
+//! Background tasks of the service. This module owns them, so that none of them uses a store that is already closed. At
+//! shutdown, some tasks are aborted at once and the others are awaited.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -13,12 +13,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// Time to wait for work under way at shutdown. Our choice: longer than a commit is retried if the store does not
-/// accept it.
+/// Maximum time to wait for running tasks at shutdown. Our choice: longer than a commit is retried if the store does
+/// not accept it.
 const FINISH_WAIT: Duration = Duration::from_secs(5);
 
-/// Delay before work that has panicked is restarted. Our choice: other work depends on it, but the cause of the panic
-/// may persist.
+/// Delay before a task that has panicked is restarted. Our choice: short, because other tasks depend on it, but not
+/// zero, because the cause of the panic may persist.
 const ANEW_AFTER: Duration = Duration::from_secs(1);
 
 /// Owner of the background tasks.
@@ -26,13 +26,13 @@ const ANEW_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Background {
     is_stopping: AtomicBool,
     stopping: Notify,
-    /// Number of tasks to wait for at shutdown.
+    /// Number of running tasks for which shutdown waits.
     under_way: watch::Sender<usize>,
-    /// Object that running tasks keep alive, see [`keeps`](Self::keeps).
+    /// Object that running tasks keep alive; see [`keeps`](Self::keeps).
     kept: OnceLock<Weak<dyn Any + Send + Sync>>,
 }
 
-/// A task to wait for, until this is dropped.
+/// Counts a task for which shutdown waits, until it is dropped.
 struct TaskUnderWay(Arc<Background>);
 
 impl Drop for TaskUnderWay {
@@ -47,12 +47,12 @@ impl Background {
         Arc::new(Self { is_stopping, stopping, under_way: watch::Sender::new(0), kept: OnceLock::new() })
     }
 
-    /// Makes running tasks keep this object alive, because they may need it to finish.
+    /// Sets an object that running tasks keep alive, because they may need it to finish.
     pub(crate) fn keeps(&self, it: Weak<dyn Any + Send + Sync>) {
         drop(self.kept.set(it));
     }
 
-    /// Returns the object of [`keeps`](Self::keeps); `None` once it is dropped.
+    /// Returns the object that was set with [`keeps`](Self::keeps); `None` if it was already dropped.
     pub(crate) fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.kept.get()?.upgrade()
     }
@@ -63,25 +63,25 @@ impl Background {
         self.stopping.notify_waiters();
     }
 
-    /// Whether the service is stopping.
+    /// Returns true if shutdown has begun.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::SeqCst)
     }
 
-    /// Waits until the service stops.
+    /// Waits until shutdown begins.
     pub(crate) async fn stopped(&self) {
         let stopping = self.stopping.notified();
         tokio::pin!(stopping);
-        // Registered before the flag is read, so that the notification cannot be missed.
+        // Registers for the notification before reading the flag, so that the notification cannot be missed.
         stopping.as_mut().enable();
         if !self.is_stopping() {
             stopping.await;
         }
     }
 
-    /// Spawns work that shutdown waits for, such as a commit.
+    /// Spawns a task that shutdown waits for, such as a commit.
     pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        // Outside a runtime, the process is ending.
+        // Without a runtime the process is ending.
         let Ok(runtime) = Handle::try_current() else { return };
         self.under_way.send_modify(|count| *count += 1);
         let (under_way, kept) = (TaskUnderWay(Arc::clone(self)), self.kept());
@@ -91,7 +91,7 @@ impl Background {
         }));
     }
 
-    /// Spawns work that ends when it is done or the service stops.
+    /// Spawns a task that is aborted when shutdown begins.
     pub(crate) fn spawn_until_stopped(
         self: &Arc<Self>,
         work: impl Future<Output = ()> + Send + 'static,
@@ -103,8 +103,8 @@ impl Background {
         })
     }
 
-    /// Runs work until it is done or the service stops. Work that panics, which is a defect, is restarted, because
-    /// its callers would otherwise wait forever.
+    /// Runs a task until it is done or shutdown begins. If the task panics, which is a defect, it is restarted, because
+    /// other tasks would otherwise wait for it forever.
     pub(crate) fn keep(
         self: &Arc<Self>,
         what: &'static str,
@@ -118,7 +118,7 @@ impl Background {
         });
     }
 
-    /// Runs work after a delay, unless it is aborted or the service stops first.
+    /// Calls a function after a delay, unless the returned handle aborts it or shutdown begins first.
     pub(crate) fn after(self: &Arc<Self>, wait: Duration, work: impl FnOnce() + Send + 'static) -> AbortHandle {
         let waiting = self.spawn_until_stopped(async move {
             tokio::time::sleep(wait).await;
@@ -127,7 +127,7 @@ impl Background {
         waiting.abort_handle()
     }
 
-    /// Waits until all work is done, or for [`FINISH_WAIT`].
+    /// Waits until all tasks are done, but at most [`FINISH_WAIT`].
     pub(crate) async fn finish(&self) {
         let mut under_way = self.under_way.subscribe();
         if tokio::time::timeout(FINISH_WAIT, under_way.wait_for(|count| *count == 0)).await.is_err() {

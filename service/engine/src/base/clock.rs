@@ -1,4 +1,4 @@
-//! The only place where the service reads the clock and draws random numbers.
+//! Clock and random numbers. All other modules of the service get the time and random ids from here.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,24 +10,23 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Source of time. Tests use their own.
+/// Source of time. Tests implement their own.
 #[async_trait]
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Returns the time since some instant of this process, independent of changes to the clock; `None` if that is
-    /// not known.
+    /// Returns the time since a fixed instant, independent of changes to the wall clock. Returns `None` if this clock
+    /// cannot measure it.
     fn steady(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns once [`now`](Self::now) is at or after `at`. May return early, so that callers must check the time
-    /// again.
+    /// Returns once [`now`](Self::now) is at or after `at`. May return earlier, so callers must check the time again.
     async fn sleep_until(&self, at: Timestamp);
 }
 
-/// The machine's clock.
+/// The system's wall clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -40,8 +39,8 @@ impl Clock for SystemClock {
     }
 
     fn steady(&self) -> Option<Duration> {
-        // A clock that continues while the machine sleeps, so that waking up is not taken for a jump of the clock.
-        // Apple's monotonic clock does.
+        // This clock continues while the machine is suspended, so that resuming is not mistaken for a jump of the wall
+        // clock. Apple's monotonic clock also continues.
         #[cfg(target_os = "linux")]
         const STEADY: ClockId = ClockId::Boottime;
         #[cfg(not(target_os = "linux"))]
@@ -51,7 +50,7 @@ impl Clock for SystemClock {
     }
 
     async fn sleep_until(&self, at: Timestamp) {
-        /// Maximum sleep before the wall clock is read again, because it may be changed during the sleep.
+        /// Maximum sleep before the wall clock is read again, because it may be set during the sleep. Our choice.
         const RECHECK_AFTER: Duration = Duration::from_secs(10);
         let wait = Duration::from(at.since(self.now()));
         tokio::time::sleep(wait.min(RECHECK_AFTER)).await;
@@ -65,7 +64,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Creates a generator of unpredictable ids; with a seed, of the same ids every time.
+    /// Creates a generator of unpredictable ids. With a seed, it generates the same sequence of ids each time.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self { random: Mutex::new(random) }
@@ -75,7 +74,7 @@ impl Ids {
         draw(&mut self.random.lock().expect("drawing a number does not panic"))
     }
 
-    /// Generates a run id: a `UUIDv7`, so that run ids sort by their start.
+    /// Generates a run id. It is a `UUIDv7`, so that run ids sort by the time of their start.
     pub(crate) fn run_id(&self, now: Timestamp) -> Uuid {
         let mut bytes = [0; 10];
         self.with(|random| random.fill(&mut bytes));
@@ -87,17 +86,17 @@ impl Ids {
         self.with(|random| random.u64(..))
     }
 
-    /// Draws a duration of at most `longest`.
+    /// Returns a random duration of at most `longest`.
     pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         longest.mul_f64(self.with(fastrand::Rng::f64))
     }
 }
 
-/// Maximum time by which the clock may be ahead of the newest time seen without being doubted. Our choice: shorter than
-/// any retention that matters, and longer than a service is down for an update.
+/// Maximum time by which the clock may be ahead of the newest known time without being doubted. Our choice: shorter
+/// than any retention period that matters, and longer than the service is down for an update.
 pub const CLOCK_AHEAD_MAX: history::Duration = history::Duration::from_days(1);
 
-/// The newest time that was seen and not doubted. Everything that is deleted by time depends on it.
+/// The newest time that the clock has shown without being doubted. It decides what is deleted because of its age.
 #[derive(Debug, Default)]
 pub(crate) struct NewestTime(AtomicU64);
 
@@ -106,15 +105,15 @@ impl NewestTime {
         self.0.store(newest.as_millis(), Ordering::Relaxed);
     }
 
-    /// Returns until when to keep a run that was closed while the clock was far behind the newest time seen.
-    /// Otherwise its retention would be over as soon as the clock is corrected. `None` if the clock is not far
-    /// behind.
+    /// Returns the time until which a closed run must be kept if the clock was far behind the newest known time when
+    /// the run closed. Without this, the retention period would already have ended once the clock is corrected. Returns
+    /// `None` if the clock was not far behind.
     pub(crate) fn kept_until(&self, closed_at: Timestamp, retention: history::Duration) -> Option<Timestamp> {
         let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
         (newest.since(closed_at) > CLOCK_AHEAD_MAX).then(|| newest.plus(retention))
     }
 
-    /// Returns a time that has certainly passed: the clock's, or the newest time seen if the clock is doubted.
+    /// Returns a time that has certainly passed: that of the clock, or the newest known time if the clock is doubted.
     pub(crate) fn past(&self, now: Timestamp) -> Timestamp {
         let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
         let is_doubted = newest > Timestamp::default() && now.since(newest) > CLOCK_AHEAD_MAX;
@@ -122,16 +121,16 @@ impl NewestTime {
     }
 }
 
-/// Minimum jump of the clock, or lag behind the newest time seen, that is reported. Our choice: more than time
+/// Minimum jump of the clock, or minimum lag behind the newest known time, that is reported. Our choice: more than time
 /// synchronization corrects at once.
 pub const CLOCK_MOVED_MIN: history::Duration = history::Duration::from_secs(60);
 
 /// A jump of a node's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockMove {
-    /// Expected time; after a restart, the newest time seen before.
+    /// Time that the clock should have shown; after a restart, the newest known time.
     pub from: Timestamp,
-    /// Time after the jump.
+    /// Time that the clock showed after the jump.
     pub to: Timestamp,
     /// Address of the node, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,13 +140,13 @@ pub struct ClockMove {
 /// Status of the clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClockStanding {
-    /// Its time.
+    /// Time that the clock shows.
     pub now: Timestamp,
-    /// The newest time that any node over this store has seen.
+    /// The newest time that was recorded by any node that shares the store.
     pub newest: Option<Timestamp>,
-    /// Lag behind that time; `None` up to [`CLOCK_MOVED_MIN`].
+    /// Time by which the clock is behind `newest`; `None` if that is not more than [`CLOCK_MOVED_MIN`].
     pub behind: Option<history::Duration>,
-    /// Whether it is doubted, because it is too far ahead.
+    /// True if the clock is doubted, because it is too far ahead of the newest known time.
     pub is_doubted: bool,
     /// Jumps that no operator has confirmed, oldest first.
     pub moves: Vec<ClockMove>,

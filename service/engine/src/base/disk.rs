@@ -1,4 +1,5 @@
-//! Disk reserve: free space that is kept for open runs, so that they can finish while new ones are refused.
+//! Disk reserve: free disk space that is reserved for open runs. New runs are refused when it is reached, so that open
+//! runs can finish.
 
 pub(crate) mod room;
 
@@ -14,9 +15,9 @@ use crate::base::disk::room::DiskRoom;
 pub(crate) struct DiskReserve {
     store: Arc<dyn Store>,
     reserve: u64,
-    /// Free bytes that the store itself needs.
+    /// Free bytes without which the store accepts no writes.
     least: u64,
-    /// Whether the disk was low when that was last logged.
+    /// True if the disk was low when that was last logged.
     was_low: AtomicBool,
 }
 
@@ -39,7 +40,7 @@ impl DiskReserve {
         Some(room)
     }
 
-    /// Checks that there is space for a new run that no open run waits for.
+    /// Fails if the disk has no space for a new run. Not called for a new run that an open run waits for.
     ///
     /// # Errors
     ///

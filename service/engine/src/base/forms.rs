@@ -1,4 +1,4 @@
-//! Parameters and results of the engine's calls.
+//! Parameters and results of the engine's public functions.
 
 use std::sync::Arc;
 
@@ -11,41 +11,41 @@ use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use uuid::Uuid;
 
-/// Reference to a run, or without a run id to the newest run of a workflow id.
+/// Reference to a run. Without a run id, it refers to the newest run of the workflow id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRef {
-    /// The domain.
+    /// Domain of the run.
     pub domain: Arc<str>,
-    /// The workflow id.
+    /// Workflow id of the run.
     pub workflow_id: Arc<str>,
-    /// The run.
+    /// Run id; `None` for the newest run.
     pub run_id: Option<Uuid>,
 }
 
 /// Result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Started {
-    /// The new run.
+    /// Id of the new run, or of the open run that is used instead.
     pub run_id: Uuid,
-    /// Whether an earlier request with the same key started it.
+    /// True if an earlier request with the same idempotency key started the run.
     pub repeated: bool,
-    /// Whether an open run is used instead of a new one.
+    /// True if a run was already open and is used instead of a new one.
     pub existing: bool,
 }
 
-/// Result of a recorded command.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
-    /// The run of the command.
+    /// Id of the run that the command was applied to.
     pub run_id: Uuid,
-    /// Its first event.
+    /// Id of the first event that the command recorded.
     pub event_id: EventId,
-    /// Whether an earlier request with the same key recorded it.
+    /// True if an earlier request with the same idempotency key recorded the command.
     pub repeated: bool,
-    /// For the answer to a turn: the version of the newest relevant change that the answer reflects. If the decider
-    /// has not seen all such changes, it is a version that the run no longer has.
+    /// Only for the answer to a turn: the version of the run that the answer's query results reflect. If relevant
+    /// events were recorded that the decider has not seen, this is lower than the run's current version.
     pub reflects: Option<EventId>,
-    /// For the answer to a turn with updates: the status of each update after its answer.
+    /// Only for the answer to a turn with updates: the status of each update after the command.
     pub judged: Vec<UpdateStatus>,
     /// Version of the run after the command.
     pub version: EventId,
@@ -56,36 +56,35 @@ pub struct Admitted {
 /// State of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunState {
-    /// State computed from its history.
+    /// State of the run, computed from its history.
     pub run: Run,
-    /// Latest heartbeats of its open activities.
+    /// Latest heartbeats of the run's open activities.
     pub heartbeats: Vec<Heartbeat>,
-    /// Pending effects of this run and of earlier runs of its workflow id. Empty unless this run is the newest.
+    /// Pending effects of this run and of earlier runs with the same workflow id. Empty unless this run is the newest.
     pub owed: Outbox,
-    /// The run that continues from an earlier event of this run, or of a run before it, after a reset.
+    /// Id of the run that a reset has started from an event of this run, or of an earlier run.
     pub reset_as: Option<Uuid>,
 }
 
-/// Maximum size of a page of events, in bytes of JSON. A larger event is the only one of its page. Source:
-/// `docs/limits.md`.
+/// Maximum size in bytes of a page of events as JSON. A larger event gets a separate page. Source: `docs/limits.md`.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Range of events to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRange {
-    /// Only events after this one; 0 for all.
+    /// Only events after this id; 0 for all.
     pub after: EventId,
-    /// Only events before this one.
+    /// Only events before this id; `None` for all.
     pub before: Option<EventId>,
-    /// Whether the newest event comes first.
+    /// True to read the newest event first.
     pub reverse: bool,
     /// Maximum number of events; 0 is treated as 1.
     pub limit: usize,
-    /// Maximum size in bytes of JSON. A larger event is read alone.
+    /// Maximum total size of the events as JSON, in bytes. A larger event is returned alone.
     pub bytes_max: usize,
-    /// Whether payloads are omitted. Payloads that are stored separately are then not read.
+    /// True to omit payloads. Payloads that are stored separately are then not read.
     pub leaves_payloads_out: bool,
-    /// Whether events that refer to an activity by its ActivityScheduled also have its `activityId`.
+    /// True to add the `activityId` to events that refer to an activity by its ActivityScheduled event.
     pub names_activities: bool,
 }
 
@@ -106,20 +105,20 @@ impl Default for EventRange {
 /// Page of a run's events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryPage {
-    /// The run.
+    /// Id of the run.
     pub run_id: Uuid,
     /// Events in the requested order.
     pub events: Vec<Event>,
-    /// The newest event of the run.
+    /// Id of the run's newest event.
     pub last_event_id: EventId,
-    /// Whether the run has closed.
+    /// True if the run has closed.
     pub closed: bool,
-    /// Start of the next page: its `after`, or with `reverse` its `before`. `None` on the last page.
+    /// Parameter for the next page: its `after`, or its `before` if `reverse` was set. `None` on the last page.
     pub next: Option<EventId>,
 }
 
 impl RunRef {
-    /// Key of the workflow id in the store.
+    /// Returns the key of the workflow id in the store.
     pub(crate) fn key(&self) -> HeadKey {
         HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
     }
@@ -128,11 +127,11 @@ impl RunRef {
 /// A task list without pollers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpolled {
-    /// Its name.
+    /// Name of the task list.
     pub task_list: String,
-    /// Whether it is a list of decider tasks; otherwise of activity tasks.
+    /// True if the list is for decider tasks, false if for activity tasks.
     pub is_decider: bool,
-    /// End of its last poll, or start of the service.
+    /// End of the list's last poll, or the start of the service if that is later.
     pub since: Timestamp,
 }
 
@@ -144,16 +143,16 @@ impl std::fmt::Display for Unpolled {
     }
 }
 
-/// Reason why the waiting turn of a run is not taken.
+/// Reason why the waiting turn of a run has not been started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnWait {
-    /// Its list has no pollers.
+    /// The task list has no pollers.
     Unpolled(Unpolled),
-    /// The turn is delayed.
+    /// The turn is held back until a certain time.
     HeldBack {
-        /// Whether it is the run's first turn; otherwise it follows a failed one.
+        /// True if the turn is the run's first, whose start was delayed. False if it follows a failed turn.
         is_first: bool,
-        /// When it becomes available.
+        /// Time at which the turn can be started.
         until: Timestamp,
     },
 }
@@ -176,11 +175,11 @@ impl std::fmt::Display for TurnWait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeenVersion {
-    /// The run.
+    /// Id of the run.
     pub run_id: Uuid,
     /// Version of the run.
     pub version: EventId,
-    /// Hash of the query's result, if the caller wants to be notified only of a different result.
+    /// Masked hash of the query's result. If given, the caller wants to be notified only of a different result.
     pub hash: Option<u64>,
 }
 
@@ -188,11 +187,11 @@ pub struct SeenVersion {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum QueryOutcome {
-    /// The result.
+    /// The query's result.
     Result(#[serde(deserialize_with = "history::payload_present")] Option<Payload>),
     /// The decider has no query of this name.
     Unknown {
-        /// Names of its queries.
+        /// Names of the queries that the decider has.
         known: Vec<String>,
     },
     /// The query failed. The turn is not affected.
@@ -204,25 +203,25 @@ pub enum QueryOutcome {
     },
 }
 
-/// Options for deleting runs.
+/// Parameters for deleting runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deletion {
-    /// Whether an open run is terminated first; otherwise the request is refused.
+    /// True to terminate an open run first. If false, deleting an open run fails.
     pub terminates: bool,
-    /// Reason, for the termination.
+    /// Reason to record if the run is terminated.
     pub reason: Option<String>,
-    /// Identity of the caller, for the termination.
+    /// Identity of the caller to record if the run is terminated.
     pub identity: Option<String>,
-    /// Name of the caller's credential, for the termination.
+    /// Name of the caller's credential, to record if the run is terminated.
     pub by: Option<CallerName>,
 }
 
-/// Options for a reset.
+/// Parameters for a reset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reset {
-    /// Event from which the new run continues.
+    /// Event from which the new run continues the old one.
     pub branching: Branching,
-    /// Identity of the operator, and the reason.
+    /// Identity of the operator, and the operator's reason.
     pub operator: OperatorAction,
     /// Idempotency key.
     pub key: Option<RequestKey>,
@@ -233,21 +232,21 @@ pub struct Reset {
 /// Result of an import from another service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WasImported {
-    /// The run.
+    /// Id of the imported run.
     pub run_id: Uuid,
-    /// Whether the run was imported before.
+    /// True if the run had already been imported.
     pub repeated: bool,
 }
 
 /// Result of a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WasReset {
-    /// The new run.
+    /// Id of the new run.
     pub run_id: Uuid,
-    /// The run whose history it copies.
+    /// Id of the run whose history the new run copies.
     pub base_run_id: Uuid,
-    /// The last copied event.
+    /// Id of the last copied event.
     pub base_event_id: u64,
-    /// Whether an earlier request with the same key did it.
+    /// True if an earlier request with the same idempotency key made the reset.
     pub repeated: bool,
 }

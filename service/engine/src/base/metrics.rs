@@ -15,14 +15,14 @@ use prometheus_client::registry::Registry;
 use crate::base::admission::ThrottledCounts;
 use crate::base::metrics::measured::Measured;
 
-/// Reason why a task was not delivered. A label of `baton_deliveries_failed_total`.
+/// Reason why a task was not delivered. Used as a label of `baton_deliveries_failed_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undelivered {
-    /// The poller disconnected while the task was being recorded for it.
+    /// The poller disconnected while the start of the task was being recorded.
     PollerGone,
     /// The connection was closed before the task was written to it.
     ConnectionClosed,
-    /// Data of the task could not be read from the store.
+    /// The task's data could not be read from the store.
     Unreadable,
 }
 
@@ -30,7 +30,7 @@ impl Undelivered {
     /// All reasons.
     pub(crate) const ALL: [Self; 3] = [Self::PollerGone, Self::ConnectionClosed, Self::Unreadable];
 
-    /// Value of the label.
+    /// Returns the value of the label.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::PollerGone => "poller-gone",
@@ -71,7 +71,7 @@ pub struct Metrics {
     secrets_expiring: Gauge,
     issuer_keys_fetches: Family<[(&'static str, String); 2], Counter>,
     access_log_lost: Counter,
-    /// Durations.
+    /// Counts and durations of runs and tasks.
     pub(crate) measured: Measured,
 }
 
@@ -176,7 +176,7 @@ impl Metrics {
         self.conflicts.inc();
     }
 
-    /// Counts the actions that a schedule has added to its counts.
+    /// Adds the difference between a schedule's earlier and current counts of actions.
     pub(crate) fn scheduled(&self, before: &ScheduleCounts, after: &ScheduleCounts) {
         for (outcome, before, after) in [
             ("started", before.started, after.started),

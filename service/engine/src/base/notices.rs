@@ -1,6 +1,6 @@
-//! Notices: log lines for operators about runs, task lists, deliveries and the clock. All of them are written here
-//! and rate limited by [`rate_limit`], so that an error of ten thousand runs does not fill the log. Callers report
-//! what has happened; this module does not depend on runs or lists.
+//! Notices: log lines for operators about runs, task lists, deliveries and the clock. This module writes all of them
+//! and limits their rate ([`rate_limit`]), so that an error of ten thousand runs does not fill the log. Other modules
+//! report events to this module, which does not depend on runs or lists.
 
 mod kinds;
 mod rate_limit;
@@ -15,11 +15,11 @@ use uuid::Uuid;
 pub(crate) use kinds::{NoticeKind, NoticeList};
 use rate_limit::{LineAllowed, Overdue, RateLimit};
 
-/// Interval at which omitted events are reported. Our choice: a small part of [`SPAN`].
+/// Interval at which suppressed events are reported. Our choice: a small fraction of [`SPAN`].
 pub(crate) const NOTICES_EVERY: Duration = Duration::from_secs(10);
 
-/// Maximum number of characters of callers' text, such as a reason, in one line. Our choice: enough to recognize the
-/// text, and the line still fits a screen.
+/// Maximum number of characters of text from callers, such as a reason, in one log line. Our choice: enough to
+/// recognize the text, while the line still fits a screen.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// A run that has become failing, blocked or stuck.
@@ -28,14 +28,14 @@ pub(crate) struct RunNotice {
     pub(crate) kind: NoticeKind,
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
-    /// Why, as a clause in plain English.
+    /// Cause, as a clause in plain English.
     pub(crate) why: String,
-    /// Advice as a sentence; the command that shows more is added.
+    /// Advice, as a sentence. The command that shows more information is appended to it.
     pub(crate) advice: Option<String>,
 }
 
-/// Formats text of callers for one line of the log: control characters and line separators are escaped, and the
-/// text is cut to [`TEXT_CHARS_MAX`].
+/// Formats text from callers for one log line: escapes control characters and line separators, and truncates the text
+/// to [`TEXT_CHARS_MAX`].
 pub(crate) fn in_log(text: &str) -> String {
     let mut shown = String::with_capacity(text.len().min(4 * TEXT_CHARS_MAX));
     let mut chars = text.chars();
@@ -52,13 +52,13 @@ pub(crate) fn in_log(text: &str) -> String {
     shown
 }
 
-/// Formats a word of a command line, quoted if a shell requires it.
+/// Formats an argument of a command line, with quotes if a shell requires them.
 pub(crate) fn in_shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    // A word that is too long is cut by `in_log`; the operator must complete such a command.
+    // `in_log` truncates a very long argument. The operator must then complete the command.
     format!("'{}'", in_log(word).replace('\'', r"'\''"))
 }
 
@@ -93,7 +93,7 @@ impl Notices {
         );
     }
 
-    /// Reports that tasks wait on a list that has had no poller since this instant.
+    /// Reports that tasks wait on a list and that the list has had no poller since this time.
     pub(crate) fn unpolled(&self, list: &NoticeList, tasks: usize, since: Timestamp) {
         let Some(LineAllowed { left_out, .. }) = self.admit(NoticeKind::Unpolled, Some(list), 1) else { return };
         let NoticeList { domain, side, name } = list;
@@ -107,7 +107,7 @@ impl Notices {
         );
     }
 
-    /// Reports that a list is polled again after [`unpolled`](Self::unpolled).
+    /// Reports that a list is polled again, after [`unpolled`](Self::unpolled) was called for it.
     pub(crate) fn polled_again(&self, list: &NoticeList) {
         let Some(LineAllowed { left_out, .. }) = self.admit(NoticeKind::PolledAgain, Some(list), 1) else { return };
         let NoticeList { domain, side, name } = list;
@@ -127,7 +127,7 @@ impl Notices {
         failed_deliveries(list, admitted.count, admitted.left_out);
     }
 
-    /// Reports that the clock is ahead of the newest time seen.
+    /// Reports that the clock is doubted: it shows `found`, which is far ahead of the newest known time.
     pub(crate) fn clock_doubted(&self, newest: Timestamp, found: Timestamp) {
         if self.admit(NoticeKind::ClockSuspect, None, 0).is_some() {
             tracing::warn!(
@@ -139,7 +139,7 @@ impl Notices {
         }
     }
 
-    /// Writes a line for omitted events, if the rate limit now allows one.
+    /// Writes a log line for suppressed events, if the rate limit now permits it.
     pub(crate) fn report_left_out(&self) {
         let overdue = self.lock().take_overdue(Instant::now());
         for Overdue { kind, list, count } in overdue {

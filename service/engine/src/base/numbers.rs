@@ -1,18 +1,18 @@
-//! Version numbers of the engine's stored and transmitted formats. `docs/upgrading.md` describes the steps for
-//! changing one.
+//! Version numbers of the engine's stored formats and of its messages. `docs/upgrading.md` describes how to change
+//! them.
 
-/// Format of the heads of runs: the engine's data in addition to the state of a run. Each head starts with this
-/// byte.
+/// Format of the heads of runs, which is the engine's own data in addition to the state of a run. Each head starts with
+/// this byte.
 pub const HEADS: u8 = 1;
 
-/// Format of the service's own records: domains, types, schedules, secrets, nodes. It is not stored with them; the
-/// version of the directory or table covers it.
+/// Format of the service's own records: domains, types, schedules, secrets and nodes. The number is not stored in the
+/// records; the version of the store's directory or table covers it.
 pub const RECORDS: u32 = 1;
 
-/// Format of task tokens, page seals and query ids. They do not contain it: a token of another format is refused
-/// like a forged one, and its task becomes available again when it times out.
+/// Format of task tokens, page tokens and query ids. The number is not part of them. A token of another format fails
+/// verification like a forged one, and its task is handed out again when it times out.
 pub const TOKENS: u32 = 1;
 
-/// Format of messages between nodes. Each message contains it. A node refuses messages with a higher number, and
-/// the sender then treats it as unreachable.
+/// Format of messages between nodes. Each message contains the number. A node refuses messages with a higher number,
+/// and the sender then treats that node as unreachable.
 pub const MESSAGES: u32 = 1;

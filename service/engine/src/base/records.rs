@@ -1,4 +1,4 @@
-//! The service's own records in the store, under a domain name that no caller can use.
+//! The service's own records in the store. They are in a domain whose name callers cannot use.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use store::{Cas, Expect, Head, HeadKey, ListQuery, Store};
 
 use crate::Refusal;
 
-/// Domain of the records; domains of callers are never empty.
+/// Name of the domain with the records. Names of callers' domains are never empty.
 const OWN: &str = "";
 
-/// Prefix of the domain that holds a domain's schedules. Domains of callers have no control characters.
+/// First character of the internal domain with the schedules of a caller's domain. Names of callers' domains have no
+/// control characters.
 const SCHEDULES: char = '\u{1}';
 
 pub(crate) fn own_key(name: &str) -> HeadKey {
@@ -39,7 +40,7 @@ impl Records {
         Ok(self.store.load(&own_key(name)).await?)
     }
 
-    /// Writes a record unless it has changed since it was read.
+    /// Writes a record, unless the record was changed since it was read.
     pub(crate) async fn write(
         &self,
         name: &str,
@@ -60,14 +61,14 @@ pub(crate) fn schedule_key(domain: &str, id: &str) -> HeadKey {
     HeadKey { domain: format!("{SCHEDULES}{domain}").into(), workflow_id: id.into() }
 }
 
-/// Whether a domain has schedules.
+/// Returns true if a domain has schedules.
 pub(crate) async fn has_schedules(store: &dyn Store, domain: &str) -> Result<bool, Refusal> {
     let query =
         ListQuery { domain: schedule_key(domain, "").domain, open: Some(true), limit: 1, ..ListQuery::default() };
     Ok(!store.list(&query, None).await?.rows.is_empty())
 }
 
-/// Returns the domain of the schedule with this key; `None` if it is the key of a run.
+/// Returns the domain of the schedule with this key. Returns `None` if it is the key of a run.
 pub(crate) fn domain_of_schedule(key: &HeadKey) -> Option<&str> {
     key.domain.strip_prefix(SCHEDULES)
 }

@@ -15,7 +15,7 @@ mod rows;
 pub use row::MayBeRecorded;
 pub use row::RefusalRow;
 
-/// Kind of limit that was reached.
+/// Kind of item whose maximum number was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limited {
     /// Domains.
@@ -60,7 +60,7 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    /// Returns the kind as error texts name it.
+    /// Returns the kind as it appears in error texts.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Decider => "a decider task",
@@ -68,7 +68,7 @@ impl TokenKind {
         }
     }
 
-    /// Returns the kind that the called endpoint expected instead.
+    /// Returns the other kind, which the called endpoint expected.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -81,47 +81,47 @@ impl TokenKind {
 /// Error of a request to the engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Refusal {
-    /// The rules of the run refuse it.
+    /// The rules of the crate `history` do not allow the request.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The decider no longer holds the turn: [`Fault::TurnLost`] with its cause.
+    /// The decider no longer has the turn. Like [`Fault::TurnLost`], with the cause.
     #[error("you no longer hold this turn: {how}")]
     TurnLost {
-        /// Cause.
+        /// Cause of the loss.
         how: TurnLoss,
     },
-    /// No such domain.
+    /// There is no such domain.
     #[error("no domain `{domain}`")]
     UnknownDomain {
-        /// The name given.
+        /// Name of the domain in the request.
         domain: String,
     },
     /// The domain already exists.
     #[error("domain `{domain}` already exists")]
     DomainExists {
-        /// The name given.
+        /// Name of the domain in the request.
         domain: String,
     },
-    /// The domain is deprecated: nothing can be started or registered in it.
+    /// The domain is deprecated. No run can be started and no type registered in it.
     #[error("domain `{domain}` is deprecated")]
     DomainDeprecated {
-        /// Its name.
+        /// Name of the domain.
         domain: String,
     },
     /// The domain cannot be deleted in its current state.
     #[error("domain `{domain}` cannot be deleted: {why}")]
     DomainInUse {
-        /// Its name.
+        /// Name of the domain.
         domain: String,
-        /// Reason.
+        /// Reason why the domain cannot be deleted.
         why: &'static str,
     },
-    /// No such type.
+    /// There is no such type.
     #[error("no {kind} type `{name}`")]
     UnknownType {
         /// `workflow` or `activity`.
         kind: &'static str,
-        /// The name given, with the version.
+        /// Name of the type in the request, with its version.
         name: String,
     },
     /// The type is already registered.
@@ -129,37 +129,37 @@ pub enum Refusal {
     TypeExists {
         /// `workflow` or `activity`.
         kind: &'static str,
-        /// The name given, with the version.
+        /// Name of the type in the request, with its version.
         name: String,
     },
-    /// The type is deprecated: no run or activity of it can be started.
+    /// The type is deprecated. No run or activity of this type can be started.
     #[error("{kind} type `{name}` is deprecated")]
     TypeDeprecated {
         /// `workflow` or `activity`.
         kind: &'static str,
-        /// Its name, with the version.
+        /// Name of the type, with its version.
         name: String,
     },
-    /// The type is not deprecated and therefore cannot be deleted.
+    /// The type cannot be deleted, because it is not deprecated.
     #[error("{kind} type `{name}` is in use")]
     TypeInUse {
         /// `workflow` or `activity`.
         kind: &'static str,
-        /// Its name, with the version.
+        /// Name of the type, with its version.
         name: String,
     },
-    /// The maximum number is reached.
+    /// A maximum number is reached.
     #[error("limit reached: at most {max} {what}")]
     LimitExceeded {
-        /// Kind of thing.
+        /// Kind of item that is limited.
         what: Limited,
-        /// The maximum.
+        /// Maximum number of these items.
         max: usize,
     },
     /// The quota of a domain or of a credential is exceeded.
     #[error(transparent)]
     QuotaExceeded(#[from] Throttled),
-    /// Free disk space is below the reserve for open runs, so that no new run is started.
+    /// Free disk space is below the reserve for open runs, so no new run can start.
     #[error("no run can be started: {room}")]
     InsufficientStorage {
         /// Free space and reserve.
@@ -176,60 +176,60 @@ pub enum Refusal {
         /// Required free bytes.
         least: u64,
     },
-    /// No such schedule.
+    /// There is no such schedule.
     #[error("no schedule `{schedule}` in domain `{domain}`")]
     UnknownSchedule {
-        /// The domain.
+        /// Domain in the request.
         domain: String,
-        /// The id given.
+        /// Schedule id in the request.
         schedule: String,
     },
     /// The schedule already exists.
     #[error("schedule `{schedule}` already exists")]
     ScheduleExists {
-        /// The id given.
+        /// Schedule id in the request.
         schedule: String,
     },
-    /// The domain has no run with this workflow id, or its retention is over.
+    /// The domain has no run with this workflow id, or the retention period of the run has ended.
     #[error("no workflow `{workflow_id}` in domain `{domain}`")]
     UnknownWorkflow {
-        /// The domain.
+        /// Domain in the request.
         domain: String,
-        /// The workflow id given.
+        /// Workflow id in the request.
         workflow_id: String,
     },
-    /// The workflow id has no such run, or its retention is over.
+    /// The workflow id has no run with this run id, or the retention period of the run has ended.
     #[error("no run {run_id} of workflow `{workflow_id}`")]
     UnknownRun {
-        /// The workflow id.
+        /// Workflow id in the request.
         workflow_id: String,
-        /// The run id given.
+        /// Run id in the request.
         run_id: Uuid,
     },
-    /// Deadlines are not repaired while the clock is doubted.
+    /// The clock is doubted. Deadlines are not repaired until it is known to be right.
     #[error("the service's clock says {now} and may be wrong: {why}")]
     ClockSuspect {
-        /// Time of the clock.
+        /// Time that the clock shows.
         now: history::Timestamp,
-        /// Reason for the doubt.
+        /// Reason why the clock is doubted.
         why: String,
     },
-    /// A write names a run that is not the newest of its workflow id.
+    /// A write request names a run that is not the newest of its workflow id.
     #[error("run {run_id} is not the current run of workflow `{workflow_id}`; the current run is {current}")]
     RunNotCurrent {
-        /// The workflow id.
+        /// Workflow id in the request.
         workflow_id: String,
-        /// The run id given.
+        /// Run id in the request.
         run_id: Uuid,
-        /// The newest run.
+        /// Id of the newest run.
         current: Uuid,
     },
-    /// The decider has no such query.
+    /// The decider has no query with this name.
     #[error("the decider has no query `{name}`")]
     UnknownQuery {
-        /// The name given.
+        /// Name of the query in the request.
         name: String,
-        /// Names of queries that the decider reported.
+        /// Names of the queries that the decider reported.
         known: Vec<String>,
     },
     /// The query failed; the run is not affected.
@@ -238,7 +238,7 @@ pub enum Refusal {
         message.as_deref().map(|message| format!(": {message}")).unwrap_or_default()
     )]
     QueryFailed {
-        /// The query.
+        /// Name of the query.
         name: String,
         /// Reason for programs.
         reason: String,
@@ -248,66 +248,66 @@ pub enum Refusal {
     /// No decider answered the query in time.
     #[error("the query was not answered in time: {}", waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string))]
     QueryTimedOut {
-        /// State in which the query was waiting.
+        /// State of the query, for the error text.
         why: &'static str,
-        /// Reason why the run's turn is not taken, if there is one.
+        /// Reason why the run's turn has not been started; `None` if that is not why the query waits.
         waits_for: Option<TurnWait>,
     },
     /// Too many requests are waiting in memory.
     #[error("{found} {what}, at most {max} are allowed")]
     TooManyWaiting {
-        /// Number that are waiting.
+        /// Number of requests that are waiting.
         found: usize,
-        /// Maximum number.
+        /// Maximum number of requests that may wait.
         max: usize,
-        /// Kind of request.
+        /// Kind of the waiting requests.
         what: &'static str,
     },
-    /// No caller waits any more for the queries of this task.
+    /// The queries of this query task have no waiting callers any more.
     #[error("the queries of this task have no waiting callers anymore")]
     QueryTaskLost,
-    /// The run is open, but must be closed for the request.
+    /// The run is open, but the request requires that it has closed.
     #[error("run {run_id} is open")]
     RunOpen {
-        /// The run.
+        /// Id of the open run.
         run_id: Uuid,
     },
-    /// The history of another service cannot be imported.
+    /// The history from another service cannot be imported.
     #[error("the run cannot be imported: {0}")]
     BadHistory(#[from] ImportFault),
-    /// The run that is to be imported already exists with another history.
+    /// The run to be imported already exists with a different history.
     #[error("run {run_id} already exists with another history")]
     HistoryMismatch {
-        /// The run.
+        /// Id of the existing run.
         run_id: Uuid,
     },
     /// The task token was not issued by this service.
     #[error("the token is not a task token of this service")]
     BadToken,
-    /// A valid token, sent to the endpoint for the other kind of task.
+    /// The token is valid but was sent to the endpoint for the other kind of task.
     #[error("the token belongs to {}, expected {}", found.words(), found.other().words())]
     WrongTokenKind {
         /// Kind of task that the token is for.
         found: TokenKind,
     },
-    /// The page token is not from this query.
+    /// The page token does not belong to this list request.
     #[error("the page token is not valid for this list: {why}")]
     BadPage {
-        /// Reason.
+        /// Reason why the page token is not valid.
         why: String,
     },
-    /// The run's state, or what one request adds to it, is too large for the store.
+    /// The run's state, or the data that one request adds to it, is too large for the store.
     #[error("the state of the run has {found} bytes, at most {max} can be stored")]
     RunTooLarge {
-        /// Size.
+        /// Size in bytes.
         found: usize,
-        /// Maximum.
+        /// Maximum size in bytes.
         max: usize,
     },
     /// The decider rejected the update. Nothing is recorded.
     #[error("update `{update_id}` was rejected: {reason}")]
     UpdateRejected {
-        /// The update's id.
+        /// Id of the update.
         update_id: String,
         /// Reason for programs.
         reason: String,
@@ -317,59 +317,59 @@ pub enum Refusal {
     /// The update was accepted and then failed.
     #[error("update `{update_id}` was accepted and then failed: {reason}")]
     UpdateFailed {
-        /// The update's id.
+        /// Id of the update.
         update_id: String,
-        /// Id of its UpdateFailed event.
+        /// Id of the update's UpdateFailed event.
         event_id: history::EventId,
         /// Reason for programs.
         reason: String,
         /// Details for people and programs.
         details: Option<history::Payload>,
     },
-    /// A run was started for an update and remains open, but the update failed with another refusal.
+    /// A run was started for an update and remains open, but the update then failed.
     #[error("{then}; run {run_id} was started for it and remains open")]
     AfterStart {
-        /// The run.
+        /// Id of the started run.
         run_id: Uuid,
-        /// Refusal of the update.
+        /// Error of the update.
         then: Box<Refusal>,
     },
-    /// No decider judged the update in time.
+    /// No decider answered the update in time.
     #[error(
         "update `{update_id}` was not answered in time: {}",
         waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string)
     )]
     UpdateTimedOut {
-        /// The update's id.
+        /// Id of the update.
         update_id: String,
-        /// Whether a decider already has it and may still accept it.
+        /// True if a decider already has the update and may still accept it.
         recorded: bool,
-        /// State in which the update was waiting.
+        /// State of the update, for the error text.
         why: &'static str,
-        /// Reason why the run's turn is not taken, if there is one.
+        /// Reason why the run's turn has not been started; `None` if that is not why the update waits.
         waits_for: Option<TurnWait>,
     },
     /// The store did not accept the write. Nothing was recorded.
     #[error("the store did not accept the write: {why}")]
     Unavailable {
-        /// Reason.
+        /// Reason given by the store.
         why: String,
-        /// Time to wait before the next attempt.
+        /// Time to wait before the next attempt, if known.
         retry_after: Option<Duration>,
     },
     /// Unknown outcome: the request may or may not have been recorded.
     #[error("the outcome is unknown: {why}")]
     OutcomeUnknown {
-        /// Reason.
+        /// Reason why the outcome is unknown.
         why: String,
     },
     /// The service is stopping.
     #[error("the service is stopping")]
     Stopping,
-    /// Stored bytes cannot be read.
+    /// Stored data cannot be decoded.
     #[error("stored data cannot be read: {what}")]
     Corrupt {
-        /// The unreadable data and where it is.
+        /// Description of the data and its location.
         what: String,
     },
 }
@@ -379,12 +379,12 @@ impl Refusal {
         Self::UnknownWorkflow { domain: key.domain.to_string(), workflow_id: key.workflow_id.to_string() }
     }
 
-    /// Returns the stable error code that callers see.
+    /// Returns the stable error code that is sent to callers.
     pub fn code(&self) -> &'static str {
         self.row().code
     }
 
-    /// Whether the same request may succeed later without a change by the caller.
+    /// Returns true if the same request may succeed later without a change by the caller.
     pub fn is_retryable(&self) -> bool {
         self.row().is_retryable
     }
@@ -400,7 +400,7 @@ impl From<store::Error> for Refusal {
         match error {
             store::Error::NotApplied { why, retry_after } => Self::Unavailable { why, retry_after },
             store::Error::Full { free, least } => Self::DiskFull { free, least },
-            // A store that failed during a write may have written.
+            // If a write to the store failed, the store may have applied it nevertheless.
             store::Error::Unknown { why } | store::Error::Failed { why } => Self::OutcomeUnknown { why },
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
             store::Error::InvalidPage => Self::BadPage { why: "it was changed, or made by another query".to_owned() },

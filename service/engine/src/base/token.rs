@@ -1,5 +1,5 @@
-//! Task tokens, which permit their holder to complete a task. They are opaque to callers and cannot be forged:
-//! permission to poll one task list does not suffice to make a token for another.
+//! Task tokens, which permit their holder to answer a task. They are opaque to callers and cannot be forged: a caller
+//! that may poll one task list cannot make a token for a task of another list.
 
 pub(crate) mod secrets;
 
@@ -18,67 +18,67 @@ use crate::base::refusal::TokenKind;
 use crate::base::token::secrets::{Secrets, TokenSecret};
 use crate::{Clock, Refusal};
 
-/// Bytes of the tag in a token: 96 bits.
+/// Number of bytes of the authentication tag in a token (96 bits).
 const TAG_BYTES: usize = 12;
 
-/// Maximum length of an accepted token. A token has up to about 4,300 characters with the longest names, and 1,500
-/// with names in ASCII.
+/// Maximum number of characters of an accepted token. Our choice: a token has up to about 4,300 characters with the
+/// longest names, and 1,500 if those names are ASCII.
 pub const TOKEN_CHARS_MAX: usize = 6_144;
 
-/// Prefix of the signed content of a node's pass.
+/// Prefix of the signed content from which the secret is derived that nodes use to authenticate to each other.
 const NODES: &[u8] = b"nodes";
 
-/// Token of a turn that a decider holds.
+/// Token of a decider task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnToken {
-    /// The domain.
+    /// Domain of the run.
     pub domain: Arc<str>,
-    /// The workflow id.
+    /// Workflow id of the run.
     pub workflow_id: Arc<str>,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The task list that it was taken from.
+    /// The task list from which the task was taken.
     pub task_list: String,
-    /// The turn. For a query task: its number, and the newest event that it shows.
+    /// The turn. For a query task: the task's number, and the id of the newest event that the task shows.
     pub turn: TurnId,
-    /// For a query task: the version of the run that it shows. `None` for a turn.
+    /// For a query task: the version of the run that the task shows. `None` for a turn.
     pub query_only: Option<EventId>,
-    /// For a speculative turn: its number.
+    /// For a speculative turn: the number of its task. `None` for other tasks.
     pub speculative: Option<u64>,
-    /// With several nodes: the node that holds the queries and updates of the task, if it has any.
+    /// If nodes share the store: address of the node that has the task's queries and updates, if there are any.
     pub node: Option<Arc<str>>,
-    /// Whether the task contains updates, so that the node that holds them must record the answer.
+    /// True if the task contains updates. The node that has them must then record the answer.
     pub judges: bool,
-    /// Caller that answers with the token. Not part of the token.
+    /// Caller that uses the token. Not part of the encoded token.
     pub author: Author,
 }
 
 impl TurnToken {
-    /// Key of its workflow id in the store.
+    /// Returns the key of the workflow id in the store.
     pub(crate) fn key(&self) -> HeadKey {
         HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
     }
 }
 
-/// Token of an activity that a runner holds.
+/// Token of an activity task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityToken {
-    /// The domain.
+    /// Domain of the run.
     pub domain: Arc<str>,
-    /// The workflow id.
+    /// Workflow id of the run.
     pub workflow_id: Arc<str>,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The task list that it was taken from.
+    /// The task list from which the task was taken.
     pub task_list: String,
-    /// The activity.
+    /// Activity and start of the task.
     pub task: TaskId,
-    /// Caller that answers with the token. Not part of the token.
+    /// Caller that uses the token. Not part of the encoded token.
     pub author: Author,
 }
 
 impl ActivityToken {
-    /// Key of its workflow id in the store.
+    /// Returns the key of the workflow id in the store.
     pub(crate) fn key(&self) -> HeadKey {
         HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
     }
@@ -101,39 +101,42 @@ struct TokenFields<'a> {
     scheduled: EventId,
     #[n(6)]
     started: EventId,
-    /// With a retry policy: the number of this start of the activity.
+    /// Number of this start of the activity, if the activity has a retry policy.
     #[n(7)]
     start: Option<u32>,
-    /// Version that a query task shows.
+    /// Version of the run that a query task shows.
     #[n(8)]
     query_only: Option<EventId>,
-    /// Number of a speculative turn.
+    /// Number of the task of a speculative turn.
     #[n(9)]
     speculative: Option<u64>,
-    /// Node that holds the queries and updates of the task.
+    /// Address of the node that has the queries and updates of the task.
     #[b(10)]
     node: Option<&'a str>,
-    /// Present if the task contains updates.
+    /// True if the task contains updates; absent otherwise.
     #[n(11)]
     judges: Option<bool>,
 }
 
-/// Prefix of the signed content of a query id; the run and the number follow. No token starts with it.
+/// Prefix of the signed content of a query id. The run and the query's number follow it. The content of a token never
+/// starts with it.
 const QUERY: &[u8] = b"question";
 
-/// Prefix of the signed content of a page seal; the parts follow. No token starts with it.
+/// Prefix of the signed content of a page token. The token's parts follow it. The content of a task token never starts
+/// with it.
 const PAGE: &[u8] = b"page";
 
-/// Prefix of the signed content of a result seal. No token starts with it.
+/// Prefix of the signed content from which the mask of a result's hash is derived. The content of a token never starts
+/// with it.
 const RESULT: &[u8] = b"result";
 
-/// Signs tokens with the current secret, and verifies them with all valid ones.
+/// Signs tokens with the current secret, and verifies them with all valid secrets.
 pub(crate) struct Mint {
     clock: Arc<dyn Clock>,
     keys: RwLock<Arc<[SigningKey]>>,
 }
 
-/// A secret that is ready to sign.
+/// A secret, prepared for signing.
 struct SigningKey {
     keyed: Hmac<Sha256>,
     from: Timestamp,
@@ -147,7 +150,7 @@ impl Mint {
         mint
     }
 
-    /// Replaces the secrets.
+    /// Replaces the secrets with which tokens are signed and verified.
     pub(crate) fn set(&self, secrets: &Secrets) {
         let key = |secret: &TokenSecret| SigningKey {
             keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),
@@ -161,14 +164,15 @@ impl Mint {
         Arc::clone(&self.keys.read().expect("no code panics while it holds this lock"))
     }
 
-    /// Returns the key for signing: the newest one that is in use.
+    /// Returns the key for signing: the newest one whose use has begun.
     fn present(&self) -> Hmac<Sha256> {
         let (now, keys) = (self.clock.now(), self.keys());
         let in_use = keys.iter().rev().find(|key| key.from <= now);
         in_use.or(keys.first()).map(|key| key.keyed.clone()).expect("there is always a secret")
     }
 
-    /// Whether any valid secret passes the check. A secret whose use has not yet started is valid, too.
+    /// Returns true if `check` returns true for any valid secret. Secrets whose use for signing has not begun yet are
+    /// included, because another node may already use them.
     fn is_signed(&self, check: impl Fn(Hmac<Sha256>) -> bool) -> bool {
         let now = self.clock.now();
         let keys = self.keys();
@@ -210,25 +214,27 @@ impl Mint {
         })
     }
 
-    /// Returns the pass that nodes over one store show each other. No token starts with its content.
+    /// Returns the secret with which nodes that share the store authenticate to each other. The content of a token
+    /// never starts with the signed content.
     pub(crate) fn node_pass(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.present().chain_update(NODES).finalize().into_bytes())
     }
 
-    /// Verifies the pass in constant time.
+    /// Compares the secret of a node in constant time.
     pub(crate) fn is_node_pass(&self, pass: &str) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(pass).unwrap_or_default();
         self.is_signed(|keyed| keyed.chain_update(NODES).verify_slice(&bytes).is_ok())
     }
 
-    /// Signs the id of a query to a run.
+    /// Returns the id of a query to a run, with a signature.
     pub(crate) fn query(&self, run_id: Uuid, number: u64) -> String {
         let mut bytes = number.to_be_bytes().to_vec();
         bytes.extend(query_tag(self.present(), run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Returns the number of a query to this run, signed by any node.
+    /// Returns the number of a query to this run, if the id was signed by any node that shares the store; otherwise
+    /// `None`.
     pub(crate) fn open_query(&self, run_id: Uuid, id: &str) -> Option<u64> {
         let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
         let (number, tag) = bytes.split_first_chunk::<8>()?;
@@ -238,8 +244,9 @@ impl Mint {
         (is_whole && self.is_signed(check)).then_some(number)
     }
 
-    /// Returns the mask that is combined by exclusive or with the hash of a query's result, different for each run,
-    /// version, query and input. Without the secret, a caller cannot use the masked hash to test guesses of the result.
+    /// Returns the mask for the hash of a query's result. The hash is combined with the mask by exclusive or. The mask
+    /// is different for each run, version, query and input. Without the secret, a caller cannot use the masked hash to
+    /// test guesses of the result.
     pub(crate) fn result_seal(&self, run_id: Uuid, version: EventId, query: [&[u8]; 2]) -> u64 {
         let [name, input] = query;
         let parts = [run_id.as_bytes(), &version.to_be_bytes()[..], name, input];
@@ -247,13 +254,13 @@ impl Mint {
         tag.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
     }
 
-    /// Returns the seal of a page token, for its list and the start of the page.
+    /// Returns the signature over the parts of a page token.
     pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
         URL_SAFE_NO_PAD
             .encode(page_tag(self.present(), parts).finalize().into_bytes().get(..TAG_BYTES).unwrap_or_default())
     }
 
-    /// Verifies the seal in constant time.
+    /// Verifies the signature over the parts of a page token in constant time.
     pub(crate) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
         let tag = URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
         tag.len() == TAG_BYTES && self.is_signed(|keyed| page_tag(keyed, parts).verify_truncated_left(&tag).is_ok())
@@ -314,7 +321,7 @@ impl Mint {
     }
 }
 
-/// Signs the parts with their lengths, so that different parts never give the same content.
+/// Adds the parts with their lengths to the signed content, so that different parts never have the same content.
 fn page_tag(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
     of_parts(keyed.chain_update(PAGE), parts)
 }
@@ -377,7 +384,7 @@ mod tests {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            // The last character may have unused bits; the decoder refuses tokens in which they are set.
+            // The last character may have unused bits. The decoder rejects tokens in which such bits are set.
             assert!(mint.open_turn(&changed).is_err(), "changed at {at}");
         }
         for junk in ["", "A", "!!!!", &"A".repeat(3_000)] {

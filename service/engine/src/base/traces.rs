@@ -1,5 +1,5 @@
-//! Traces: which runs start one, the trace context of tasks, and where spans are sent. The spans themselves are
-//! made by `history`.
+//! Traces: selects the runs that start one, derives the trace context of tasks, and exports spans. The crate `history`
+//! creates the spans.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,9 +9,10 @@ use history::trace::{self, Span};
 use history::{Run, RunStart, SpanId, Start, TraceContext, TraceId, Transition};
 use uuid::Uuid;
 
-/// Receiver of the spans of runs, which commits end.
+/// Receiver of the spans of runs. A span is sent when a commit ends it.
 pub trait TakesSpans: Send + Sync {
-    /// Takes spans of runs of a domain, or drops them. Must not wait, because the caller is working on a run.
+    /// Takes spans of runs of a domain, or drops them if it cannot take them at once. Must not block, because the run's
+    /// worker calls it.
     fn take(&self, domain: &Arc<str>, spans: Vec<Span>);
 }
 
@@ -19,20 +20,20 @@ pub trait TakesSpans: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleRatio(f64);
 
-/// Number of random bits of a trace id that decide about sampling. Source: W3C Trace Context level 2, whose random
-/// part is the last seven bytes.
+/// Number of random bits of a trace id that decide whether the trace is sampled. Source: W3C Trace Context level 2,
+/// whose random part is the last seven bytes.
 const DRAWN_BITS: u32 = 56;
 
 impl SampleRatio {
-    /// Sample all traces.
+    /// Ratio that samples all traces.
     pub const ALL: Self = Self(1.0);
 
-    /// Creates a ratio; `None` unless it is from 0 to 1.
+    /// Creates a ratio. Returns `None` unless the value is from 0 to 1.
     pub fn new(ratio: f64) -> Option<Self> {
         (0.0..=1.0).contains(&ratio).then_some(Self(ratio))
     }
 
-    /// Whether the trace is sampled. The result is the same for a trace on every node.
+    /// Returns true if the trace is sampled. The result for a trace is the same on every node.
     #[expect(clippy::cast_precision_loss, reason = "fifty-six bits are drawn, and the last few of them decide nothing")]
     fn has(self, trace_id: TraceId) -> bool {
         let drawn = trace_id.low() & ((1 << DRAWN_BITS) - 1);
@@ -43,9 +44,9 @@ impl SampleRatio {
 /// Destination of spans, and fraction of new traces to sample.
 #[derive(Clone)]
 pub struct SpanExport {
-    /// Receiver.
+    /// Receiver of the spans.
     pub to: Arc<dyn TakesSpans>,
-    /// Fraction.
+    /// Fraction of new traces to sample.
     pub ratio: SampleRatio,
 }
 
@@ -55,7 +56,7 @@ impl fmt::Debug for SpanExport {
     }
 }
 
-/// Traces of runs.
+/// Creates and exports traces of runs; `None` if spans are not exported.
 #[derive(Debug)]
 pub(crate) struct Traces(Option<SpanExport>);
 
@@ -64,21 +65,21 @@ impl Traces {
         Self(export)
     }
 
-    /// Returns the start of a run, with a new trace if the caller sent none.
+    /// Returns the start of a run. If the caller sent no trace context, a new trace is added to it.
     pub(crate) fn rooted<'a>(&self, start: &'a Start, run_id: Uuid) -> Cow<'a, Start> {
         let root = if start.trace.is_none() { self.root(run_id) } else { None };
         root.map_or(Cow::Borrowed(start), |root| Cow::Owned(Start { trace: Some(root), ..start.clone() }))
     }
 
-    /// Returns the trace that a run starts; `None` if spans are not exported.
+    /// Returns a new trace for a run; `None` if spans are not exported.
     fn root(&self, run_id: Uuid) -> Option<TraceContext> {
         let ratio = self.0.as_ref()?.ratio;
         let is_sampled = ratio.has(TraceContext::root(run_id, false).traceparent.trace_id());
         Some(TraceContext::root(run_id, is_sampled))
     }
 
-    /// Returns the trace context of a task with this span. If spans are not exported, the parent is that of the
-    /// run, because the span will not exist.
+    /// Returns the trace context of a task whose span has this id. If spans are not exported, that span will not exist,
+    /// so the parent of the run's span is used instead.
     pub(crate) fn of_task(&self, started: &RunStart, span: SpanId) -> Option<TraceContext> {
         let given = started.traceparent?.span_id();
         started.trace_below(if self.0.is_some() { span } else { given })
@@ -89,7 +90,7 @@ impl Traces {
         if self.0.is_some() { trace::of_transition(before, made) } else { Vec::new() }
     }
 
-    /// Sends spans to their receiver.
+    /// Sends spans to the receiver, if spans are exported.
     pub(crate) fn send(&self, domain: &Arc<str>, spans: Vec<Span>) {
         if let Some(export) = self.0.as_ref().filter(|_| !spans.is_empty()) {
             export.to.take(domain, spans);

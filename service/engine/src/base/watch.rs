@@ -1,4 +1,4 @@
-//! Notification of callers that wait for a run to change. Runs that are not watched cost nothing.
+//! Notifies callers that wait for a run to change. Runs without watchers cause no cost.
 
 pub(crate) mod news;
 
@@ -24,17 +24,18 @@ pub(crate) struct RunProgress {
 type ProgressSender = watch::Sender<Option<RunProgress>>;
 
 struct WatchEntry {
-    /// Sender to watchers of each event.
+    /// Sender to watchers that wait for each event.
     steps: Option<ProgressSender>,
-    /// Sender to watchers of the end: the run has closed, or a newer run has replaced it.
+    /// Sender to watchers that only wait for the end, which means that the run has closed or that a newer run has
+    /// replaced it.
     end: Option<ProgressSender>,
-    /// When a watcher last read the run from the store, on behalf of all of them.
+    /// Time when the run was last read from the store on behalf of all its watchers.
     looked: Instant,
 }
 
 type Watched = HashMap<HeadKey, WatchEntry>;
 
-/// Watchers of all runs and domains.
+/// Watchers of all runs and domains at this node.
 #[derive(Default)]
 pub(crate) struct Watchers {
     watched: Mutex<Watched>,
@@ -53,12 +54,13 @@ impl Watchers {
         self.watched.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Watches each event of a run. Changes after this call are not missed; read the run once after it.
+    /// Watches each event of a run. No change after this call is missed; the caller must read the run once after this
+    /// call.
     pub(crate) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         self.watch_some(key, |entry| &mut entry.steps)
     }
 
-    /// Watches only for the end of a run.
+    /// Watches a run only for its end.
     pub(crate) fn watch_end<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         self.watch_some(key, |entry| &mut entry.end)
     }
@@ -93,7 +95,7 @@ impl Watchers {
         }
     }
 
-    /// Whether the run has not been read from the store for `every`. If so, the caller must read it.
+    /// Returns true if the run has not been read from the store for the duration `every`. The caller must then read it.
     pub(crate) fn is_check_due(&self, key: &HeadKey, every: Duration) -> bool {
         let mut watched = self.lock();
         let Some(entry) = watched.get_mut(key).filter(|entry| entry.looked.elapsed() >= every) else { return false };
@@ -101,7 +103,7 @@ impl Watchers {
         true
     }
 
-    /// Ends every wait.
+    /// Ends all waits.
     pub(crate) fn close(&self) {
         self.lock().clear();
         self.news.close();
@@ -112,20 +114,20 @@ impl Watchers {
         self.news.watch(domain)
     }
 
-    /// Number of watched runs.
+    /// Returns the number of watched runs.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 }
 
 impl Watching<'_> {
-    /// Waits until the run has passed `after`, has closed or has been replaced by another run, or until the service
-    /// stops.
+    /// Waits until the run has an event after `after`, has closed or has been replaced by another run, or until the
+    /// service stops.
     pub(crate) async fn beyond(&mut self, run_id: Uuid, after: EventId) {
         let moved = |progress: &Option<RunProgress>| {
             progress.is_some_and(|at| at.run_id != run_id || at.last_event_id > after || at.closed)
         };
-        // An error means that the sender is gone because the service is stopping.
+        // An error means that the sender was dropped because the service is stopping.
         drop(self.receiver.wait_for(moved).await);
     }
 
@@ -143,8 +145,7 @@ impl Watching<'_> {
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut watched = self.watchers.lock();
-        // This is the last receiver if only one is left here, unless its sender was dropped and replaced by
-        // another.
+        // If only one receiver is left, it is this one, unless the sender was dropped and replaced by another.
         let is_last = |entry: &WatchEntry| {
             let mut senders = [&entry.steps, &entry.end].into_iter().flatten();
             senders.clone().map(ProgressSender::receiver_count).sum::<usize>() <= 1

@@ -7,38 +7,40 @@ use minicbor::{Decode, Encode};
 use crate::Refusal;
 use crate::base::numbers::HEADS;
 
-/// Content of a head's body without the tail.
+/// Content of a head's body, without the tail of events.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(crate) struct Body {
     /// State of the run, computed from its whole history.
     #[n(0)]
     pub(crate) run: Box<Run>,
-    /// Newest committed operation ids, oldest first, to recognize a commit of unknown outcome.
+    /// Operation ids of the newest commits, oldest first. If the outcome of a commit is unknown, its operation id is
+    /// looked up here.
     #[n(1)]
     pub(crate) ops: Vec<u64>,
     /// Id of the tail's first event. All earlier events are in chunks.
     #[n(2)]
     pub(crate) tail_first: u64,
-    /// Number of times that the waiting tasks of this run were offered again.
+    /// Number of times that the run's waiting tasks were offered again.
     #[n(3)]
     pub(crate) offers: u32,
-    /// The run's links with other runs; encoded in no bytes if there are none.
+    /// The run's links with other runs. If there are none, the field is not encoded.
     #[cbor(n(4), skip_if = "Links::is_empty")]
     pub(crate) links: Links,
-    /// Locations of the pieces of the tail if it is not in the head. A commit with very many events puts it into packs,
-    /// and the next commit moves the events to chunks.
+    /// Locations of the pieces of the tail if the tail is not in the head. A commit with very many events writes the
+    /// tail to packs, and the next commit moves the events to chunks.
     #[cbor(n(5), default, skip_if = "Vec::is_empty")]
     pub(crate) tail_in: Vec<PackRef>,
 }
 
-/// The part of a head with the run's links only.
+/// A head's body, decoded only as far as the run's links.
 #[derive(Decode)]
 struct JustLinks {
     #[cbor(n(4), default)]
     links: Links,
 }
 
-/// Encodes a body: format, length of the first part, first part, tail. Returns the position of the tail, too.
+/// Encodes a body: format, length of the encoded [`Body`], encoded [`Body`], tail. Also returns the position of the
+/// tail.
 pub(crate) fn encode(body: &Body, tail: &[&[u8]]) -> (Bytes, usize) {
     let mut bytes = Vec::with_capacity(512 + tail.iter().map(|part| part.len()).sum::<usize>());
     bytes.extend_from_slice(&[HEADS, 0, 0, 0, 0]);
@@ -54,7 +56,7 @@ pub(crate) fn encode(body: &Body, tail: &[&[u8]]) -> (Bytes, usize) {
     (bytes.into(), tail_at)
 }
 
-/// Decodes a body. The second value is the tail.
+/// Decodes a body and returns it with its tail.
 pub(crate) fn decode(bytes: &Bytes) -> Result<(Body, Bytes), Refusal> {
     let tail_at = tail_at(bytes)?;
     Ok((decode_first(bytes, tail_at)?, bytes.slice(tail_at..)))
@@ -75,7 +77,7 @@ fn decode_first<'b, T: Decode<'b, ()>>(bytes: &'b Bytes, tail_at: usize) -> Resu
     minicbor::decode(first).map_err(|error| garbled(&error.to_string()))
 }
 
-/// Returns the position of the tail.
+/// Returns the position of the tail in a body.
 fn tail_at(bytes: &Bytes) -> Result<usize, Refusal> {
     let (&format, rest) = bytes.split_first().ok_or_else(|| garbled("empty"))?;
     if format != HEADS {

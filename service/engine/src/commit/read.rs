@@ -1,4 +1,5 @@
-//! Reads histories: the tail from the head, other events from chunks, and large payloads from packs.
+//! Reads histories of runs: the tail of events from the head, earlier events from chunks, and large payloads from
+//! packs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -14,24 +15,24 @@ use crate::commit::StoredRun;
 use crate::commit::state::CachedRun;
 use crate::{EventRange, HistoryPage, Refusal, commit::head};
 
-/// Maximum number of bytes of chunks that one request to the store returns while a page is read. Our choice: little
+/// Maximum number of bytes of chunks that one request to the store returns while a page is read. Our choice: slightly
 /// more than a page of a thousand small events needs.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Maximum number of bytes of packs in memory while payloads are inserted. Our choice: a quarter of a page, and the
-/// size of a new pack.
+/// Maximum number of bytes of packs in memory while payloads are inserted into events. Our choice: a quarter of a page,
+/// which is also the size of a new pack.
 const PACKS_BYTES: usize = 1024 * 1024;
 
-/// Limits on the events that are read.
+/// Limits for the events that are read together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     /// Maximum number of events.
     pub(crate) events: usize,
-    /// Maximum size of their JSON forms in bytes. A single larger event is still read.
+    /// Maximum total size of the events as JSON, in bytes. A single larger event is still read.
     pub(crate) bytes: usize,
 }
 
-/// Location of the events of a run.
+/// Locations of the events of a run.
 pub(crate) struct RunEvents<'a> {
     pub(crate) key: &'a HeadKey,
     pub(crate) run_id: Uuid,
@@ -39,12 +40,12 @@ pub(crate) struct RunEvents<'a> {
     pub(crate) tail_first: EventId,
 }
 
-/// Events read so far, oldest first or newest first.
+/// Events read so far; oldest first or newest first, depending on the direction.
 struct Gathered {
     events: Vec<Event>,
-    /// Size of their JSON forms in bytes.
+    /// Total size of the events as JSON, in bytes.
     bytes: usize,
-    /// Remaining limits.
+    /// Remaining number of events and bytes.
     room: Room,
     leaves_payloads_out: bool,
 }
@@ -58,13 +59,13 @@ impl Gathered {
         self.room.events == 0 || (self.room.bytes == 0 && !self.events.is_empty())
     }
 
-    /// Adds an event if the limits permit it. The first event is always added. After an event that does not fit, none
-    /// is added.
+    /// Adds an event if it fits the limits, and returns true if it was added. The first event always fits. After an
+    /// event that does not fit, no more events are added.
     fn take(&mut self, mut event: Event) -> bool {
         if self.leaves_payloads_out {
             event.kind.redact_payloads();
         }
-        // Includes the comma before the next event.
+        // Adds one byte for the comma before the next event.
         let bytes = event.json_bytes() + 1;
         if bytes > self.room.bytes && !self.events.is_empty() {
             self.room.events = 0;
@@ -77,7 +78,8 @@ impl Gathered {
         true
     }
 
-    /// Adds the stored events with these ids, oldest first. Returns the id that follows the last one added.
+    /// Adds the stored events whose ids are in this range, oldest first. Returns the id after that of the last event
+    /// added.
     fn take_oldest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut next = ids.start;
         for event in codec::events_from(stored, next) {
@@ -93,7 +95,8 @@ impl Gathered {
         Ok(next)
     }
 
-    /// Adds the stored events with these ids, newest first. Returns the id of the last one added, the oldest.
+    /// Adds the stored events whose ids are in this range, newest first. Returns the id of the last event added, which
+    /// is the oldest.
     fn take_newest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut oldest = ids.end;
         let there: Vec<&[u8]> = codec::stored(stored).filter(|(id, _)| ids.contains(id)).map(|(_, it)| it).collect();
@@ -121,7 +124,7 @@ impl RunReader {
         Self { store }
     }
 
-    /// Decodes a run from its head, and reads its tail if it is not in the head. Heartbeats are not read.
+    /// Decodes a run from its head, and reads its tail if that is not in the head. Heartbeats are not read.
     pub(crate) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<StoredRun, Refusal> {
         let mut loaded = Box::new(StoredRun::decode(head)?);
         if !loaded.body.tail_in.is_empty() {
@@ -141,7 +144,7 @@ impl RunReader {
         Ok(tail.into())
     }
 
-    /// Returns the packs of a run that contain these places.
+    /// Returns the packs of a run that contain these locations.
     async fn packs(&self, key: &HeadKey, run_id: Uuid, places: &[PackRef]) -> Result<Packs, Refusal> {
         let ops: BTreeSet<u64> = places.iter().map(|place| place.op).collect();
         let want: Vec<PartKey> = ops.iter().map(|op| PartKey::Pack { op: *op }).collect();
@@ -149,7 +152,7 @@ impl RunReader {
         Ok(ops.into_iter().zip(parts).filter_map(|(op, part)| Some((op, part?))).collect())
     }
 
-    /// Inserts the notes about attempts that are in packs.
+    /// Reads the notes about attempts that are in packs and inserts them into the run.
     pub(crate) async fn fill_notes(&self, key: &HeadKey, run: &mut Run) -> Result<(), Refusal> {
         loop {
             let kept_in = run.notes_kept();
@@ -159,7 +162,7 @@ impl RunReader {
             let run_id = run.started.run_id;
             let packs = self.packs(key, run_id, &kept_in).await?;
             run.fill_notes(|place| kept(&packs, place).and_then(Note::read));
-            // A note may refer to a pack with the rest of it.
+            // A note read from a pack may itself refer to another pack.
             if run.notes_kept() == kept_in {
                 return Err(Refusal::Corrupt { what: format!("what was said of tries of run {run_id} is missing") });
             }
@@ -196,7 +199,8 @@ impl RunReader {
         ids.iter().zip(parts).filter_map(decode).collect()
     }
 
-    /// Loads an earlier run. Its links have moved to the run that followed it.
+    /// Loads an earlier run. Its links with other runs are not loaded, because they were moved to the run that followed
+    /// it.
     pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<StoredRun, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
@@ -228,7 +232,7 @@ impl RunReader {
         let mut events = read.events;
         self.redeem(&source, &mut events).await?;
         if page.leaves_payloads_out {
-            // Payloads in notes that were in packs.
+            // Inserts payloads into notes that were in packs.
             for event in &mut events {
                 event.kind.redact_payloads();
             }
@@ -246,7 +250,7 @@ impl RunReader {
         Ok(HistoryPage { run_id, events, last_event_id, closed, next })
     }
 
-    /// Reads the events with these ids that fit the limits, oldest first.
+    /// Reads the events whose ids are in this range, oldest first, as far as they fit the limits.
     async fn read_on(
         &self,
         source: &RunEvents<'_>,
@@ -266,7 +270,8 @@ impl RunReader {
         Ok(read)
     }
 
-    /// Returns stored events that begin with or shortly before this id: the tail, or about this many bytes of chunks.
+    /// Returns stored events, beginning with this id or shortly before it: either the tail, or approximately `bytes`
+    /// bytes of chunks.
     async fn stored_from(&self, source: &RunEvents<'_>, id: EventId, bytes: usize) -> Result<Vec<Bytes>, Refusal> {
         if id >= source.tail_first {
             return Ok(vec![source.tail.clone()]);
@@ -275,7 +280,7 @@ impl RunReader {
         Ok(chunks.into_iter().map(|(_, chunk)| chunk).collect())
     }
 
-    /// Reads the events with these ids that fit the limits, newest first.
+    /// Reads the events whose ids are in this range, newest first, as far as they fit the limits.
     async fn read_back(
         &self,
         source: &RunEvents<'_>,
@@ -285,7 +290,8 @@ impl RunReader {
         let mut before = ids.end;
         while before > ids.start && !read.is_full() {
             let newest = before - 1;
-            // The first chunk that ends with this event or a later one contains the event.
+            // A chunk is identified by its last event, so the first chunk that ends with this event or a later one
+            // contains it.
             let stored = self.stored_from(source, newest, 1).await?;
             if let Some(stored) = stored.first() {
                 before = read.take_newest(stored, ids.start..before)?;
@@ -297,8 +303,8 @@ impl RunReader {
         Ok(read)
     }
 
-    /// Reads the newest events with these ids that fit the limits. Returns them oldest first with their payloads, and
-    /// the size of their JSON forms.
+    /// Reads the newest events whose ids are in this range, as far as they fit the limits. Returns them oldest first
+    /// with their payloads, and their total size as JSON in bytes.
     pub(crate) async fn read_range(
         &self,
         source: &RunEvents<'_>,
@@ -316,8 +322,8 @@ impl RunReader {
         self.find(source, id..id + 1, |_| true).await
     }
 
-    /// Returns the oldest event with one of these ids that passes `is_wanted`, with its payload. Payloads of other
-    /// events are not read.
+    /// Returns the oldest event with an id in this range for which `is_wanted` returns true, with its payload. Payloads
+    /// of other events are not read.
     pub(crate) async fn find(
         &self,
         source: &RunEvents<'_>,
@@ -353,8 +359,8 @@ impl RunReader {
         Ok(None)
     }
 
-    /// Reads the oldest events with these ids that fit the limits. Returns them with their payloads, and the size of
-    /// their JSON forms.
+    /// Reads the oldest events whose ids are in this range, as far as they fit the limits. Returns them with their
+    /// payloads, and their total size as JSON in bytes.
     pub(crate) async fn read_first(
         &self,
         source: &RunEvents<'_>,
@@ -366,8 +372,8 @@ impl RunReader {
         Ok((events, bytes))
     }
 
-    /// Adds the `activityId` to events that refer to an activity by its ActivityScheduled. If an ActivityScheduled is
-    /// not among the events, its chunk is read, each chunk once.
+    /// Adds the `activityId` to events that refer to an activity by the id of its ActivityScheduled event. If that
+    /// event is not among the given ones, the chunk with it is read, but each chunk only once.
     pub(crate) async fn name_activities(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
         let mut names = activity_names(&*events);
         let mut unknown = name_activities(events, &names);
@@ -395,8 +401,8 @@ impl RunReader {
         Ok(())
     }
 
-    /// Returns the refusal for a part that a run's head refers to and that is missing: either the run was deleted after
-    /// its head was read, or its data is lost.
+    /// Returns the error for a missing part to which a run's head refers: either the run was deleted after its head was
+    /// read, or the part was lost.
     async fn missing(&self, source: &RunEvents<'_>, what: &str) -> Refusal {
         let RunEvents { key, run_id, .. } = *source;
         match self.load_run(key, run_id).await {
@@ -405,10 +411,10 @@ impl RunReader {
         }
     }
 
-    /// Inserts the large payloads in place of their references. Only a few packs are in memory at a time, and only
-    /// packs with payloads of these events are read.
+    /// Replaces references to large payloads by the payloads. Reads only packs that these events refer to, and holds
+    /// only a few of them in memory at a time.
     async fn redeem(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
-        // Runs a second time if a note refers to a pack with the rest of it.
+        // A note read from a pack may itself refer to another pack; then a second iteration is needed.
         loop {
             let open: Vec<_> = events.iter().map(claims).enumerate().filter(|(_, claims)| !claims.is_empty()).collect();
             if open.is_empty() {
@@ -430,13 +436,13 @@ impl RunReader {
     }
 }
 
-/// Returns the locations of the contents of an event that are in packs.
+/// Returns the locations in packs of all content that the event refers to.
 fn claims(event: &Event) -> Vec<PackRef> {
     let payload = event.kind.payload().and_then(Payload::claim);
     payload.into_iter().chain(event.notes_kept()).collect()
 }
 
-/// Inserts the contents of these packs.
+/// Replaces the event's references to these packs by their content.
 fn put_back(event: &mut Event, packs: &Packs) {
     if let Some(payload) = event.kind.payload_mut()
         && let Some(claim) = payload.claim()
@@ -447,8 +453,8 @@ fn put_back(event: &mut Event, packs: &Packs) {
     event.fill_notes(|place| kept(packs, place).and_then(Note::read));
 }
 
-/// Groups the packs that contain these places, with one place of each pack. A group has at most [`PACKS_BYTES`] or one
-/// pack. The size of a pack is estimated from its places.
+/// Groups the packs that contain these locations, each pack represented by one location. A group has either one pack or
+/// packs of at most [`PACKS_BYTES`] together. The size of a pack is estimated from its locations.
 fn groups<'a>(places: impl Iterator<Item = &'a PackRef>) -> Vec<Vec<PackRef>> {
     let mut packs: BTreeMap<u64, usize> = BTreeMap::new();
     for place in places {
@@ -472,10 +478,10 @@ fn groups<'a>(places: impl Iterator<Item = &'a PackRef>) -> Vec<Vec<PackRef>> {
     groups
 }
 
-/// Packs by the operation id that wrote them.
+/// Packs by the operation id of the commit that wrote them.
 type Packs = HashMap<u64, Bytes>;
 
-/// Returns the bytes at a place in a pack.
+/// Returns the bytes at a location in a pack.
 fn kept(packs: &Packs, place: PackRef) -> Option<&[u8]> {
     packs.get(&place.op)?.get(place.offset as usize..)?.get(..place.len as usize)
 }

@@ -1,4 +1,4 @@
-//! The state of a run in memory, and the rule that a refusal must rest on the store's state.
+//! The state of a run in memory, and the rule that an error must be based on the store's state.
 
 use crate::commit::StoredRun;
 
@@ -7,12 +7,12 @@ use crate::commit::StoredRun;
 pub(crate) struct CachedRun(Option<Box<StoredRun>>);
 
 impl CachedRun {
-    /// Returns the state in memory; `None` if it must be read from the store.
+    /// Returns the state in memory; `None` if the state must be read from the store.
     pub(crate) fn known(&self) -> Option<&StoredRun> {
         self.0.as_deref()
     }
 
-    /// Returns the state in memory, to be changed.
+    /// Returns the state in memory for changes.
     pub(crate) fn known_mut(&mut self) -> Option<&mut StoredRun> {
         self.0.as_deref_mut()
     }
@@ -27,10 +27,10 @@ impl CachedRun {
         self.0 = None;
     }
 
-    /// Enforces that no request is refused from a cache. The state in memory may lack commits of other nodes, or a
-    /// commit of unknown outcome. If a refusal rests on state that was in memory `before`, removes the state and
-    /// returns true: the request must be judged again with the store's state. Returns false if the refusal already
-    /// rests on the store's state.
+    /// Enforces that no request fails because of a cached state, which may lack commits of other nodes or a commit of
+    /// unknown outcome. `before` says whether the state was already in memory when the request arrived. If it was,
+    /// removes the state and returns true: the request must be admitted again with the store's state. Returns false if
+    /// the error is already based on the store's state.
     #[must_use]
     pub(crate) fn invalidate_if_served_from_cache(&mut self, before: WasCached) -> bool {
         if before.0 {
@@ -39,13 +39,13 @@ impl CachedRun {
         before.0
     }
 
-    /// Returns a record of whether the state is in memory at this moment and so may be outdated.
+    /// Returns a record of whether the state is in memory now, so that it may be outdated.
     pub(crate) fn was_cached(&self) -> WasCached {
         WasCached(self.0.is_some())
     }
 }
 
-/// True if a request was judged with state that was already in memory.
+/// True if a request was handled with a state that was already in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WasCached(bool);
 

@@ -1,11 +1,11 @@
-//! Backlog of a list: one row in the store for each run that waits on it, for tasks that no node has in memory. A run
-//! gets a row before its wakes grow [far apart](crate::commit::LATE_OFFERS), and when there was no space for its task
-//! in memory. When a list is polled on a node that has not read its rows, the node reads them, so that a new poller
-//! finds tasks that had no poller.
+//! Backlog of a list: rows in the store, one for each run whose tasks wait on the list and may be in no node's memory.
+//! A row is written in two cases: before the pauses between the run's wakes become [long](crate::commit::LATE_OFFERS),
+//! and when memory had no space for a task. When a list is polled on a node that has not read its rows yet, the node
+//! reads them, so that a new poller finds tasks that have waited without a poller.
 //!
-//! A row is a head without a body, in a domain that no caller can name. The reader checks the run of each row and drops
-//! the row if the run does not wait on the list any more. Rows are disposable: a lost row delays its run until the next
-//! wake, and an extra row costs a read.
+//! A row is a head without a body, in a domain that callers cannot name. The reader checks the run of each row and
+//! deletes the row if the run does not wait on the list any more. Rows are disposable: a lost row delays its run until
+//! the next wake, and a superfluous row costs one read.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -22,46 +22,47 @@ use tokio::time::Instant;
 use crate::lists::matching::WaitingBounds;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// First character of the domain of a list's rows. Callers' domains cannot begin with it.
+/// First character of the internal domain that has a list's rows. Names of callers' domains cannot begin with it.
 const PREFIX: char = '\u{2}';
 
-/// Run id in the head of a row.
+/// Placeholder for the run id in the head of a row.
 pub(crate) const NO_RUN: RunId = [0; 16];
 
-/// Lifetime of a row, during which a run is woken many times. Our choice: the row of a run whose task was taken
-/// expires, which costs nothing on DynamoDB.
+/// Lifetime of a row. Our choice: long enough that the run is woken many times, and finite, so that rows of runs whose
+/// tasks were taken expire; expiry costs nothing on DynamoDB.
 const KEPT_FOR: history::Duration = history::Duration::from_days(14);
 
-/// Minimum remaining lifetime of a row. The next wake renews a row that has less.
+/// Minimum remaining lifetime of a row. The run's next wake renews a row with less.
 pub(crate) const FRESH_FOR: history::Duration = history::Duration::from_days(7);
 
-/// Maximum number of lists for which a node remembers that it has read their rows: about 200 bytes each.
+/// Maximum number of lists for which a node remembers that it has read their rows. Our choice: each takes about 200
+/// bytes.
 const LISTS_MAX: usize = 10_000;
 
-/// If nodes share a store: maximum age of what was read of a list, at the time of a poll. Nodes offer each other the
-/// tasks that they have in memory; this read finds tasks whose offer was lost. Our choice: two read units an hour for a
-/// list that is polled.
+/// If nodes share a store: maximum time since the rows of a list were last read when the list is polled; after that
+/// they are read again. Nodes offer each other the tasks that they have in memory, and this read finds tasks whose
+/// offer was lost. Our choice: two read units per hour for a polled list.
 pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
 /// Progress of reading the rows of a list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reading {
-    /// True while a task reads the rows.
+    /// True while a background task reads the rows.
     is_under_way: bool,
-    /// True if that task must start over.
+    /// True if the background task must start over when it reaches the end.
     again: bool,
-    /// When the rows were last read to their end.
+    /// Time when all rows were last read.
     done_at: Option<Instant>,
 }
 
-/// The lists whose rows this node has read, and the runs for which rows are to be written.
+/// Lists whose rows this node has read, and runs for which rows must be written.
 pub(crate) struct Backlog {
     lists: Mutex<LruCache<ListKey, Reading>>,
-    /// Runs with tasks on a list for which memory has no space. Rows for them are to be written.
+    /// Runs with tasks for which memory has no space, each with the list. Rows for them must be written.
     full: Mutex<BTreeSet<(ListKey, HeadKey)>>,
     /// Maximum size of `full`.
     full_max: usize,
-    /// Notified when a run was added to `full`.
+    /// Notified when a run is added to `full`.
     news: Notify,
     /// Notified when a list that was full has space again.
     pub(crate) has_space: Notify,
@@ -69,7 +70,7 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     pub(crate) fn new(bounds: WaitingBounds) -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         let (full, full_max) = (Mutex::default(), bounds.to_write_max);
@@ -80,7 +81,7 @@ impl Backlog {
         self.full.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Queues a row for a run that waits on a list. Returns false if the queue is full.
+    /// Queues a run that waits on a list, so that a row is written for it. Returns false if the queue is full.
     pub(crate) fn push(&self, list: &ListKey, run: &HeadKey) -> bool {
         let (mut full, it) = (self.full(), (list.clone(), run.clone()));
         if full.len() >= self.full_max && !full.contains(&it) {
@@ -92,7 +93,8 @@ impl Backlog {
         true
     }
 
-    /// Waits for queued rows and takes them. A run that overflows after that is queued again.
+    /// Waits until runs are queued, and takes all of them. A run for which memory lacks space again later is queued
+    /// again.
     pub(crate) async fn take(&self) -> BTreeSet<(ListKey, HeadKey)> {
         loop {
             let taken = std::mem::take(&mut *self.full());
@@ -107,8 +109,8 @@ impl Backlog {
         self.lists.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns true if the caller is to read the rows of a list: no other task reads them, and they were not read
-    /// within `again_after`.
+    /// Returns true if the caller must read the rows of a list, because no other task is reading them and they were not
+    /// read within `again_after`.
     pub(crate) fn begin_reading(&self, list: &ListKey, again_after: Option<Duration>) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
@@ -120,8 +122,8 @@ impl Backlog {
         true
     }
 
-    /// Records that the rows of a list were read; `are_known` is true if they reached memory. Returns true if they must
-    /// be read again at once.
+    /// Records that the rows of a list were read. `are_known` is true if their tasks are now in memory. Returns true if
+    /// the rows must be read again at once.
     pub(crate) fn end_reading(&self, list: &ListKey, are_known: bool) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
@@ -145,8 +147,8 @@ impl Backlog {
     }
 }
 
-/// Returns the domain of a list's rows. It is a hash because the names of a domain and a list together can be longer
-/// than a key.
+/// Returns the internal domain that has a list's rows. It is a hash, because the names of the domain and the list
+/// together can be longer than a key.
 pub(crate) fn domain_of(list: &ListKey) -> Arc<str> {
     let mut digest = Sha256::new().chain_update([u8::from(list.side == Side::Decider)]);
     for name in [&*list.domain, &*list.name] {
@@ -161,13 +163,14 @@ pub(crate) fn key_of(list: &ListKey, run: &HeadKey) -> HeadKey {
     HeadKey { domain: domain_of(list), workflow_id: Arc::clone(&run.workflow_id) }
 }
 
-/// Returns the head of a row that replaces `before`.
+/// Returns the head of a row. It replaces `before` if there is one.
 pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
     let row = before.and_then(|before| before.row.clone()).unwrap_or_else(|| Row {
         workflow_type: "".into(),
         status: "waiting".into(),
         flagged: false,
-        // The store lists the newest rows first, and the run that has waited longest must come first.
+        // The store lists heads with the latest start first, but the run that has waited longest must come first, so
+        // the value is inverted.
         started_at: u64::MAX - now.as_millis(),
         closed_at: None,
         tags: Vec::new(),
@@ -183,7 +186,8 @@ pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
     }
 }
 
-/// Returns all waiting tasks of a run, each with its list and the time until which it is held back.
+/// Returns all waiting tasks of a run, each with its list and, if it is held back, the time until which it must not be
+/// started.
 pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Option<Timestamp>)> {
     let of = |task: TaskRef<'_>| {
         let (side, name, scheduled_event_id, priority, not_before, since): (_, &str, _, _, _, _) = match task {
@@ -207,11 +211,11 @@ pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Op
     run.waiting_tasks().map(of).collect()
 }
 
-/// Returns true if a task waits after a commit that did not wait before it, or waited on another list, with another
-/// priority, or held back.
+/// Returns true if, after a commit, a task waits that did not wait before it in the same way: a task that is new, or
+/// whose list, priority or earliest start has changed.
 pub(crate) fn has_new_waiting_task(before: &Run, after: &Run) -> bool {
-    // Merges two sequences in the same order: the turn, then activities as they were scheduled. There can be a
-    // thousand.
+    // Merges two sequences that are in the same order: the turn, then activities in the order of their scheduling. A
+    // run can have a thousand activities, so this avoids a quadratic comparison.
     let place = |task: &TaskRef<'_>| match task {
         TaskRef::Turn(task) => (Side::Decider, task.scheduled_event_id),
         TaskRef::Activity(task) => (Side::Activity, task.scheduled_event_id),

@@ -1,6 +1,6 @@
-//! Tasks for pollers that wait at another node. A node with waiting pollers tells the others, and a node that has a
-//! task but no poller offers it there. An offer is only a hint: the node that takes the task must win the commit, and
-//! the due index restores tasks whose offer is lost.
+//! Tasks for pollers that wait at another node. A node with waiting pollers notifies the other nodes. A node that has a
+//! task but no poller offers the task to a node with waiting pollers. An offer is only a hint: the receiving node
+//! starts the task with a commit, which can fail, and the due index restores tasks whose offer is lost.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -17,28 +17,30 @@ use crate::{ListName, Offer, Peers};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitsAt {
     pub(crate) node: String,
-    /// Number of messages from the node that pollers wait there. If a message arrives while an offer is under way, it
-    /// is newer than the offer's refusal and stays valid.
+    /// Number of messages from this node that pollers wait there. If a message arrives while an offer is in progress,
+    /// the refusal of that offer is older and must not remove the node.
     reports: u64,
-    /// If the node did not answer an offer: the time until which it gets no others.
+    /// Time until which the node gets no offers because it did not answer one; `None` if it may get offers.
     no_offers_until: Option<Instant>,
 }
 
-/// Time without offers for a node that did not answer one. Our choice: the node is asked again while the other nodes
-/// consider it alive, because it does not know that its answer was lost and will not repeat that pollers wait there.
+/// Time without offers for a node that did not answer one. Our choice: short enough that the node gets another offer
+/// while it is still considered alive. The node does not know that its answer was lost, so it will not repeat the
+/// message that pollers wait there.
 pub(crate) const OFFER_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct NodeMemory {
-    /// Nodes with waiting pollers, by list, as far as this node knows.
+    /// For each list, the nodes with waiting pollers, as far as this node knows.
     waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
-    /// Nodes that know that pollers wait here, by list.
+    /// For each list, the nodes that were notified that pollers wait here.
     notified: HashMap<ListKey, HashSet<String>>,
-    /// Lists whose tasks are being offered.
+    /// Lists whose tasks are being offered to other nodes.
     offered: HashSet<ListKey>,
 }
 
-/// The pollers of other nodes that this node knows, and the nodes that know of its pollers. Disposable.
+/// Waiting pollers of other nodes as far as this node knows, and the nodes that know of this node's pollers. Both may
+/// be lost.
 #[derive(Default)]
 pub(crate) struct Elsewhere {
     peers: OnceLock<Arc<dyn Peers>>,
@@ -46,7 +48,8 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Sets the connection to the other nodes. Without it, nodes find each other's tasks only through the due index.
+    /// Sets the connection to the other nodes. Without it, nodes find each other's tasks only through the store's due
+    /// index.
     pub(crate) fn join(&self, peers: Arc<dyn Peers>) {
         drop(self.peers.set(peers));
     }
@@ -56,7 +59,8 @@ impl Elsewhere {
         self.peers.get()
     }
 
-    /// Returns a node where pollers wait on a list, as far as this node knows, and a different one each time.
+    /// Returns a node that has pollers waiting on a list, as far as this node knows. Successive calls return the nodes
+    /// in turn.
     pub(crate) fn next_waiting_at(&self, list: &ListKey) -> Option<String> {
         let mut memory = self.lock();
         let nodes = memory.waiting_at.get_mut(list)?;
@@ -76,7 +80,7 @@ impl Elsewhere {
         nodes.map(|it| it.node.clone()).collect()
     }
 
-    /// Removes a node that does not answer, until it reports again that pollers wait there.
+    /// Removes a node that does not answer. It is added again when it reports that pollers wait there.
     pub(crate) fn forget(&self, list: &ListKey, node: &str) {
         self.forget_where(list, |known| known.node == node);
     }
@@ -90,7 +94,7 @@ impl Elsewhere {
         }
     }
 
-    /// Removes a node that refused an offer, unless it has reported since then that pollers wait there.
+    /// Removes a node that refused an offer, unless it has reported after the offer that pollers wait there.
     pub(crate) fn remove_after_refusal(&self, list: &ListKey, at: &WaitsAt) {
         self.forget_where(list, |known| known.node == at.node && known.reports == at.reports);
     }
@@ -105,14 +109,14 @@ impl Elsewhere {
         }
     }
 
-    /// Returns the other nodes that do not know that pollers wait here, and marks them as notified.
+    /// Returns the other nodes that were not yet notified that pollers wait here, and marks them as notified.
     pub(crate) fn take_unnotified(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
         let mut memory = self.lock();
         let known = memory.notified.entry(list.clone()).or_default();
         others.into_iter().filter(|node| known.insert(node.clone())).collect()
     }
 
-    /// Records that a node does not know any more that pollers wait here. Returns true if it knew.
+    /// Records that a node no longer knows that pollers wait here. Returns true if it knew before.
     pub(crate) fn forget_notified(&self, list: &ListKey, node: &str) -> bool {
         let mut memory = self.lock();
         let Some(known) = memory.notified.get_mut(list) else { return false };
@@ -128,7 +132,7 @@ impl Elsewhere {
         self.lock().notified.entry(list.clone()).or_default().insert(node.to_owned());
     }
 
-    /// Records another node's message that pollers wait there.
+    /// Records another node's message that it has pollers waiting on the list.
     pub(crate) fn record_waiting(&self, list: &ListKey, node: String) {
         let mut memory = self.lock();
         let nodes = memory.waiting_at.entry(list.clone()).or_default();
@@ -141,15 +145,15 @@ impl Elsewhere {
         }
     }
 
-    /// Returns true if the caller is to offer tasks of a list to other nodes, until [`next_offer`](Self::next_offer)
+    /// Returns true if the caller must offer tasks of the list to other nodes, until [`next_offer`](Self::next_offer)
     /// returns `None`.
     pub(crate) fn begin_offering(&self, list: &ListKey) -> bool {
         let mut memory = self.lock();
         memory.waiting_at.contains_key(list) && memory.offered.insert(list.clone())
     }
 
-    /// Returns a task and the node to offer it to, taking the nodes in turn. Returns `None` if there is no task or no
-    /// node, and then the list is no longer being offered.
+    /// Returns a task to offer and the node to offer it to; the nodes are used in turn. Returns `None` if there is no
+    /// task or no node, and then marks the list as no longer being offered.
     pub(crate) fn next_offer(
         &self,
         list: &ListKey,
@@ -170,9 +174,9 @@ impl Elsewhere {
         next
     }
 
-    /// Adjusts to nodes that joined or left. All nodes must be notified again about the pollers here. Messages of the
-    /// remaining nodes stay valid, because they may not have noticed the change and then do not repeat them. Returns
-    /// the lists that have no more pollers at other nodes.
+    /// Adjusts to a change of the set of nodes. All nodes must be notified again about the pollers here. Messages of
+    /// the remaining nodes stay valid: a node that has not noticed the change does not repeat them. Returns the lists
+    /// that no longer have pollers at other nodes.
     pub(crate) fn adjust_to_nodes(&self, others: &[String]) -> Vec<ListKey> {
         let (mut memory, mut gone) = (self.lock(), Vec::new());
         memory.notified.clear();

@@ -1,4 +1,5 @@
-//! Started tasks on their way to their pollers. A task that is not delivered is returned to the code that granted it.
+//! Started tasks on their way to their pollers. If a task cannot be delivered, it is returned, so that another poller
+//! can get it.
 
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use uuid::Uuid;
 use crate::base::metrics::Undelivered;
 use crate::commit::read::RunEvents;
 
-/// A started task with everything that its poller needs, without locks. If it is dropped before it was
-/// [delivered](Self::delivered), the task is returned at once and does not have to time out.
+/// A started task with everything that its poller needs. It holds no locks. If it is dropped before it is
+/// [delivered](Self::delivered), the task is returned at once, without waiting for its timeout.
 pub(crate) struct Grant {
-    /// Receiver of the task if it is not delivered; `None` once it is.
+    /// Receiver of the task if it is not delivered; `None` after delivery.
     pub(crate) returner: Option<Arc<dyn TaskReturner>>,
     /// Reason to record if the task is returned.
     pub(crate) undelivered: Undelivered,
@@ -28,13 +29,13 @@ pub(crate) struct Grant {
     /// The poll that gets the task.
     pub(crate) poll: Option<PollId>,
     pub(crate) what: Granted,
-    /// Riders carried by a turn, or the whole content of a task for riders.
+    /// Riders (queries and updates) that a turn carries, or the whole content of a separate task for riders.
     pub(crate) riders: TakenAlong,
-    /// Parent of the spans of the poller, in the trace of the run.
+    /// Trace context of the run, which is the parent of the poller's spans.
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// Queries to answer and updates to validate with a task.
+/// Queries to answer and updates to validate, which are handed out with a task.
 #[derive(Debug, Default)]
 pub(crate) struct TakenAlong {
     pub(crate) queries: Vec<NumberedQuery>,
@@ -61,18 +62,19 @@ pub(crate) enum Granted {
 pub(crate) struct ReturnedTask {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
-    /// The list from which it was taken.
+    /// The task list from which the task was taken.
     pub(crate) task_list: String,
     pub(crate) undelivered: Undelivered,
     pub(crate) by: ReturnBy,
 }
 
-/// Way to return a task.
+/// Method of returning a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ReturnBy {
-    /// Admit this command, which records the return in the history.
+    /// Admit this command, which records in the history that the task was returned.
     Command(Command),
-    /// Let the riders of this task wait for another task. Only riders have tasks that no event records.
+    /// Let the riders of this task wait for another task. Used for separate tasks for riders, which have no events in
+    /// the history.
     Riders(RiderKind, u64),
 }
 
@@ -90,7 +92,7 @@ pub(crate) struct Query {
     pub(crate) input: Option<Payload>,
 }
 
-/// A query on its way to a decider.
+/// A query with its number, as it is sent to a decider.
 #[derive(Debug, Clone)]
 pub(crate) struct NumberedQuery {
     pub(crate) number: u64,
@@ -103,39 +105,39 @@ impl Query {
     }
 }
 
-/// Result of taking riders.
+/// Result of taking riders for a poller.
 pub(crate) enum TakenRiders {
-    /// A task for the riders.
+    /// A separate task with the riders.
     Granted(Box<Grant>),
-    /// A turn waits. The caller is to take it, and it carries the riders.
+    /// A turn waits. The caller must take this turn, which carries the riders.
     Turn(EventId),
-    /// There are no riders to take now.
+    /// No riders are waiting.
     Nothing,
 }
 
 /// Receiver of tasks that were not delivered.
 pub(crate) trait TaskReturner: Send + Sync {
-    /// Returns a task that was not delivered.
+    /// Makes a task that was not delivered available to other pollers.
     fn return_task(self: Arc<Self>, returned: ReturnedTask);
 }
 
 impl Grant {
-    /// Marks the task as delivered.
+    /// Marks the task as delivered, so that it is not returned when this value is dropped.
     pub(crate) fn delivered(mut self) {
         self.returner = None;
     }
 
-    /// Returns the task because its poller has disconnected.
+    /// Returns the task because its poller has disconnected, so that another poller can get it.
     pub(crate) fn poller_gone(mut self) {
         self.undelivered = Undelivered::PollerGone;
     }
 
-    /// Returns the task because its content could not be read.
+    /// Returns the task because its content could not be read, so that another poller can get it.
     pub(crate) fn unreadable(mut self) {
         self.undelivered = Undelivered::Unreadable;
     }
 
-    /// Returns where to read the events of the run.
+    /// Returns the location of the run's events.
     pub(crate) fn source(&self) -> RunEvents<'_> {
         RunEvents { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
     }
@@ -174,7 +176,7 @@ mod tests {
         Granted::Turn { turn: TURN, previous_started_event_id: 0, attempt: 1 }
     }
 
-    /// Keeps the returned task.
+    /// Stores the returned task for inspection.
     #[derive(Default)]
     struct Basket(Mutex<Option<ReturnedTask>>);
 
@@ -184,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Returns how a grant is returned after `happens`.
+    /// Returns the method by which a grant is returned after `happens`.
     fn returned_by(what: Granted, happens: impl FnOnce(Grant)) -> Option<ReturnBy> {
         let basket = Arc::<Basket>::default();
         happens(Grant {

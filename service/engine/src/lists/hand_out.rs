@@ -1,4 +1,4 @@
-//! Hands out tasks: to pollers that wait when a task is created, and to later polls.
+//! Hands out tasks: to pollers that already wait when a task is created, and to later polls.
 
 use std::sync::{Arc, OnceLock};
 
@@ -44,12 +44,13 @@ pub struct TaskLists {
     pub(crate) notices: Arc<Notices>,
     /// Lists that were reported to operators as having no poller.
     pub(crate) unpolled: ReportedUnpolled,
-    /// Channel to the caller of Lambda functions, for the domains in which Lambda tasks wait.
+    /// Channel to the component that calls Lambda functions. It receives the domain of each waiting Lambda task.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
 }
 
 impl TaskLists {
-    /// Puts a task on its list.
+    /// Puts a task on its list, or gives it to a waiting poller. If memory has no space for the task, queues its run
+    /// for a row in the backlog.
     pub(crate) fn offer(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) {
         let task = task.into();
         if list.side == Side::Activity
@@ -66,7 +67,7 @@ impl TaskLists {
         }
     }
 
-    /// Puts a task on its list or gives it to a poller. Returns false if memory has no space for it.
+    /// Puts a task on its list, or gives it to a waiting poller. Returns false if memory has no space for the task.
     pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => self.start_hand_over(list, *poller, task),
@@ -94,7 +95,7 @@ impl TaskLists {
         }
     }
 
-    /// Takes an entry of a list; `None` if it no longer waits.
+    /// Takes an entry of a list for a poller. Returns `None` if the entry no longer waits.
     pub(crate) async fn take(
         self: &Arc<Self>,
         list: &ListKey,
@@ -107,7 +108,7 @@ impl TaskLists {
         }
     }
 
-    /// Takes a turn or an activity; `None` if it no longer waits.
+    /// Takes a turn or an activity for a poller. Returns `None` if the task no longer waits.
     pub(crate) async fn take_task(
         self: &Arc<Self>,
         list: &ListKey,
@@ -117,14 +118,15 @@ impl TaskLists {
         let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
         let taken = self.runs.submit(&key, |reply| Batched::Take { task, list, taker, reply, start: None }).await;
         if let Err(refusal) = &taken {
-            // The task is off its list. Either it still waits, or it was started and has no worker.
+            // The task is no longer on its list. It either still waits according to the run, or was started without
+            // reaching a poller.
             self.lose_if_unknown(refusal, poll);
             self.agenda.wake_again(&key, self.clock.now());
         }
         taken
     }
 
-    /// Takes the riders of a run, or its turn if one waits by now.
+    /// Takes the riders of a run for a poller, or the run's turn if one waits by now.
     async fn take_riders(
         self: &Arc<Self>,
         list: &ListKey,
@@ -142,19 +144,20 @@ impl TaskLists {
         }
     }
 
-    /// Puts a poller back on its list after its task was already taken.
+    /// Puts a poller back on its list, because its task was already taken by another poller.
     pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
         match self.matching.put_back(list, poller) {
-            // The task has arrived while the poller was reserved.
+            // A task arrived while the poller was reserved for another one.
             Some((poller, task)) => self.start_hand_over(list, poller, task),
             None => self.seek(list),
         }
     }
 
-    /// Puts back a poller whose task was not started, or for which the refusal leaves that unknown.
+    /// Puts back a poller whose task was not started. If it is unknown whether the task was started, the poll ends
+    /// instead.
     pub(crate) fn unreserve_one(self: &Arc<Self>, list: &ListKey, poller: Poller, refusal: Option<&Refusal>) {
         match refusal {
-            // The run may record that this poll has the task, and then it must get no other task. So its wait ends.
+            // The run may have recorded that the task was sent to this poll, and then the poll must get no other task.
             Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => poller.end(),
             _ => self.return_poller(list, poller),
         }
@@ -162,7 +165,8 @@ impl TaskLists {
 }
 
 impl TaskLists {
-    /// Reports lists without pollers and the number of suppressed notices to operators, until the service stops.
+    /// Until the service stops, periodically reports lists without pollers and the number of suppressed notices to
+    /// operators.
     pub(crate) async fn keep_reporting(&self) {
         loop {
             tokio::time::sleep(NOTICES_EVERY).await;
@@ -176,7 +180,7 @@ impl TaskLists {
         for list in self.unpolled.take_polled(unpolled_since) {
             self.notices.polled_again(&list.named());
         }
-        // The service itself calls functions, so their list has no pollers.
+        // The service itself calls Lambda functions, so their list has no pollers.
         let depths =
             self.matching.depths().into_iter().filter(|(list, tasks, ..)| *tasks > 0 && &*list.name != LAMBDA_LIST);
         let lists = depths.map(|(list, tasks, _, waits_since)| {

@@ -1,5 +1,5 @@
-//! Started tasks by list, and the rate at which tasks are handed out. In memory only, and only from commits of this
-//! node since the service started.
+//! Started tasks per list, and the rate at which each list hands out tasks. In memory only, and based only on this
+//! node's commits since the service started.
 
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::lists::{ListKey, Side};
 
-/// Maximum number of lists, those with the most recent changes. About 300 bytes each.
+/// Maximum number of lists that are kept: those with the most recent changes. Our choice: each takes about 300 bytes.
 const LISTS_MAX: usize = 10_000;
 
-/// Maximum number of tasks in flight on all lists; further ones are not counted. About 50 bytes each.
+/// Maximum number of tasks in flight on all lists. Further ones are not counted. Our choice: each takes about 50 bytes.
 const TASKS_MAX: usize = 200_000;
 
 /// Period over which the rate is measured, in milliseconds.
@@ -26,9 +26,9 @@ type FlightKey = (Uuid, EventId);
 #[derive(Default)]
 struct ListFlow {
     held: HashSet<FlightKey>,
-    /// The minute that `now` counts, as minutes since the epoch.
+    /// Current minute, as minutes since the epoch. `now` is the count for this minute.
     minute: u64,
-    /// Number of tasks handed out in that minute.
+    /// Number of tasks handed out in the current minute.
     now: u64,
     /// Number of tasks handed out in the previous minute.
     before: u64,
@@ -43,8 +43,8 @@ impl ListFlow {
         }
     }
 
-    /// Returns about how many tasks were handed out in the last 60 seconds. The previous minute counts in proportion to
-    /// its part of them.
+    /// Returns approximately how many tasks were handed out in the last 60 seconds. The previous minute is weighted by
+    /// the fraction of it that lies within these 60 seconds.
     fn lately(&mut self, at: Timestamp) -> u64 {
         self.advance_to(at.as_millis() / MINUTE);
         self.now + self.before * (MINUTE - at.as_millis() % MINUTE) / MINUTE
@@ -53,7 +53,7 @@ impl ListFlow {
 
 struct Flows {
     lists: LruCache<ListKey, ListFlow>,
-    /// Number of tasks of all lists.
+    /// Number of tasks in flight on all lists.
     held: usize,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct InFlight(Mutex<Flows>);
 
 impl Default for InFlight {
     fn default() -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(Flows { lists, held: 0 }))
@@ -100,7 +100,7 @@ impl InFlight {
         }
     }
 
-    /// Returns the number of tasks in flight on a list, and about how many were handed out in the last minute.
+    /// Returns the number of tasks in flight on a list, and approximately how many were handed out in the last minute.
     pub(crate) fn of(&self, list: &ListKey, at: Timestamp) -> (usize, u64) {
         let mut flows = self.lock();
         flows.lists.peek_mut(list).map_or((0, 0), |flow| (flow.held.len(), flow.lately(at)))
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(flights.of(&list("a"), at(0)), (0, 0));
         flights.begin(&list("a"), task(1), at(0));
         flights.begin(&list("a"), task(2), at(0));
-        // Handed out again after its runner was lost.
+        // The task is handed out again after its runner was lost.
         flights.begin(&list("a"), task(2), at(1));
         assert_eq!(flights.of(&list("a"), at(1)), (2, 3));
         flights.end(&list("a"), task(2));

@@ -1,4 +1,4 @@
-//! Finds tasks that were started for polls whose answers were lost, on this node or another, and sends them again.
+//! Finds tasks that were started for a poll whose response was lost, on this node or another, and sends them again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::{Offer, Refusal};
 
-/// Maximum time that a repeated poll waits for the other nodes to report whether they know its task. A suspended node
-/// does not answer; its tasks are found when other nodes take over its runs.
+/// Maximum time for which a repeated poll waits for the other nodes to report whether they know its task. A node that
+/// is suspended does not answer; its tasks are found when other nodes take over its runs. Our choice.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of lost polls in one request to a node.
+/// Maximum number of poll ids in one request to another node. Our choice.
 const LOST_AT_ONCE: usize = 256;
 
 impl TaskLists {
-    /// Takes the task that was started for an earlier attempt of a poll, for the current one.
+    /// Takes the task that was started for an earlier attempt of a poll, and sends it to the current attempt.
     pub(crate) async fn take_lost(
         self: &Arc<Self>,
         list: &ListKey,
@@ -38,14 +38,14 @@ impl TaskLists {
 
     fn find_lost(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         for poll in polls {
-            // The earlier attempt has no caller any more.
+            // An earlier attempt may still wait here, but its caller has disconnected.
             self.matching.drop_poller(*poll);
         }
         self.polls.lose(polls)
     }
 
-    /// If it is unknown whether a task was started for a poll with an id, marks the answer of the poll as lost. Returns
-    /// true then.
+    /// If it is unknown whether a task was started for the poll and the poll has an id, marks the poll's response as
+    /// lost and returns true.
     pub(crate) fn lose_if_unknown(&self, refusal: &Refusal, poll: Option<PollId>) -> bool {
         match (refusal, poll) {
             (Refusal::OutcomeUnknown { .. }, Some(poll)) => {
@@ -56,8 +56,8 @@ impl TaskLists {
         }
     }
 
-    /// Handles a poll that was repeated at another node: returns the task started for an earlier attempt, if this node
-    /// knows it.
+    /// Handles a message that a poll was repeated at another node. Returns the task that was started for an earlier
+    /// attempt, if this node knows it.
     pub fn find_lost_for_peer(&self, polls: &[u64]) -> Option<Offer> {
         let polls: Vec<PollId> = polls.iter().copied().map(PollId).collect();
         self.find_lost(&polls).map(|(list, task)| Offer::of(&list, &task))
@@ -81,13 +81,14 @@ impl TaskLists {
             None
         };
         let found = tokio::time::timeout(ASKED_WAIT, first).await.unwrap_or_default();
-        // Nodes that have not answered still get the request.
+        // Lets the requests to nodes that have not answered continue, so that these nodes learn that the polls are
+        // lost.
         asked.detach_all();
         found
     }
 
-    /// Reports lost polls to all nodes after nodes have joined. New nodes may be the ones that find the tasks, and have
-    /// not received the earlier requests.
+    /// After nodes have joined, reports lost polls to all other nodes. New nodes may find the tasks, and they have not
+    /// received the earlier requests.
     pub(crate) fn send_lost_polls(self: &Arc<Self>) {
         let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
         for node in self.nodes.others() {
@@ -95,7 +96,8 @@ impl TaskLists {
                 let (lists, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
                 let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();
                 self.background.spawn(async move {
-                    // Repeats the request, because each answer has one task and removes it from the node's memory.
+                    // Repeats the request, because each response has only one task, which the node then removes from
+                    // its memory.
                     while let Ok(Some(offer)) = peers.lost(&node, &polls).await {
                         lists.offer(&(&offer.list).into(), offer.task());
                     }
@@ -104,7 +106,8 @@ impl TaskLists {
         }
     }
 
-    /// Remembers the poll that a task was started for, and offers the task if the poll's answer is already lost.
+    /// Remembers the poll for which a task was started. If the response to that poll is already known to be lost,
+    /// offers the task again.
     pub(crate) fn remember(self: &Arc<Self>, poll: PollId, list: &ListKey, task: WaitingTask) {
         if self.polls.note(poll, list.clone(), task.clone()) {
             self.offer(list, task);

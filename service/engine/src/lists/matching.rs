@@ -18,32 +18,34 @@ pub(crate) use task_list::dispatch::{Departure, Stays, ToNode, ToPoll, ToWaiting
 use crate::lists::grant::Grant;
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
-/// Lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
+/// Default maximum number of lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
 const LISTS_MAX: usize = 10_000;
 
-/// Waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so that a list takes at most 10 MB.
+/// Default maximum number of waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so that a
+/// list takes at most 10 MB.
 const LIST_TASKS_MAX: usize = 50_000;
 
-/// Waiting tasks of all lists in memory. Our choice: at most 100 MB, and 200 MB for the tasks that each list has room
-/// for in any case.
+/// Default maximum number of waiting tasks of all lists in memory. Our choice: at most 100 MB, plus 200 MB for the
+/// tasks that each list may always have.
 const TASKS_MAX: usize = 500_000;
 
-/// Runs with tasks that had no room and are to be written to their lists. Our choice: each takes as much as a task.
+/// Default maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. Our
+/// choice: each takes as much memory as a task.
 const TO_WRITE_MAX: usize = 10_000;
 
-/// Maximum numbers of waiting tasks in memory. Tasks beyond them wait only in the store and are read when their list is
+/// Maximum numbers of waiting tasks in memory. Further tasks wait only in the store and are read when their list is
 /// polled.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingBounds {
-    /// Maximum number of lists. Lists with pollers are kept beyond it.
+    /// Maximum number of lists. A list with pollers is kept even above this number.
     pub lists_max: usize,
     /// Maximum number of tasks of one list.
     pub list_tasks_max: usize,
-    /// Maximum number of tasks of all lists together. Each list may have a hundred tasks even beyond it, so that no
-    /// list is kept out by others.
+    /// Maximum number of tasks of all lists together. Even above this number, each list may have a hundred tasks, so
+    /// that lists with many tasks do not block the others.
     pub tasks_max: usize,
-    /// Maximum number of runs queued for the backlog because memory had no space for their tasks. Tasks beyond it are
-    /// offered again a second later.
+    /// Maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. If there
+    /// are more, their tasks are offered again a second later.
     pub to_write_max: usize,
 }
 
@@ -53,37 +55,38 @@ impl Default for WaitingBounds {
     }
 }
 
-/// Number of tasks that a list may always have, however many tasks other lists have. Our choice: the number of rows
-/// that are read at once.
+/// Number of tasks that a list may always have, regardless of the number of tasks on other lists. Our choice: the
+/// number of backlog rows that are read at once.
 const LIST_TASKS_ALWAYS: usize = 100;
 
 /// All lists that have a task or a poller.
 pub(crate) struct Matching {
     bounds: WaitingBounds,
     lists: Mutex<HashMap<ListKey, TaskList>>,
-    /// Reserved pollers whose poll is ending. If the reservation fails, they do not return to their list. Locked only
-    /// while `lists` is locked.
+    /// Ids of pollers that are reserved by a commit and whose poll is ending. If the commit fails, they are not put
+    /// back on their list. Locked only while `lists` is locked.
     leaving: Mutex<HashSet<u64>>,
-    /// Number of tasks of all lists.
+    /// Number of tasks on all lists.
     all: Arc<AtomicUsize>,
     next_poller: AtomicU64,
-    /// Notified when a poller finds an empty list that has overflowed.
+    /// Notified when a poller finds no task on a list that has overflowed, which means that some of its tasks are only
+    /// in the store.
     pub(crate) starving: tokio::sync::Notify,
 }
 
 /// Result of a poll for one task.
 pub(crate) enum PollResult<'a> {
-    /// A task. The caller tries to start it, and polls again if another poller was faster.
+    /// A waiting task. The caller tries to start it, and polls again if another poller was faster.
     Task(OnList),
-    /// No task yet. Dropping the value ends the wait.
+    /// There is no task yet. Dropping the value ends the wait.
     Wait(WaitingPoll<'a>),
 }
 
 /// Result of a poll for several tasks.
 pub(crate) enum SlotsPolled {
-    /// Tasks, each for a slot. The caller tries to start them.
+    /// Waiting tasks, each with its slot. The caller tries to start them.
     Tasks(Vec<(u32, OnList)>),
-    /// No task yet. Dropping the value ends the wait.
+    /// There is no task yet. Dropping the value ends the wait.
     Wait(WaitingSlots),
 }
 
@@ -101,13 +104,13 @@ pub(crate) struct WaitingSlots {
 }
 
 impl WaitingSlots {
-    /// Gives the slots the same rank as other pollers from now on.
+    /// Ends the slots' standby: from now on they are served in the same order as other pollers.
     pub(crate) fn end_standby(&self) {
         self.is_standby.store(false, Relaxed);
     }
 
-    /// Takes the slots off their list and returns the free ones. The others are reserved: their results still arrive in
-    /// `granted`, which closes after the last.
+    /// Takes the slots off their list and returns the free ones. The remaining slots are reserved by commits: their
+    /// results still arrive in `granted`, which is closed after the last one.
     pub(crate) fn withdraw(&self) -> Vec<u32> {
         self.matching.withdraw_poller(&self.list, self.id)
     }
@@ -128,7 +131,8 @@ pub(crate) struct WaitingPoll<'a> {
 }
 
 impl WaitingPoll<'_> {
-    /// Ends the wait. If a commit has reserved the poller, waits for the commit and returns the task that it started.
+    /// Ends the wait. If a commit has reserved the poller, first waits for that commit and returns the task that it
+    /// started.
     pub(crate) async fn end(mut self) -> Option<Box<Grant>> {
         self.matching.withdraw_poller(&self.list, self.id);
         (&mut self.answer).await.ok()
@@ -166,7 +170,7 @@ impl Matching {
     fn remove_poller(lists: &mut HashMap<ListKey, TaskList>, key: &ListKey, id: u64) -> Vec<u32> {
         let mut free = Vec::new();
         let Some(list) = lists.get_mut(key) else { return free };
-        // Pollers are in the order of their ids, except for those that were put back. There are few of either.
+        // Pollers are sorted by id, except for the few that were put back in front.
         let mut may_have_others = true;
         while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
             match list.pollers.remove(at).map(|poller| poller.answer) {
@@ -181,23 +185,23 @@ impl Matching {
         free
     }
 
-    /// Removes all state of a poller whose poll has ended.
+    /// Removes all state of a poller after its poll has ended.
     fn forget_poller(&self, key: &ListKey, id: u64) {
         let mut lists = self.lock();
         Self::remove_poller(&mut lists, key, id);
         self.lock_leaving().remove(&id);
     }
 
-    /// Takes a poller whose poll is about to end off its list, so that no commit reserves it from now on. A poller that
-    /// is reserved now is marked, and [`put_back`](Self::put_back) does not return it to the list. Returns its free
-    /// slots.
+    /// Takes a poller whose poll is about to end off its list, so that no further commit reserves it. If a commit has
+    /// already reserved the poller, marks it so that [`put_back`](Self::put_back) does not return it to the list.
+    /// Returns the poller's free slots.
     fn withdraw_poller(&self, key: &ListKey, id: u64) -> Vec<u32> {
         let mut lists = self.lock();
         self.lock_leaving().insert(id);
         Self::remove_poller(&mut lists, key, id)
     }
 
-    /// Lets a task leave a list through [its gate](TaskList::dispatch).
+    /// Takes a task off a list and to its recipient through [`TaskList::dispatch`].
     pub(crate) fn dispatch<D: Departure>(&self, key: &ListKey, departure: D) -> Result<D::Left, Stays> {
         let mut lists = self.lock();
         let list = lists.get_mut(key).ok_or(D::IF_EMPTY)?;
@@ -211,24 +215,24 @@ impl Matching {
         left
     }
 
-    /// Returns true if a poller waits that passes `can`.
+    /// Returns true if a poller waits on the list for which `can` returns true.
     pub(crate) fn has_poller(&self, key: &ListKey, can: impl Fn(&Taker) -> bool) -> bool {
         let waits = |poller: &Poller| poller.is_waiting() && can(&poller.taker);
         self.lock().get(key).is_some_and(|list| list.pollers.iter().any(waits))
     }
 
-    /// Returns the maximum number of tasks of a list at present.
+    /// Returns the current maximum number of tasks per list.
     fn capacity(&self) -> usize {
         let is_full = self.all.load(Relaxed) >= self.bounds.tasks_max;
         if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
     }
 
-    /// Returns true if at least half of the space of a list that has overflowed is free again.
+    /// Returns true if a list has overflowed and at least half of its space is free again.
     fn is_to_refill(&self, list: &TaskList) -> bool {
         list.overflowed && list.tasks.len() < self.capacity().div_ceil(2)
     }
 
-    /// Returns true if a list accepts no more tasks. Its other tasks are then read from the store once there is space.
+    /// Returns true if a list accepts no more tasks. Its remaining tasks are read from the store once there is space.
     pub(crate) fn is_full(&self, key: &ListKey) -> bool {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
@@ -243,8 +247,8 @@ impl Matching {
         lists.len() < self.bounds.lists_max || lists.contains_key(key)
     }
 
-    /// Adds a waiting task, unless the list has it or is full. If a poller waits for it, returns the poller, and the
-    /// caller must give it the task.
+    /// Adds a waiting task, unless the list already has it or is full. If a poller waits for such a task, returns the
+    /// poller, and the caller must give it the task.
     pub(crate) fn offer(&self, key: &ListKey, task: impl Into<OnList>) -> Offered {
         let task = task.into();
         let mut lists = self.lock();
@@ -270,7 +274,7 @@ impl Matching {
         Offered::Waits
     }
 
-    /// Takes a task that must not be started any more off its list.
+    /// Takes a task off its list, because it must not be started any more.
     pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return };
@@ -285,7 +289,7 @@ impl Matching {
     /// Polls a list for one task.
     pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> PollResult<'_> {
         let mut lists = self.lock();
-        // If there was no space for the list, its tasks may be in the store.
+        // If memory had no space for the list before, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
         if let Ok(task) = list.dispatch(ToPoll(taker)) {
@@ -306,8 +310,8 @@ impl Matching {
         PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
     }
 
-    /// Polls a list for one task for each slot. Returns the waiting tasks, each with its slot, or a wait for all slots
-    /// if there are none. A standby poller takes none of the waiting tasks.
+    /// Polls a list for one task per slot. Returns the waiting tasks, each with its slot. If there are none, all slots
+    /// begin to wait. A standby poller takes none of the tasks that already wait.
     pub(crate) fn poll_slots(
         self: &Arc<Self>,
         key: &ListKey,
@@ -316,7 +320,7 @@ impl Matching {
         is_standby: bool,
     ) -> SlotsPolled {
         let mut lists = self.lock();
-        // If there was no space for the list, its tasks may be in the store.
+        // If memory had no space for the list before, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let has_tasks = |list: &TaskList| list.overflowed || !list.tasks.is_empty();
         if is_standby && lists.get(key).map_or(overflowed, has_tasks) {
@@ -351,9 +355,9 @@ impl Matching {
         SlotsPolled::Wait(WaitingSlots { matching, list, id, free_slots, granted, are_first, is_standby })
     }
 
-    /// Puts back a poller that was reserved or was given a task without success. It waits in front of the others. If a
-    /// task waits for it by now, returns both instead, and the caller must give it the task. A poller whose poll is
-    /// ending or has ended does not return to the list.
+    /// Puts a poller back on its list, after it was reserved or given a task without success. It is placed in front of
+    /// the other pollers. If a task now waits for it, returns the poller and the task instead, and the caller must give
+    /// the task to the poller. A poller whose poll is ending or has ended is not put back.
     pub(crate) fn put_back(&self, key: &ListKey, poller: Poller) -> Option<(Poller, OnList)> {
         let mut lists = self.lock();
         if self.lock_leaving().contains(&poller.id) {
@@ -361,7 +365,7 @@ impl Matching {
             return None;
         }
         if !poller.is_waiting() {
-            // A task that is given to it would be recorded as undelivered.
+            // A task given to this poller could not be delivered, which would be recorded in the history.
             return None;
         }
         let list = lists.entry(key.clone()).or_default();
@@ -378,7 +382,7 @@ impl Matching {
         None
     }
 
-    /// Takes the lists that have overflowed and have space again, and clears their marks.
+    /// Returns the lists that have overflowed and have space again, and clears their overflow flags.
     pub(crate) fn take_overflowed(&self) -> Vec<ListKey> {
         let (mut lists, mut taken) = (self.lock(), Vec::new());
         lists.retain(|key, list| {
@@ -391,14 +395,15 @@ impl Matching {
         taken
     }
 
-    /// Ends the wait of this poll if it waits here.
+    /// Ends the wait of this poll if it waits at this node.
     pub(crate) fn drop_poller(&self, poll: PollId) {
         for list in self.lock().values_mut() {
             list.pollers.retain_mut(|poller| poller.stop_waiting_for(poll));
         }
     }
 
-    /// Returns the number of tasks on a list, without riders, and true if more of its tasks wait only in the store.
+    /// Returns the number of tasks on a list, without riders, and true if further tasks of the list are only in the
+    /// store.
     pub(crate) fn waiting(&self, key: &ListKey) -> (usize, bool) {
         let lists = self.lock();
         let has_others = lists.len() >= self.bounds.lists_max;
@@ -413,7 +418,8 @@ impl Matching {
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Adds the lists of a domain that are among the first `examined_max` lists. Returns true if there are more lists.
+    /// Adds the domain's lists to `to`, if they are among the first `examined_max` lists. Returns true if there are
+    /// lists that were not examined.
     pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let lists = self.lock();
         let examined = lists.iter().take(examined_max).filter(|(key, _)| &*key.domain == domain);
@@ -421,8 +427,8 @@ impl Matching {
         lists.len() > examined_max
     }
 
-    /// Returns when the oldest waiting task of a list began to wait. Only the first task of each of the highest
-    /// priorities is considered.
+    /// Returns the time when the oldest waiting task of a list began to wait. Only the first task of each of the
+    /// highest priorities is examined.
     pub(crate) fn oldest(&self, key: &ListKey) -> Option<Timestamp> {
         let lists = self.lock();
         lists.get(key)?.oldest()
@@ -432,8 +438,8 @@ impl Matching {
     pub(crate) fn next(&self, key: &ListKey, most: usize) -> Vec<WaitingTask> {
         let lists = self.lock();
         let tasks = lists.get(key).into_iter().flat_map(|list| list.tasks.values());
-        // Riders are skipped, but they count toward the number of entries examined, because the list is locked
-        // meanwhile.
+        // The number of examined entries is limited, because the list is locked. Riders count toward the limit although
+        // they are skipped.
         tasks.take(most * 2).filter_map(|kept| kept.task.task().cloned()).take(most).collect()
     }
 
@@ -444,8 +450,8 @@ impl Matching {
         self.lock().get(key).map_or(0, waiting)
     }
 
-    /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and when its oldest task
-    /// began to wait.
+    /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and the time when its
+    /// oldest task began to wait.
     pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
         let depth = |(key, list): (&ListKey, &TaskList)| {
             (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::free_slots).sum(), list.oldest())
@@ -456,13 +462,13 @@ impl Matching {
 
 /// Result of offering a task.
 pub(crate) enum Offered {
-    /// The task waits.
+    /// The task now waits on the list.
     Waits,
     /// The list already had the task.
     Known,
-    /// There is no space. The task waits only in the store.
+    /// There is no space in memory. The task waits only in the store.
     Full,
-    /// This poller waits for such a task and must be given it.
+    /// This poller waits for such a task, and the caller must give it the task.
     Poller(Box<Poller>, OnList),
 }
 

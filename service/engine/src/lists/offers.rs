@@ -1,4 +1,4 @@
-//! Messages between nodes about their lists: which lists have waiting pollers, and which tasks wait for a poller.
+//! Messages between nodes about their task lists: which lists have waiting pollers, and which tasks wait for a poller.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::lists::matching::{ToNode, ToWaiting};
 use crate::{ListName, Offer};
 
 impl TaskLists {
-    /// Seeks tasks for a poller that waits here: reads the list's rows that this node has not read, and tells the nodes
-    /// that do not know of the poller.
+    /// Looks for tasks for a poller that begins to wait here. Reads the list's backlog rows if this node has not read
+    /// them, and notifies the other nodes that do not know of the poller yet.
     pub(crate) fn seek_waiting(self: &Arc<Self>, list: &ListKey) {
         self.seek(list);
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
@@ -25,18 +25,18 @@ impl TaskLists {
         }
     }
 
-    /// Handles another node's message that a poller waits there.
+    /// Handles another node's message that a poller waits on a list there.
     pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
         let list = ListKey::from(list);
         self.elsewhere.record_waiting(&list, node);
         self.offer_elsewhere(&list);
     }
 
-    /// Handles another node's offer of a task. Returns true if a poller waits for it here.
+    /// Handles another node's offer of a task. Returns true if a poller waits for the task here.
     pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
         let list = ListKey::from(&offer.list);
-        // After this refusal, the other node makes no offers until it is notified of a poller. Forgetting that it knows
-        // makes the next poller notify it.
+        // After this refusal, the other node makes no more offers until it is notified of a poller again. Removing it
+        // from the notified nodes makes the next poller here notify it.
         let knew = self.elsewhere.forget_notified(&list, node);
         let task = offer.task();
         let Ok(poller) = self.matching.dispatch(&list, ToWaiting::Task(&task)) else { return false };
@@ -47,7 +47,7 @@ impl TaskLists {
         true
     }
 
-    /// Offers waiting tasks to nodes with waiting pollers, until there are no more of either.
+    /// Offers waiting tasks to nodes with waiting pollers, until no tasks or no such nodes are left.
     pub(crate) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
         let Some(peers) = self.elsewhere.peers() else { return };
         if !self.elsewhere.begin_offering(list) {
@@ -77,7 +77,7 @@ impl TaskLists {
         });
     }
 
-    /// Tells all nodes about the pollers that wait here, after nodes have joined or left.
+    /// After nodes have joined or left, notifies all nodes about the pollers that wait here.
     pub(crate) fn announce_pollers(self: &Arc<Self>) {
         let now = self.clock.now();
         for list in self.elsewhere.adjust_to_nodes(&self.nodes.others()) {

@@ -1,5 +1,5 @@
-//! Pollers of each list, and since when a list has had none. This lets the service report that a waiting task has no
-//! poller. In memory only: nothing is known from before the service started.
+//! Pollers of each task list, and the time since when a list has had none, so that the service can report that a
+//! waiting task has no poller. In memory only: polls before the start of the service are unknown.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
@@ -14,20 +14,21 @@ use crate::lists::matching::Matching;
 use crate::lists::{ListKey, Side, Taker};
 use crate::{Clock, Limited, Refusal, SwfQuotas, Unpolled};
 
-/// Maximum number of lists for which the end of the last poll is remembered; the most recent are kept. About 200 bytes
-/// each.
+/// Maximum number of lists for which the end of the last poll is remembered. If there are more, the least recently
+/// polled lists are forgotten. Our choice: each takes about 200 bytes.
 const REMEMBERED: usize = 10_000;
 
-/// Maximum numbers of lists that [`Pollers::unpolled_lists`] examines and returns. Our choice: it runs for each poll
-/// that ends without a task and must not cost more than the poll.
+/// Maximum numbers of lists that [`Pollers::unpolled_lists`] examines and returns. Our choice: the function runs for
+/// each poll that ends without a task and must not cost more than the poll.
 const LISTS_EXAMINED_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
-/// Maximum number of remembered pollers; the most recent are kept. About 300 bytes each.
+/// Maximum number of remembered pollers. If there are more, the least recent are forgotten. Our choice: each takes
+/// about 300 bytes.
 const POLLERS_REMEMBERED: usize = 10_000;
 
-/// Time for which a poller is remembered after its last poll. Our choice: a poller that works on a task polls again
-/// when it is done.
+/// Time for which a poller is remembered after its last poll. Our choice: long enough that most pollers finish their
+/// current task and poll again.
 pub(crate) const POLLER_KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// Identifies a poller of a list.
@@ -43,9 +44,9 @@ struct PollerName {
 struct PollerTimes {
     /// Start of the first poll in an unbroken sequence of polls.
     since: Timestamp,
-    /// End of the last poll, or its start while it is under way.
+    /// End of the last poll; the start of the last poll while one is in progress.
     last: Timestamp,
-    /// Number of its polls under way.
+    /// Number of this poller's polls in progress.
     polls: usize,
 }
 
@@ -54,26 +55,26 @@ struct PollerTimes {
 pub struct PollerReport {
     /// Identity that the poller sent.
     pub identity: Option<String>,
-    /// Name of its credential.
+    /// Name of the poller's credential.
     pub by: Option<CallerName>,
-    /// Number of its polls under way.
+    /// Number of the poller's polls in progress.
     pub polls: usize,
-    /// Start of its sequence of polls with pauses of at most five minutes.
+    /// Start of the poller's latest sequence of polls with pauses of at most five minutes.
     pub since: Timestamp,
-    /// End of its last poll; `None` while one is under way.
+    /// End of the poller's last poll; `None` while a poll is in progress.
     pub last_polled_at: Option<Timestamp>,
 }
 
 struct SeenPolls {
     /// Current and recent pollers.
     pollers: LruCache<PollerName, PollerTimes>,
-    /// Number of polls under way, by list.
+    /// Number of polls in progress, by list.
     polling: HashMap<ListKey, usize>,
     /// Number of polled lists, by domain.
     lists: HashMap<Arc<str>, u64>,
-    /// When a list was last known to be polled.
+    /// Last time at which each list was known to be polled.
     seen: LruCache<ListKey, Timestamp>,
-    /// Upper bound of that time for lists that are not in `seen`.
+    /// Upper bound of the last poll time for lists that are not in `seen`.
     others: Timestamp,
 }
 
@@ -87,14 +88,14 @@ pub struct Pollers {
 }
 
 impl Pollers {
-    /// Returns a record without polls, which begins now.
+    /// Creates a record without polls, which begins at the current time.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         quotas: Arc<Quotas>,
         lists: Arc<Matching>,
         elsewhere: Arc<Elsewhere>,
     ) -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut seen = LruCache::unbounded();
         seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
         let mut pollers = LruCache::unbounded();
@@ -178,8 +179,8 @@ impl Pollers {
         found
     }
 
-    /// Adds the lists of a domain that are polled or are remembered as polled, among the first `examined_max` lists.
-    /// Returns true if there are more lists.
+    /// Adds the domain's lists that are or were recently polled to `to`, if they are among the first `examined_max`
+    /// lists. Returns true if there are lists that were not examined.
     pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let memory = self.lock();
         let lists = memory.polling.keys().chain(memory.seen.iter().map(|(list, _)| list));
@@ -188,7 +189,7 @@ impl Pollers {
         memory.polling.len() + memory.seen.len() > examined_max
     }
 
-    /// Returns the number of polls of a list under way.
+    /// Returns the number of polls of a list that are in progress.
     pub(crate) fn polls(&self, list: &ListKey) -> usize {
         self.lock().polling.get(list).copied().unwrap_or(0)
     }
@@ -198,7 +199,7 @@ impl Pollers {
         self.lock().saw(list, now);
     }
 
-    /// Returns when the last poll ended; `None` during a poll.
+    /// Returns the end of a list's last poll; `None` while the list is polled.
     pub(crate) fn unpolled_since(&self, list: &ListKey) -> Option<Timestamp> {
         let memory = self.lock();
         if memory.polling.contains_key(list) {
@@ -227,7 +228,7 @@ impl SeenPolls {
     }
 }
 
-/// A poll that is under way.
+/// A poll in progress.
 pub(crate) struct Polling {
     pollers: Arc<Pollers>,
     poller: PollerName,
@@ -242,7 +243,7 @@ impl Drop for Polling {
 }
 
 impl Pollers {
-    /// Enforces SWF's limit on the number of pollers of a list, for polls with SWF's protocol.
+    /// Enforces SWF's limit on the number of waiting polls of a list, for polls with SWF's protocol.
     ///
     /// # Errors
     ///
@@ -261,13 +262,13 @@ impl Pollers {
         }
     }
 
-    /// Records that a poll of a list is under way, until the returned value is dropped.
+    /// Records that a poll of a list is in progress, until the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// [`Refusal::QuotaExceeded`] if the maximum number of lists of its domain are polled.
+    /// [`Refusal::QuotaExceeded`] if the domain's quota of polled lists is reached.
     pub(crate) fn polling(self: &Arc<Self>, list: &ListKey, taker: &Taker) -> Result<Polling, Refusal> {
-        // The service itself calls functions, and its own list does not count against the quota.
+        // The list of Lambda tasks does not count against the quota, because the service itself polls it.
         let max = self.quotas.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
         if self.begin(list, max) {
             let (identity, by) = (taker.identity.clone(), taker.by.clone());
@@ -280,7 +281,7 @@ impl Pollers {
         }
     }
 
-    /// Returns the list if it has no poller at this node and, as far as this node knows, at no other.
+    /// Returns the list if it has no poller at this node and, as far as this node knows, none at another node.
     pub(crate) fn unpolled_list(&self, list: &ListKey) -> Option<Unpolled> {
         if self.elsewhere.is_waited_on(list) {
             return None;
@@ -289,7 +290,7 @@ impl Pollers {
         Some(Unpolled { task_list: list.name.to_string(), is_decider: list.side == Side::Decider, since })
     }
 
-    /// Returns the lists on which tasks of a run wait without a poller.
+    /// Returns the task lists without pollers on which tasks of a run wait.
     pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
         let now = self.clock.now();
         let mut lists: Vec<ListKey> = Vec::new();
@@ -300,7 +301,7 @@ impl Pollers {
                     (Side::Activity, task.activity.task_list.as_str(), task.activity.not_before())
                 }
             };
-            // The service itself performs Lambda tasks.
+            // The service itself calls Lambda functions, so their list has no pollers.
             if name == LAMBDA_LIST || not_before.is_some_and(|at| at > now) {
                 continue;
             }
@@ -380,7 +381,7 @@ mod tests {
         assert_eq!(pollers.unpolled_since(&list("0")), Some(at(100)));
         assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));
         assert_eq!(pollers.unpolled_since(&list("1")), Some(at(101)));
-        // A list that is already remembered displaces no other.
+        // Recording a list that is already remembered does not remove another list.
         pollers.saw(&list("1"), at(200_000));
         assert_eq!(pollers.unpolled_since(&list("2")), Some(at(102)));
         assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));

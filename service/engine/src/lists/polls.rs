@@ -1,8 +1,8 @@
-//! Polls with an id. A repeated poll reports that the answers to its earlier attempts were lost. A task that was
-//! started for one of them has no worker, and is sent again: to the repeated poll, or to the next poll of the list. The
-//! run records which poll a task was sent to ([`history::Sent`]). To find the run, each node remembers the polls of
-//! tasks that it started, and those of the runs that it takes over from a node that has failed. This memory is
-//! disposable, like everything in memory.
+//! Polls with an id. If a client repeats such a poll, the responses to its earlier attempts were lost. If a task was
+//! started for one of the earlier attempts, no worker has it. It is sent again, to the repeated poll or to the next
+//! poll of the list. The run records the poll to which a task was sent ([`history::Sent`]). To find the run, each node
+//! remembers the polls for which it started tasks, and those of runs that it takes over from a failed node. This memory
+//! may be lost.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard};
@@ -28,44 +28,46 @@ pub struct Poll {
     pub is_swf: bool,
     /// Name of the poller's credential.
     pub by: Option<CallerName>,
-    /// Maximum number of events that come with a decider task: 10,000 if absent or more.
+    /// Maximum number of events that are returned with a decider task. At most 10,000, which is also the default.
     pub events_max: Option<usize>,
-    /// True to get the whole history with a decider task instead of the window.
+    /// True if the whole history is returned with a decider task, false if only the window.
     pub full_history: bool,
-    /// True to add the `activityId` to events that refer to an activity by its ActivityScheduled.
+    /// True if events that refer to an activity by its ActivityScheduled also get its `activityId`.
     pub names_activities: bool,
     /// True if the poller answers queries. Other pollers get no queries.
     pub queries: bool,
-    /// Maximum number of updates that the poller validates at once; 0 for none.
+    /// Maximum number of updates that the poller validates with one task; 0 for none.
     pub updates: usize,
-    /// Name of the poll, with which it can be repeated if its answer is lost.
+    /// Name of the poll, chosen by the client so that the poll can be repeated if its response is lost.
     pub poll_id: Option<String>,
-    /// Number of this attempt of the poll: 1 if absent. A later attempt reports that the answers to all earlier ones
-    /// were lost.
+    /// Number of this attempt of the poll, starting with 1, which is the default. A later attempt reports that the
+    /// responses to all earlier ones were lost.
     pub attempt: Option<u32>,
 }
 
-/// Maximum number of events that come with a task. The rest is read with the task's history.
+/// Maximum number of events that are returned with a task. The client reads the remaining events from the task's
+/// history.
 const EVENTS_MAX: usize = 10_000;
 
-/// Approximate maximum size of the events that come with a task, in bytes. Our choice: the size of a page of a history.
+/// Approximate maximum size in bytes of the events that are returned with a task. Our choice: the size of a page of a
+/// history.
 pub(crate) const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Selection of the events that come with a decider task.
+/// Selection of the events that are returned with a decider task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TaskEvents {
     /// Maximum number of events.
     pub(crate) max: usize,
     /// Approximate maximum size of the events in bytes.
     pub(crate) bytes_max: usize,
-    /// True for the whole history instead of the window.
+    /// True if the whole history is returned, false if only the window.
     pub(crate) is_full: bool,
-    /// True if events carry the `activityId` of the activity that they refer to.
+    /// True if events that refer to an activity get its `activityId`.
     pub(crate) names_activities: bool,
 }
 
 impl Poll {
-    /// Returns which events the poll requests with a decider task.
+    /// Returns the selection of the events that are returned with a decider task.
     pub(crate) fn task_events(&self) -> TaskEvents {
         let max = self.events_max.unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX);
         let (is_full, names_activities) = (self.full_history, self.names_activities);
@@ -73,21 +75,21 @@ impl Poll {
     }
 }
 
-/// Maximum number of tasks that a node remembers by their poll, and maximum number of polls whose answer was lost. The
-/// newest are kept. About 200 bytes a task.
+/// Maximum number of tasks that a node remembers by their poll, and of polls whose response was lost. The newest are
+/// kept. Our choice: about 200 bytes per task.
 const REMEMBERED: usize = 20_000;
 
-/// Time during which a node reports a lost poll to nodes that join. Our choice: the longest wait of a poll.
+/// Time for which a node reports a lost poll to nodes that join. Our choice: the longest wait of a poll.
 const LOST_LATELY: Duration = Duration::from_secs(60);
 
 struct SentTasks {
-    /// Tasks with their lists, by the poll that they were sent to.
+    /// Tasks with their lists, by the poll to which they were sent.
     sent: LruCache<PollId, (ListKey, WaitingTask)>,
-    /// Polls whose answer was lost, and when this node learned it.
+    /// Polls whose response was lost, and the time when this node was told so.
     lost: LruCache<PollId, Instant>,
 }
 
-/// The tasks that this node has sent to polls with an id, and the polls whose answers were lost.
+/// Tasks that this node has sent to polls with an id, and polls whose responses were lost.
 pub(crate) struct PollMemory {
     memory: Mutex<SentTasks>,
 }
@@ -95,7 +97,7 @@ pub(crate) struct PollMemory {
 impl Default for PollMemory {
     fn default() -> Self {
         let bound = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut memory = SentTasks { sent: LruCache::unbounded(), lost: LruCache::unbounded() };
         memory.sent.resize(bound);
         memory.lost.resize(bound);
@@ -108,15 +110,16 @@ impl PollMemory {
         self.memory.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Remembers the poll that a task was sent to. Returns true if its answer is already known to be lost.
+    /// Remembers the poll to which a task was sent. Returns true if the response to that poll is already known to be
+    /// lost.
     pub(crate) fn note(&self, poll: PollId, list: ListKey, task: WaitingTask) -> bool {
         let mut memory = self.lock();
         memory.sent.put(poll, (list, task));
         memory.lost.contains(&poll)
     }
 
-    /// Records that the answers to these polls were lost. Returns the task that was started for the latest of them, if
-    /// this node knows it.
+    /// Records that the responses to these polls were lost. Returns the task that was started for the latest of them,
+    /// if this node knows it.
     pub(crate) fn lose(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         let mut memory = self.lock();
         for poll in polls {
@@ -125,7 +128,7 @@ impl PollMemory {
         polls.iter().rev().find_map(|poll| memory.sent.pop(poll))
     }
 
-    /// Returns the polls whose answer was lost recently.
+    /// Returns the polls whose response was lost recently.
     pub(crate) fn lately_lost(&self) -> Vec<PollId> {
         let memory = self.lock();
         memory.lost.iter().filter(|(_, at)| at.elapsed() < LOST_LATELY).map(|(poll, _)| *poll).collect()
@@ -146,10 +149,10 @@ fn poll_id(list: &ListKey, id: &str, attempt: u32) -> PollId {
     PollId(digest.finalize().first_chunk().copied().map_or(0, u64::from_be_bytes))
 }
 
-/// Maximum number of slots of a poll for several tasks. A program may send another such poll meanwhile.
+/// Maximum number of slots in a poll for several tasks. A client that needs more sends several such polls at once.
 pub const SLOTS_MAX: usize = history::limits::EXCHANGE_ANSWERS_MAX;
 
-/// Returns the poller and its earlier attempts.
+/// Returns the poller, and the ids of the poll's earlier attempts.
 pub(crate) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>), Refusal> {
     let (identity, by) = (poll.identity.clone(), poll.by.clone());
     if let Some(identity) = identity.as_ref().filter(|identity| !(poll.is_swf && identity.is_empty())) {

@@ -1,5 +1,5 @@
-//! Writes rows for tasks that have no space in memory, reads the rows of lists, and puts the tasks of their runs on the
-//! lists.
+//! Backlog in the store (see `backlog.rs`): writes rows for tasks that have no space in memory, reads the rows of
+//! lists, and puts the tasks of their runs on the lists.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,17 +17,18 @@ use crate::lists::ListKey;
 use crate::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
 use crate::lists::hand_out::TaskLists;
 
-/// Number of rows that are read at once.
+/// Number of rows that are read with one request to the store. Our choice.
 const ROWS_AT_ONCE: usize = 100;
 
-/// Maximum number of runs that are read, or for which rows are written, at the same time.
+/// Maximum number of runs that are read, or for which rows are written, concurrently. Our choice.
 const AT_ONCE: usize = 64;
 
-/// Pause after a failed read of the store.
+/// Pause after a failed read of the store. Our choice.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 impl TaskLists {
-    /// Writes a row for a run on each list where it waits. Returns true if all rows are in the store.
+    /// Writes a row for a run to the backlog of each list on which the run's tasks wait. Returns true if all rows are
+    /// in the store.
     pub(crate) async fn write_down(&self, key: &HeadKey, run: &Run, now: Timestamp) -> bool {
         let mut lists: Vec<ListKey> = Vec::new();
         for (list, _, not_before) in waiting(key, run) {
@@ -55,7 +56,7 @@ impl TaskLists {
             Some(found) => Expect::Exactly { run: found.run, version: found.version },
             None => Expect::Absent,
         };
-        // A competing commit writes the same row.
+        // A write can only conflict with another node's write of the same row.
         self.store.commit(&key, expect, &row(found.as_ref(), now), &[]).await?;
         Ok(())
     }
@@ -67,7 +68,7 @@ impl TaskLists {
         }
     }
 
-    /// Writes the queued rows until the service stops.
+    /// Until the service stops, writes rows for the queued runs.
     pub(crate) async fn keep_writing_down(self: &Arc<Self>) {
         loop {
             let full = stream::iter(self.backlog.take().await);
@@ -82,14 +83,15 @@ impl TaskLists {
             tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
             return self.agenda.wake_again(run, self.clock.now());
         }
-        // The list may not be in memory at all. Its next poller, or one that has come meanwhile, must read the store.
+        // Possibly not even the list itself is in memory. Its next poller, or one that has arrived meanwhile, must read
+        // the rows from the store.
         self.backlog.forget(list);
         if self.matching.pollers(list) > 0 {
             self.seek(list);
         }
     }
 
-    /// Starts reading the rows of a list, unless this node has already read them.
+    /// Starts reading the backlog rows of a list, unless this node has already read them.
     pub(crate) fn seek(self: &Arc<Self>, list: &ListKey) {
         let again_after = self.nodes.is_shared().then_some(READ_AGAIN_AFTER);
         if self.backlog.begin_reading(list, again_after) {
@@ -99,8 +101,8 @@ impl TaskLists {
         }
     }
 
-    /// Handles nodes that joined or left, because tasks in their memory may be lost: reads the rows of every list with
-    /// a waiting poller now, and those of the other lists at their next poll.
+    /// After nodes joined or left, reads the backlog rows again, because tasks in the memory of other nodes may be
+    /// lost: now for lists with a waiting poller, and at the next poll for all others.
     pub(crate) fn seek_all_again(self: &Arc<Self>) {
         self.backlog.forget_all();
         for (list, _, pollers, _) in self.matching.depths() {
@@ -111,8 +113,8 @@ impl TaskLists {
         self.seek_lambda_tasks();
     }
 
-    /// Enables Lambda tasks, and returns a channel that gets the domain of each waiting Lambda task. Only the first
-    /// caller gets a working channel.
+    /// Enables Lambda tasks and returns a channel that receives the domain of each waiting Lambda task. Only the
+    /// channel of the first call receives anything.
     pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
         let (sender, receiver) = unbounded_channel();
         drop(self.lambda.set(sender));
@@ -120,7 +122,7 @@ impl TaskLists {
         receiver
     }
 
-    /// Reads the rows of Lambda tasks in every domain, because their lists have no pollers that would cause it.
+    /// Reads the backlog rows of Lambda tasks in every domain. Their lists have no pollers, so no poll would cause it.
     pub(crate) fn seek_lambda_tasks(self: &Arc<Self>) {
         if self.lambda.get().is_none() {
             return;
@@ -139,7 +141,7 @@ impl TaskLists {
         });
     }
 
-    /// Continues or starts reading the rows of lists that were full and have space again.
+    /// Reads the remaining rows of lists that were full and have space again.
     pub(crate) async fn keep_refilling(self: &Arc<Self>) {
         loop {
             self.matching.starving.notified().await;
@@ -154,14 +156,14 @@ impl TaskLists {
     async fn read_rows(self: Arc<Self>, list: ListKey) {
         loop {
             self.read_rows_once(&list).await;
-            // If there was no space for the list in memory, its rows count as unread.
+            // If memory had no space for the list itself, its rows must be read again later.
             if !self.backlog.end_reading(&list, self.matching.has_room_for_list(&list)) {
                 return;
             }
         }
     }
 
-    /// Reads the rows of a list to their end. When there is no space for its tasks in memory, waits until there is.
+    /// Reads all rows of a list. If there is no space for its tasks in memory, waits until there is.
     async fn read_rows_once(self: &Arc<Self>, list: &ListKey) {
         let query =
             ListQuery { domain: domain_of(list), open: Some(true), limit: ROWS_AT_ONCE, ..ListQuery::default() };
@@ -195,7 +197,7 @@ impl TaskLists {
     async fn has_room(&self, list: &ListKey) -> bool {
         loop {
             let mut has_space = pin!(self.backlog.has_space.notified());
-            // Registers before the check, so that no notification is missed.
+            // Registers for the notification before the check, so that none is missed.
             has_space.as_mut().enable();
             if !self.matching.has_room_for_list(list) {
                 return false;
@@ -220,22 +222,23 @@ impl TaskLists {
         join_all(restored).await.into_iter().all(|has_room| has_room)
     }
 
-    /// Puts the waiting tasks of a run on a list. Returns true if there was space for them. If no task waits, drops the
-    /// run's row.
+    /// Puts the waiting tasks of a run on a list. Returns true if there was space for them. If no task of the run waits
+    /// on the list, deletes the run's row.
     async fn restore_tasks(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
         if let Some(has_room) = self.put_waiting(list, key).await? {
             return Ok(has_room);
         }
         self.store.drop_run(&key_of(list, key), NO_RUN).await?;
-        // A task that overflowed meanwhile relied on the row that is now dropped.
+        // A task may have been created meanwhile for which memory had no space. It relied on the row that is now
+        // deleted, so the row must be written again.
         if self.put_waiting(list, key).await?.is_some() {
             self.write_down_full(list, key);
         }
         Ok(true)
     }
 
-    /// Puts a run's waiting tasks on a list, as the store has them. Returns true if there was space for all of them,
-    /// and `None` if no task of the run waits on the list.
+    /// Reads a run from the store and puts its waiting tasks on a list. Returns true if there was space for all of
+    /// them, and `None` if no task of the run waits on the list.
     async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<Option<bool>, Refusal> {
         let loaded = self.store.load(key).await?.map(StoredRun::decode).transpose()?;
         let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Reports of the task lists of a domain as this node knows them: waiting tasks, tasks in flight, and pollers.
+//! Reports about the task lists of a domain, as far as this node knows: waiting tasks, tasks in flight, and pollers.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -12,11 +12,11 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// Maximum number of lists examined in each memory of a node. Our choice: each memory's maximum, not counting lists
-/// that are polled.
+/// Maximum number of lists examined in each of the node's tables of lists. Our choice: the maximum size of each table,
+/// not counting lists that are being polled.
 const LISTS_EXAMINED_MAX: usize = 20_000;
 
-/// Maximum number of tasks listed individually for one list. Our choice: a screen or two.
+/// Maximum number of tasks listed individually for one list. Our choice: one or two screens.
 const TASKS_LISTED_MAX: usize = 100;
 
 /// A task that waits in memory.
@@ -26,11 +26,11 @@ pub struct TaskReport {
     pub workflow_id: Arc<str>,
     /// Run id of the task.
     pub run_id: Uuid,
-    /// The event that created it.
+    /// Id of the event that created the task.
     pub scheduled_event_id: EventId,
-    /// Priority; tasks with a higher one are taken first.
+    /// Priority of the task. Tasks with a higher priority are taken first.
     pub priority: i32,
-    /// When it began to wait, if that is known.
+    /// Time when the task began to wait, if known.
     pub since: Option<Timestamp>,
 }
 
@@ -46,34 +46,34 @@ impl From<WaitingTask> for TaskReport {
 pub struct ListReport {
     /// Name of the list.
     pub name: Arc<str>,
-    /// True if deciders poll it, false if runners do.
+    /// True if the list is for decider tasks, false if for activity tasks.
     pub is_decider: bool,
-    /// Number of tasks that wait in memory, without riders.
+    /// Number of tasks that wait in memory, without riders (queries and updates).
     pub waiting: usize,
     /// True if more tasks wait only in the store.
     pub has_more: bool,
-    /// When the oldest waiting task began to wait.
+    /// Time when the oldest waiting task began to wait.
     pub oldest_since: Option<Timestamp>,
-    /// Number of started tasks; `None` if nodes share a store, because each node sees only a part.
+    /// Number of started tasks; `None` if nodes share a store, because each node knows only some of them.
     pub in_flight: Option<usize>,
     /// Approximate number of tasks handed out in the last minute.
     pub handed_out: u64,
-    /// Number of polls under way.
+    /// Number of polls in progress.
     pub polls: usize,
     /// Current and recent pollers.
     pub pollers: Vec<PollerReport>,
     /// Other nodes with pollers waiting on the list.
     pub polling_nodes: Vec<String>,
-    /// End of the last poll; `None` during a poll.
+    /// End of the list's last poll; `None` while it is polled.
     pub unpolled_since: Option<Timestamp>,
-    /// The tasks that are handed out next, if a single list was requested.
+    /// Next tasks in the order in which they will be handed out. Empty unless a single list was requested.
     pub next: Vec<TaskReport>,
 }
 
 /// A page of the lists of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportPage {
-    /// The lists by name, with the deciders' list before the runners' list of the same name.
+    /// Lists sorted by name. If a decider list and an activity list have the same name, the decider list comes first.
     pub lists: Vec<ListReport>,
     /// True if there are lists after these.
     pub has_next: bool,
@@ -82,8 +82,8 @@ pub struct ReportPage {
 }
 
 impl TaskLists {
-    /// Returns the lists of a domain after the given one, as this node knows them: lists that have tasks or pollers,
-    /// and those that had some recently.
+    /// Returns the lists of a domain after the given one, as far as this node knows: lists that have tasks or pollers,
+    /// or had some recently.
     ///
     /// # Errors
     ///
@@ -107,8 +107,8 @@ impl TaskLists {
         Ok(ReportPage { lists: self.report_lists(domain, &page), has_next, is_truncated })
     }
 
-    /// Returns the deciders' and the runners' list of this name. Reading the list's rows in the store starts, unless
-    /// they were already read.
+    /// Returns the decider list and the activity list with this name. Also starts reading the lists' backlog rows from
+    /// the store, unless they were already read.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl TaskLists {
         Ok(reports)
     }
 
-    /// Reports lists. Each list is locked separately, so two reports may be of different moments.
+    /// Returns reports of these lists. Each list is locked separately, so the reports may show different moments.
     fn report_lists(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
         let (domain, now): (Arc<str>, _) = (domain.into(), self.clock.now());
         let mut pollers = self.pollers.of_lists(&domain, names);
@@ -139,7 +139,7 @@ impl TaskLists {
             let (waiting, has_more) = self.matching.waiting(&list);
             let (held, handed_out) = self.in_flight.of(&list, now);
             let polling_nodes = self.elsewhere.waiting_at(&list);
-            // The service itself calls functions, so their list has no pollers.
+            // The service itself calls Lambda functions, so their list has no pollers.
             let may_be_unpolled = polling_nodes.is_empty() && &**name != LAMBDA_LIST;
             ListReport {
                 name: Arc::clone(name),

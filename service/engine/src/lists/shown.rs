@@ -1,4 +1,4 @@
-//! Selects the lists that have separate series in metrics. The others are added up.
+//! Selects the task lists that have separate series in metrics. The figures of all others are summed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,21 +9,22 @@ use history::Timestamp;
 use crate::base::metrics::measured::ListDepth;
 use crate::lists::{ListKey, Side};
 
-/// Maximum number of lists of one domain, and of all domains, that have separate series. Our choice: a scrape stays
+/// Maximum number of lists with separate series: per domain, and for all domains together. Our choice: a scrape stays
 /// below 1 MB.
 const LISTS_OF_A_DOMAIN: usize = 100;
 const LISTS_SHOWN: usize = 300;
 
-/// Name for the sum of all other lists of a domain. A list of this name is part of the sum.
+/// Name for the sum of all other lists of a domain. A real list with this name is included in the sum.
 const OTHER_LISTS: &str = "*";
 
-/// A list with the number of tasks, the number of tasks that pollers wait for, and when the oldest task began to wait.
+/// A list with the number of its tasks, the number of tasks that pollers wait for, and the time when its oldest task
+/// began to wait.
 type Depth = (ListKey, usize, usize, Option<Timestamp>);
 
-/// The same figures for several lists.
+/// The figures of [`Depth`], summed over several lists.
 type Sums = (usize, usize, Option<Timestamp>);
 
-/// Returns the lists for metrics.
+/// Returns the figures of the lists for metrics.
 pub(crate) fn list_depths(lists: Vec<Depth>) -> Vec<ListDepth> {
     let depth = |(ListKey { domain, side, name }, tasks, pollers, oldest): Depth| {
         let side = side.word();
@@ -32,8 +33,8 @@ pub(crate) fn list_depths(lists: Vec<Depth>) -> Vec<ListDepth> {
     shown(lists).into_iter().map(depth).collect()
 }
 
-/// Returns the lists with the most tasks, then the most pollers, then by name; the other lists of each domain are added
-/// up.
+/// Returns at most the permitted number of lists, ordered by most tasks, then most pollers, then name. The other lists
+/// of each domain are summed.
 fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
     lists.sort_unstable_by(|(one, tasks, pollers, _), (other, other_tasks, other_pollers, _)| {
         let sizes = (Reverse(tasks), Reverse(pollers)).cmp(&(Reverse(other_tasks), Reverse(other_pollers)));
@@ -77,7 +78,7 @@ mod tests {
         };
         let depth = |number| (list(&format!("d{}", number % 10), number), number, 1, None);
         let mut lists: Vec<Depth> = (0..100_000).map(depth).collect();
-        // This list has the name that stands for the others.
+        // This list has the name that is also used for the sum of the others.
         lists.push((ListKey { domain: "d0".into(), side: Side::Decider, name: OTHER_LISTS.into() }, 200_000, 1, None));
         let expected: usize = lists.iter().map(|(_, tasks, ..)| tasks).sum();
         let depths = list_depths(lists.clone());

@@ -1,4 +1,4 @@
-//! Sync match: starts a task in the commit that creates it, for a waiting poller.
+//! Sync match: starts a task in the same commit that creates it, if a poller waits for it.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::ToWaiting;
 use crate::lists::{ListKey, Poller, Side, Taker, WaitingTask};
 
-/// A poller that is about to get a task.
+/// A waiting poller that was taken off its list for a task of a commit in progress.
 pub(crate) struct Reserved {
     pub(crate) list: ListKey,
     pub(crate) poller: Poller,
     pub(crate) scheduled_event_id: EventId,
-    /// Number of this start, as [`start_task`] returns it.
+    /// Number of the task's start, as [`start_task`] returns it.
     pub(crate) start: u32,
 }
 
 impl TaskLists {
-    /// Starts each task that begins to wait, in the same commit, if a poller waits for it. Returns the reserved pollers
-    /// and the tasks without a poller.
+    /// Starts each task that begins to wait with this commit, if a poller waits for it. Returns the pollers reserved
+    /// for these tasks, and the tasks without a poller.
     pub(crate) fn match_new_tasks(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -50,8 +50,8 @@ impl TaskLists {
                     }
                 }
                 TaskRef::Activity(task) => {
-                    // A retry may have begun to wait with this commit or be on its list already. Both are handled
-                    // alike.
+                    // A retry either begins to wait with this commit or is already on its list. The code does not need
+                    // to distinguish the two.
                     let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
                     let is_retry = task.activity.attempts.is_some();
                     let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);
@@ -80,7 +80,8 @@ impl TaskLists {
         (reserved, unmatched)
     }
 
-    /// Puts back pollers whose tasks were not started, or for which the refusal leaves that unknown.
+    /// Puts back pollers whose tasks were not started. If it is unknown whether a task was started, the poll may end
+    /// instead.
     pub(crate) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>, refusal: Option<&Refusal>) {
         for Reserved { list, poller, .. } in reserved.into_iter().rev() {
             self.unreserve_one(&list, poller, refusal);
@@ -88,8 +89,8 @@ impl TaskLists {
     }
 }
 
-/// Returns the DeciderScheduled of the turn that can be taken; 0 if there is none or if it was held back at the run's
-/// last event.
+/// Returns the id of the DeciderScheduled event of the turn that can be started. Returns 0 if there is none or if the
+/// turn was held back at the time of the run's last event.
 pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
     let is_available = |not_before: Option<Timestamp>| not_before.is_none_or(|at| at <= run.last_timestamp);
     match run.waiting_tasks().next() {
@@ -98,8 +99,8 @@ pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
     }
 }
 
-/// Starts a waiting task, or sends a task again whose answer was lost. Returns `None` if the task does not wait on this
-/// list any more. Otherwise returns the number of this start if the task counts its starts, or 0.
+/// Starts a waiting task, or sends a started task again whose response was lost. Returns `None` if the task no longer
+/// waits on this list. Otherwise returns the number of this start, or 0 if starts of the task are not counted.
 pub(crate) fn start_task(
     transition: &mut Transition,
     scheduled_event_id: EventId,
@@ -109,7 +110,7 @@ pub(crate) fn start_task(
     now: Timestamp,
 ) -> Option<u32> {
     let Taker { identity, by, poll, .. } = taker.clone();
-    // Pollers that use SWF's protocol may take tasks of any run, but only histories of SWF runs may have an empty
+    // Pollers that use SWF's protocol may take tasks of any run, but only histories of SWF runs may contain an empty
     // identity.
     let is_swf = transition.run().started.is_swf();
     let identity = identity.filter(|identity| is_swf || !identity.is_empty());

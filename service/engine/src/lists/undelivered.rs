@@ -1,5 +1,5 @@
-//! Tasks that did not reach their poller. A turn or an activity is recorded as returned, and is handed out again at
-//! once instead of timing out. Riders wait for another task.
+//! Tasks that did not reach their poller. For a turn or an activity, the return is recorded in the history, and the
+//! task is handed out again at once instead of timing out. Riders (queries and updates) wait for another task.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,13 +16,13 @@ use crate::lists::grant::{ReturnBy, ReturnedTask, RiderKind, TaskReturner};
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
 
-/// Owner of the riders of lost tasks.
+/// Owner of the riders that separate tasks have taken.
 pub(crate) trait RiderOwner: Send + Sync {
-    /// Makes the riders of a lost task wait for another one.
+    /// Makes the riders of a task that was not delivered wait for another task.
     fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64);
 }
 
-/// Returns tasks that were not delivered.
+/// Receiver of tasks that were not delivered.
 pub(crate) struct UndeliveredTasks {
     pub(crate) runs: Arc<Runs>,
     pub(crate) notices: Arc<Notices>,
@@ -37,7 +37,7 @@ impl UndeliveredTasks {
         drop(self.riders.set(riders));
     }
 
-    /// Returns what a task needs to be returned.
+    /// Returns the receiver to which a started task is returned if it is not delivered.
     pub(crate) fn returner(self: &Arc<Self>) -> Arc<dyn TaskReturner> {
         Arc::new(Returner { tasks: Arc::clone(self), _kept: self.background.kept() })
     }
@@ -59,7 +59,8 @@ impl UndeliveredTasks {
         }
     }
 
-    /// Records the return of a task. Outside a runtime, the process is ending, and the task's timeout handles it.
+    /// Records the return of a task. Without a runtime the process is ending; then the task is recovered by its
+    /// timeout.
     fn record_return(self: &Arc<Self>, key: HeadKey, run_id: Uuid, task_list: &str, command: Command) {
         let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), task_list);
         let tasks = Arc::clone(self);
@@ -67,7 +68,8 @@ impl UndeliveredTasks {
             let request = |reply| RunRequest::command(Some(run_id), command, Author::default(), reply);
             match tasks.runs.submit(&key, request).await {
                 Ok(_) => tasks.notices.delivery_failed(&list.named()),
-                // Refused if the task has timed out or closed in the meantime, which is just as good.
+                // The return is refused if the task has timed out or closed in the meantime. Nothing needs to be
+                // returned then.
                 Err(refusal) => {
                     tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
                 }
@@ -76,7 +78,7 @@ impl UndeliveredTasks {
     }
 }
 
-/// Keeps the executor of the runs alive until the task is returned.
+/// Receiver of one task. It keeps the executor of the runs alive until the task is delivered or returned.
 struct Returner {
     tasks: Arc<UndeliveredTasks>,
     _kept: Option<Arc<dyn Any + Send + Sync>>,

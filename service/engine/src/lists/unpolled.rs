@@ -1,4 +1,4 @@
-//! Reports to operators which lists have waiting tasks and no pollers, and when those lists are polled again.
+//! Reports to operators the lists that have waiting tasks but no pollers, and later that these lists are polled again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,12 @@ use lru::LruCache;
 
 use crate::lists::ListKey;
 
-/// Time without a poller after which a list with tasks is reported. Our choice: a deployment is shorter, and so is the
-/// work of most pollers between two polls.
+/// Time without a poller after which a list with tasks is reported. Our choice: longer than a deployment, and longer
+/// than most pollers take between two polls.
 const UNPOLLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of remembered reports. Our choice: about 200 bytes each; a list beyond them gets no line when it is
-/// polled again.
+/// Maximum number of remembered reports. Our choice: about 200 bytes each. For a list that is not remembered, the
+/// service does not report that it is polled again.
 const REPORTED_MAX: usize = 10_000;
 
 /// Current state of a list with tasks.
@@ -21,27 +21,27 @@ const REPORTED_MAX: usize = 10_000;
 pub(crate) struct WaitingList {
     pub(crate) list: ListKey,
     pub(crate) tasks: usize,
-    /// When its first task began to wait, if that is known.
+    /// Time when the list's first task began to wait, if known.
     pub(crate) waits_since: Option<Timestamp>,
-    /// End of its last poll; `None` while it is polled.
+    /// End of the list's last poll; `None` while it is polled.
     pub(crate) unpolled_since: Option<Timestamp>,
 }
 
 impl WaitingList {
-    /// Returns since when tasks have waited on it without a poller, if that is long enough to report.
+    /// Returns the time since when tasks have waited on the list without a poller, if that is long enough to report.
     fn left_since(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.unpolled_since?.max(self.waits_since.unwrap_or_default());
         (self.tasks > 0 && now.since(since) >= UNPOLLED_AFTER).then_some(since)
     }
 }
 
-/// Lists that were reported as having no poller, and since when they had none.
+/// Lists that were reported as having no poller, each with the time since when it had none.
 #[derive(Debug)]
 pub(crate) struct ReportedUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
 
 impl Default for ReportedUnpolled {
     fn default() -> Self {
-        // Bounded, but not allocated in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut reported = LruCache::unbounded();
         reported.resize(NonZeroUsize::new(REPORTED_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(reported))
@@ -49,7 +49,8 @@ impl Default for ReportedUnpolled {
 }
 
 impl ReportedUnpolled {
-    /// Takes the lists to report, each once until it is polled again.
+    /// Returns the lists that must be reported, with the time since when they had no poller. A list is reported only
+    /// once until it is polled again.
     pub(crate) fn take_unreported(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left = lists.into_iter().filter_map(|it| it.left_since(now).map(|since| (it, since)));
@@ -62,7 +63,7 @@ impl ReportedUnpolled {
         left
     }
 
-    /// Takes the lists that have been polled since they were reported.
+    /// Returns the lists that have been polled since they were reported, and forgets their reports.
     pub(crate) fn take_polled(&self, unpolled_since: impl Fn(&ListKey) -> Option<Timestamp>) -> Vec<ListKey> {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_polled = |(list, since): &(&ListKey, &Timestamp)| unpolled_since(list).is_none_or(|end| end > **since);
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(names(200), []);
         let is_b = |list: &ListKey| &*list.name == "b";
         assert_eq!(lists.take_polled(|list| Some(at(if is_b(list) { 30 } else { 20 }))), []);
-        // While the list is polled, and after a short poll between two checks.
+        // A list counts as polled while a poll is in progress, and if a short poll has ended between two checks.
         assert_eq!(lists.take_polled(|list| (!is_b(list)).then_some(at(20))), [ListKey::new("d", true, "b")]);
         assert_eq!(lists.take_polled(|_| Some(at(150))), [ListKey::new("d", true, "a")]);
         assert_eq!(lists.take_polled(|_| None), []);

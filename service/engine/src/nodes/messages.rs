@@ -1,4 +1,4 @@
-//! Messages between nodes, with their replies.
+//! Messages between nodes, and the replies to them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{QueryOutcome, SeenVersion};
 
-/// Identifies a task list between nodes.
+/// Identifies a task list in messages between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListName {
@@ -28,12 +28,12 @@ pub struct ListName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Offer {
-    /// The list that it waits on.
+    /// The list on which the task waits.
     pub list: ListName,
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: u64,
-    /// The poll that it was sent to but did not reach.
+    /// Id of the poll to which the task was sent but which it did not reach.
     pub(crate) lost: Option<u64>,
 }
 
@@ -58,21 +58,21 @@ pub struct Forwarded {
 pub enum FromNode {
     /// The answer.
     Answer {
-        /// The newest version that it reflects.
+        /// Newest version of the run that the answer reflects.
         version: EventId,
-        /// The decider's outcome.
+        /// Outcome that the decider reported.
         outcome: QueryOutcome,
     },
-    /// No change within the wait.
+    /// Nothing has changed within the wait.
     Unchanged {
         /// Version of the run.
         version: EventId,
     },
-    /// There was no answer in time, or the query could not be asked.
+    /// There was no answer in time, or the query could not be sent to a decider.
     None,
 }
 
-/// Answer of a decider that was sent to another node than the one with the query, on its way there.
+/// Query results that a decider sent to a node other than the one that has the queries. This message passes them on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StrayAnswer {
@@ -84,7 +84,7 @@ pub struct StrayAnswer {
     pub(crate) query_only: bool,
     pub(crate) version: EventId,
     pub(crate) outcomes: Vec<(u64, QueryOutcome)>,
-    /// Outcome for all other queries of the task.
+    /// Outcome for the remaining queries of the task.
     pub(crate) otherwise: Option<QueryOutcome>,
 }
 
@@ -96,28 +96,28 @@ pub struct LentUpdate {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) asked: ProposedUpdate,
-    /// Maximum time to wait for the verdict.
+    /// Maximum time to wait for a decider's answer.
     pub wait: Duration,
 }
 
-/// Reply to a lent update.
+/// Reply to a message with a lent update.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum FromJudge {
-    /// The update is completed.
+    /// The update was accepted and completed.
     Done {
-        /// Id of its UpdateCompleted event.
+        /// Id of the update's UpdateCompleted event.
         event_id: EventId,
-        /// Version of the run after it.
+        /// Version of the run after the update.
         version: EventId,
-        /// The result.
+        /// Result of the update.
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
     },
     /// The outcome is in the history of the run.
     Recorded,
-    /// The update is rejected.
+    /// A decider rejected the update.
     Rejected {
         /// Reason for programs.
         reason: String,
@@ -127,13 +127,13 @@ pub enum FromJudge {
     },
     /// A decider took the update and did not answer it.
     Unanswered,
-    /// No decider of the node has it, nor will get it.
+    /// No decider of the node has the update, and none will get it.
     Withdrawn,
-    /// A decider has it and may still accept it.
+    /// A decider of the node has the update and may still accept it.
     Held,
 }
 
-/// Answer of a decider to a turn, passed to the node that holds the turn's updates.
+/// Answer of a decider to a turn, which is passed to the node that has the turn's updates.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -144,7 +144,7 @@ pub struct PassedAnswer {
     pub(crate) results: Vec<(String, QueryOutcome)>,
     #[serde(deserialize_with = "bounded::list::<UPDATE_RESULTS_MAX, _, _>")]
     pub(crate) updates: Vec<UpdateAnswer>,
-    /// Permissions of the decider: a decision is allowed if any of these allows it. If absent, everything is
+    /// Permissions of the decider. A decision is allowed if any of these allows it. If absent, every decision is
     /// allowed.
     pub(crate) may: Option<Vec<Permissions>>,
     /// Name of the decider's credential.
@@ -171,19 +171,19 @@ pub(crate) enum Passed {
     },
 }
 
-/// Reply of the node that holds a turn's updates to its answer.
+/// Reply of the node that has a turn's updates to the turn's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FromRecorder {
     /// The answer is recorded, or there was nothing to record.
     Recorded,
-    /// The rules refuse it.
+    /// The rules of the crate `history` do not allow the answer.
     Refused(Fault),
-    /// The outcome is unknown; the answer may be retried.
+    /// The outcome is unknown: the answer may or may not have been recorded, and may be sent again.
     Unknown(String),
 }
 
-/// An update that a decider has rejected, announced to another node.
+/// Message to other nodes that a decider has rejected an update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedUpdate {
@@ -191,7 +191,7 @@ pub struct RejectedUpdate {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) update_id: String,
-    /// Reason for programs; absent if the decider did not answer it.
+    /// Reason for programs; absent if a decider took the update without answering it.
     pub(crate) reason: Option<String>,
     /// Details for people and programs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
@@ -201,28 +201,29 @@ pub struct RejectedUpdate {
 /// Connection to the other nodes.
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
-    /// Tells a node that a poller waits here on a list.
+    /// Tells a node that a poller waits on a list at this node.
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String>;
 
-    /// Offers a task to a node. Returns whether a poller there takes it.
+    /// Offers a task to a node. Returns true if a poller there takes it.
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
 
-    /// Reports to a node that the responses to these polls were lost. Returns the task that was started for them,
-    /// as far as the node knows.
+    /// Reports to a node that the responses to these polls were lost. Returns a task that was started for one of them,
+    /// if the node knows it.
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String>;
 
-    /// Forwards a query to a node's deciders.
+    /// Forwards a query to a node, whose deciders answer it.
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
 
-    /// Lends an update to a node, for its deciders to judge.
+    /// Lends an update to a node, whose deciders validate it.
     async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String>;
 
-    /// Passes a decider's answer to the node that holds the turn's updates.
+    /// Passes a decider's answer to the node that has the turn's updates.
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
 
-    /// Announces to a node that an update is rejected. Returns true if no decider that got it from there has it.
+    /// Tells a node that an update was rejected. Returns true if no decider has the update from that node.
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
 
-    /// Passes a decider's answers to the node that holds the queries. Returns whether any caller waited for them.
+    /// Passes a decider's query results to the node that has the queries. Returns true if a caller there waited for any
+    /// of them.
     async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
 }

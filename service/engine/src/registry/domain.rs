@@ -1,4 +1,4 @@
-//! Domains, and the cache of the domains last read.
+//! Domains, and a cache of the domains that were last read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -6,31 +6,32 @@ use std::sync::{Arc, RwLock};
 use history::{Duration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The domain that always exists.
+/// Name of the domain that always exists.
 pub const DEFAULT_DOMAIN: &str = "default";
 
-/// Maximum age of the cached domains for starting a run, if other nodes share the store. Our choice: reading the store
-/// this often is cheap, and a deprecation takes effect everywhere soon enough.
+/// Maximum age of the cached domains when a run is started, if other nodes share the store. Our choice: reading the
+/// store this often is cheap, and a deprecation takes effect on all nodes soon enough.
 const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// An isolation boundary: workflow ids and task lists of different domains are unrelated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
-    /// Its name. 1 to 256 characters.
+    /// Name of the domain, 1 to 256 characters.
     pub name: String,
-    /// Its purpose. At most 4,096 bytes.
+    /// Purpose of the domain, at most 4,096 bytes.
     pub description: Option<String>,
-    /// Default retention of its runs after they closed.
+    /// Default time for which runs of the domain are kept after they have closed.
     pub retention: Duration,
-    /// Time of its creation.
+    /// Time when the domain was created.
     pub created_at: Timestamp,
-    /// Time of its deprecation. Nothing can be started or registered in it since then; open runs continue.
+    /// Time when the domain was deprecated; `None` if it is not. In a deprecated domain nothing can be started or
+    /// registered, but open runs continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated_at: Option<Timestamp>,
     /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// Whether types have been registered in it; otherwise no type records are read.
+    /// True if types have been registered in the domain. If false, no type records are read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_types: bool,
 }
@@ -43,7 +44,7 @@ impl Domain {
     }
 }
 
-/// The domains last read.
+/// Cache of the domains that were last read.
 #[derive(Default)]
 pub(super) struct KnownDomains {
     all: RwLock<Arc<BTreeMap<String, Domain>>>,

@@ -1,4 +1,4 @@
-//! Domains: one record of all of them.
+//! Operations on domains. All domains are in one record.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::domain::{DEFAULT_DOMAIN, Domain};
 use crate::base::records::has_schedules;
 use crate::{Limited, Refusal, SwfQuotas};
 
-/// Maximum number of domains. Our choice: they are kept in one record and in memory.
+/// Maximum number of domains. Our choice: all of them are in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
 
-/// Time between deprecation and deletion of a domain. Our choice: longer than a start on any node can be under way that
-/// was admitted before the deprecation.
+/// Minimum time between deprecation and deletion of a domain. Our choice: longer than the duration of any start that a
+/// node has admitted before the deprecation.
 const DELETE_AFTER: Duration = Duration::from_secs(60);
 
 /// Maximum length of a description in bytes. Source: SWF's 1,024 characters, each of which may take four.
@@ -28,7 +28,7 @@ const TAG_KEY_CHARS_MAX: usize = 128;
 const TAG_VALUE_CHARS_MAX: usize = 256;
 
 impl Registry {
-    /// Writes the record of all domains unless it has changed since it was read.
+    /// Writes the record with all domains, unless it was changed since it was read.
     async fn write_domains(&self, before: Option<&Head>, domains: &BTreeMap<String, Domain>) -> Result<Cas, Refusal> {
         self.records.write("domains", before, domains).await.map_err(|refusal| match refusal {
             Refusal::RunTooLarge { max, .. } => Refusal::LimitExceeded { what: Limited::DomainBytes, max },
@@ -45,11 +45,11 @@ impl Registry {
         Ok((Some(head), domains))
     }
 
-    /// Checks the maximum number of domains for a registration over SWF's protocol.
+    /// Enforces the maximum number of domains when a domain is registered with SWF's protocol.
     ///
     /// # Errors
     ///
-    /// [`Refusal::LimitExceeded`], or the store's.
+    /// [`Refusal::LimitExceeded`], or an error of the store.
     pub async fn must_have_room_for_domain(&self, quotas: Option<&SwfQuotas>) -> Result<(), Refusal> {
         match quotas {
             Some(quotas) if self.domains().await?.len() >= quotas.domains => {
@@ -63,7 +63,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::DomainExists`], or a fault for a field that is not acceptable. Nothing was recorded.
+    /// [`Refusal::DomainExists`], or a fault for an invalid field. Nothing was recorded.
     pub async fn create_domain(&self, domain: Domain) -> Result<Domain, Refusal> {
         check_domain(&domain)?;
         loop {
@@ -86,7 +86,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], the error of `change`, or a fault for its result. Nothing was recorded.
+    /// [`Refusal::UnknownDomain`], the error of `change`, or a fault if the changed domain is invalid. Nothing was
+    /// recorded.
     async fn change_domain(
         &self,
         name: &str,
@@ -106,12 +107,12 @@ impl Registry {
         }
     }
 
-    /// Changes the description of a domain, or the retention of runs that are started from now on. Existing runs
-    /// keep their retention.
+    /// Changes the description of a domain, or the retention period of runs that are started from now on. Existing runs
+    /// keep their retention period.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or a fault for a field that is not acceptable. Nothing was recorded.
+    /// [`Refusal::UnknownDomain`], or a fault for an invalid field. Nothing was recorded.
     pub async fn set_domain(
         &self,
         name: &str,
@@ -128,11 +129,11 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deprecates a domain: nothing can be started or registered in it any more. Its open runs continue.
+    /// Deprecates a domain: nothing can be started or registered in it any more. Open runs of the domain continue.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainDeprecated`] if it is already deprecated.
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainDeprecated`] if the domain is already deprecated.
     pub async fn deprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
         let now = self.clock.now();
         let change = |domain: &mut Domain| match domain.deprecated_at.replace(now) {
@@ -146,7 +147,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainExists`] if it is not deprecated.
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainExists`] if the domain is not deprecated.
     pub async fn undeprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
         let change = |domain: &mut Domain| match domain.deprecated_at.take() {
             Some(_) => Ok(()),
@@ -155,12 +156,12 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deletes a deprecated domain without runs and schedules, with its registered types.
+    /// Deletes a deprecated domain that has no runs and no schedules, together with its registered types.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or the store's. The domain then still exists, but its
-    /// types may be deleted.
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or an error of the store. The domain then still exists,
+    /// but some of its types may have been deleted.
     pub async fn delete_domain(&self, name: &str) -> Result<(), Refusal> {
         let in_use = |why| Err(Refusal::DomainInUse { domain: name.to_owned(), why });
         loop {
@@ -170,7 +171,8 @@ impl Registry {
                 return in_use("it is the one that is always there");
             }
             let Some(deprecated_at) = domain.deprecated_at else { return in_use("it is not deprecated") };
-            // A start that was admitted before the deprecation is recorded by now, and found below.
+            // Any start that was admitted before the deprecation has been recorded by now, so the check below finds its
+            // run.
             if self.clock.now().since(deprecated_at) < DELETE_AFTER {
                 return in_use("it was deprecated less than a minute ago, and a start may be under way");
             }
@@ -191,18 +193,18 @@ impl Registry {
         }
     }
 
-    /// Adds tags to a domain or replaces them, and removes others. Removing a tag that does not exist is no error.
+    /// Adds or replaces tags of a domain, and removes others. It is no error to remove a tag that does not exist.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::LimitExceeded`], or a fault for a tag that is not acceptable.
+    /// [`Refusal::UnknownDomain`], [`Refusal::LimitExceeded`], or a fault for an invalid tag.
     pub async fn tag_domain(
         &self,
         name: &str,
         add: &BTreeMap<String, String>,
         remove: &[String],
     ) -> Result<Domain, Refusal> {
-        // Longer lists were shortened when the request was read.
+        // Longer lists were already truncated when the request was parsed.
         if add.len().max(remove.len()) > DOMAIN_TAGS_MAX {
             return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
         }
@@ -214,7 +216,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Records that a domain has registered types.
+    /// Records in the domain that types are registered in it.
     pub(super) async fn expect_types(&self, name: &str) -> Result<(), Refusal> {
         if self.domain(name).await?.has_types {
             return Ok(());
@@ -226,11 +228,11 @@ impl Registry {
         self.change_domain(name, change).await.map(drop)
     }
 
-    /// Returns a domain in which runs may be started and types registered.
+    /// Returns a domain if it is not deprecated, so that runs can be started and types registered in it.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], or the store's.
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], or an error of the store.
     pub async fn domain_in_use(&self, name: &str) -> Result<Domain, Refusal> {
         let mut domain = self.domain(name).await?;
         let is_stale = self.is_shared && !self.known.is_fresh();
@@ -244,11 +246,11 @@ impl Registry {
         }
     }
 
-    /// Returns all domains, by name.
+    /// Returns all domains, sorted by name.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// An error of the store.
     pub async fn domains(&self) -> Result<Vec<Domain>, Refusal> {
         let (_, domains) = self.read_domains().await?;
         self.known.set(domains.clone());
@@ -259,12 +261,12 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn domain(&self, name: &str) -> Result<Domain, Refusal> {
         if let Some(domain) = self.known.all().get(name) {
             return Ok(domain.clone());
         }
-        // A domain missing from the cache may be new.
+        // The domain may have been created since the cache was filled.
         let (_, domains) = self.read_domains().await?;
         let found = domains.get(name).cloned();
         self.known.set(domains);

@@ -1,8 +1,8 @@
-//! Rotation of the secrets that sign tokens. The secrets in memory follow those in the store.
+//! Rotation of the secrets that sign tokens. The secrets in memory are periodically updated from those in the store.
 //!
-//! A new secret is stored first and used a little later, so that every node knows it before it receives a token
-//! signed with it. The previous secret stays valid for an overlap, so that runners and deciders can complete the
-//! tasks they hold.
+//! A new secret is stored first and used for signing a little later, so that every node knows it before it receives a
+//! token signed with it. The previous secret stays valid for an overlap period, so that deciders and runners can
+//! complete the tasks that they already have.
 
 use std::sync::Arc;
 
@@ -16,37 +16,38 @@ use crate::base::token::Mint;
 use crate::base::token::secrets::{RECORD, Secrets, draw};
 use crate::{Clock, Limited, Refusal};
 
-/// Default overlap in which tokens of the previous secret are valid. Our choice: nearly every task is completed within
-/// a month. Operators with longer activities pass a longer overlap; zero revokes earlier tokens at once.
+/// Default overlap period, during which tokens signed with the previous secret are valid. Our choice: nearly every task
+/// is completed within a month. Operators with longer activities specify a longer period. A period of zero revokes
+/// earlier tokens at once.
 pub const SECRET_OVERLAP: Duration = Duration::from_days(30);
 
-/// Maximum overlap. Source: a token may be used for as long as the longest timeout.
+/// Maximum overlap period. Source: the longest timeout of a task, during which its token may be used.
 pub const SECRET_OVERLAP_MAX: Duration = limits::SPAN_MAX;
 
-/// With several nodes: time between storing a new secret and its use. Our choice: three times [`READ_EVERY`], so that a
-/// read may fail and clocks may differ by seconds.
+/// If nodes share the store: time between storing a new secret and using it. Our choice: three times [`READ_EVERY`], so
+/// that one read may fail and clocks may differ by seconds.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Interval at which a node reads the secrets. Our choice: it is a read of one small record.
+/// Interval at which a node reads the secrets from the store. Our choice: each read is of one small record.
 const READ_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Maximum number of valid secrets. Our choice: an invalid token is checked against all of them.
+/// Maximum number of valid secrets. Our choice: an invalid token is checked against each of them.
 const SECRETS_MAX: usize = 8;
 
 /// Result of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotated {
-    /// Start of the new secret's use for signing.
+    /// Time from which the new secret is used for signing.
     pub from: Timestamp,
-    /// End of the validity of earlier tokens.
+    /// Time until which tokens signed with the previous secret are valid.
     pub previous_until: Timestamp,
 }
 
-/// Keeper of the secrets that sign tokens, as they are in the store.
+/// Keeps the secrets in memory equal to those in the store, and rotates them.
 pub struct SecretKeeper {
     records: Records,
     clock: Arc<dyn Clock>,
-    /// Whether other nodes also sign tokens.
+    /// True if other nodes may also sign tokens.
     is_shared: bool,
     mint: Arc<Mint>,
 }
@@ -56,14 +57,14 @@ impl SecretKeeper {
         Self { records, clock, is_shared, mint }
     }
 
-    /// Creates a new secret for signing task tokens and the pass of nodes. It is used at once, or with several
-    /// nodes a little later. Earlier tokens stay valid for the overlap, by default [`SECRET_OVERLAP`], but not
-    /// longer than an earlier rotation allowed.
+    /// Creates a new secret for signing task tokens and for authentication between nodes. It is used at once or, if
+    /// nodes share the store, a little later. Earlier tokens stay valid for the overlap period, by default
+    /// [`SECRET_OVERLAP`], but not longer than an earlier rotation has set.
     ///
     /// # Errors
     ///
-    /// [`Refusal::LimitExceeded`] if too many secrets are still valid, a fault for an overlap that is too long, or
-    /// the store's. Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
+    /// [`Refusal::LimitExceeded`] if too many secrets are still valid, a fault for an overlap period that is too long,
+    /// or an error of the store. Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
     pub async fn rotate(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
         let overlap = overlap.unwrap_or(SECRET_OVERLAP);
         if overlap > SECRET_OVERLAP_MAX {
@@ -78,7 +79,7 @@ impl SecretKeeper {
             let now = self.clock.now();
             let from = if self.is_shared { now.plus(SETTLE) } else { now };
             secrets.rotate(&bytes, now, from, overlap);
-            // With a zero overlap, the earlier secrets expire in a moment.
+            // With an overlap period of zero, the earlier secrets expire in a moment and need not be counted.
             if secrets.len() > SECRETS_MAX && overlap > Duration::ZERO {
                 return Err(Refusal::LimitExceeded { what: Limited::Secrets, max: SECRETS_MAX });
             }
@@ -90,7 +91,7 @@ impl SecretKeeper {
         }
     }
 
-    /// Reads the secrets, because another node may have added one.
+    /// Reads the secrets from the store, because another node may have added one.
     async fn read(&self) -> Result<(), Refusal> {
         if let Some(head) = self.records.load(RECORD).await? {
             self.mint.set(&Secrets::read(&head.body)?);
@@ -98,7 +99,7 @@ impl SecretKeeper {
         Ok(())
     }
 
-    /// With several nodes, reads the secrets periodically until the service stops.
+    /// If nodes share the store, reads the secrets periodically until the service stops.
     pub(crate) fn start_reading(self: &Arc<Self>, background: &Arc<Background>) {
         if self.is_shared {
             let keeper = Arc::clone(self);

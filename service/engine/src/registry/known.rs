@@ -1,6 +1,7 @@
-//! Marks of requests: idempotency keys that no longer fit into the state of a run are moved to the store. They are
-//! read before the rules judge a request that may be a repetition, and written before the commit that removes them
-//! from the state. The crate `history` decides which keys these are and what a repeated request means (ADR 17).
+//! Marks: records in the store of idempotency keys that no longer fit into the state of their run. The marks that a
+//! request needs are read before the request is admitted. New marks are written before the commit that removes the keys
+//! from the run's state. The crate `history` decides which keys become marks and how a repeated request is handled (ADR
+//! 17).
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -15,18 +16,19 @@ use uuid::Uuid;
 use crate::base::clock::NewestTime;
 use crate::{Clock, Metrics, Refusal};
 
-/// Maximum number of attempts to write marks before their commit is abandoned.
+/// Maximum number of attempts to write marks before the commit is abandoned. Our choice.
 const TRIES_MAX: u32 = 8;
 
-/// Delay after the first attempt; it doubles after each further one.
+/// Delay after the first failed attempt. Doubled after each further one. Our choice.
 const TRY_WAIT: Duration = Duration::from_millis(20);
 
-/// Number of requests that a node knows to have no mark. Our choice: about as many as are under way at the same time,
-/// so that none is looked up twice.
+/// Maximum number of requests that a node remembers as having no mark. Our choice: approximately the number of requests
+/// that are in progress at the same time, so that no request is looked up twice.
 const ABSENT_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is not zero");
 
-/// Requests without a mark, by run, with the number of marks at that time. A request is judged more than once if
-/// others write to its run; an update is judged when it is sent and when it is answered.
+/// Requests without a mark, by run and key, each with the run's number of marks when the request was looked up. The
+/// same request is admitted more than once if other nodes write to the run; an update is admitted when it is sent and
+/// again when it is answered.
 struct Absent(Mutex<LruCache<(Uuid, RequestKey), u64>>);
 
 impl Default for Absent {
@@ -66,13 +68,13 @@ impl Marks {
         Self { store, clock, newest, metrics, absent: Absent::default() }
     }
 
-    /// Returns the time before which keys have expired. A clock that is doubted expires none.
+    /// Returns the time before which keys have expired. If the clock is doubted, it does not let any key expire.
     pub(crate) fn past(&self) -> Timestamp {
         self.newest.past(self.clock.now())
     }
 
-    /// Loads the marks of these requests into a run that is about to judge them. Reads nothing if the run has no
-    /// marks for them.
+    /// Reads the marks of these requests and inserts them into the state of the run that is about to admit the
+    /// requests. Reads nothing if the run cannot have marks for them.
     pub(crate) async fn recall(&self, key: &HeadKey, run: &mut Run, requests: &[RequestKey]) -> Result<(), Refusal> {
         let now = self.past();
         let must_look = |request: RequestKey| run.must_recall(request, now) && !self.absent.has(run, request);
@@ -91,7 +93,7 @@ impl Marks {
         Ok(())
     }
 
-    /// Writes the keys that leave a run's state to the store.
+    /// Writes the keys that are removed from a run's state to the store as marks.
     pub(crate) async fn keep_marks(&self, key: &HeadKey, spilled: &Spilled) -> Result<(), Refusal> {
         if spilled.marks.is_empty() {
             return Ok(());
@@ -104,7 +106,7 @@ impl Marks {
         let marks: Vec<store::Mark> = spilled.marks.iter().map(mark).collect();
         let mut tries = 0;
         loop {
-            // The marks are valid even if the commit fails, and writing them again changes nothing.
+            // Marks are valid even if the commit then fails. Writing the same marks again has no effect.
             let (why, wait) = match self.store.put_marks(key, &marks).await {
                 Ok(()) => return Ok(()),
                 Err(store::Error::NotApplied { why, retry_after }) => (why, retry_after),

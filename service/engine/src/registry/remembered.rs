@@ -1,4 +1,4 @@
-//! Cache of type records.
+//! Cache of the records of registered types.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard};
@@ -8,17 +8,17 @@ use bytes::Bytes;
 use lru::LruCache;
 use store::HeadKey;
 
-/// Maximum number of cached types. Our choice: a few megabytes at most.
+/// Maximum number of cached types. Our choice: they take a few megabytes at most.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 
-/// Maximum age of a cached type if other nodes share the store.
+/// Maximum age of a cached type if other nodes share the store. Our choice.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
 type Remembered = LruCache<(&'static str, HeadKey), (Bytes, tokio::time::Instant)>;
 
-/// The types last read.
+/// Cache of the types that were last read.
 pub(super) struct TypeCache {
-    /// Record of each type; empty if the type does not exist.
+    /// Record of each type; empty if there is no such type.
     remembered: Mutex<Remembered>,
 }
 

@@ -1,4 +1,4 @@
-//! Number of open runs by domain and status. They are counted in the store on request, so that the numbers are the
+//! Number of open runs by domain and status. The runs are counted in the store on request, so that the numbers are the
 //! same on every node and after every restart. This module decides how long a count is reused.
 
 use std::collections::BTreeMap;
@@ -12,64 +12,64 @@ use tokio::time::Instant;
 use crate::base::background::Background;
 use crate::{Clock, Refusal, Registry};
 
-/// Average read units per second for counting all open runs, and as many for counting flagged ones: an expensive
-/// count is reused for longer. Our choice: $3.24 a month for each with continuous requests. On stores without billed
-/// reads, each request counts.
+/// Average number of read units per second that may be used for counting all open runs, and the same number for
+/// counting flagged ones. An expensive count is therefore reused for longer. Our choice: with continuous requests, each
+/// costs $3.24 per month. If the store does not bill for reads, every request counts.
 const READ_UNITS_PER_SECOND: u64 = 10;
 
-/// Time that requests wait for a count before they get the previous one. Our choice: half of Prometheus' default scrape
-/// timeout of ten seconds.
+/// Maximum time that requests wait for a count before they get the previous one. Our choice: half of Prometheus'
+/// default scrape timeout of ten seconds.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Maximum number of domains with their own numbers. Our choice: they are labels of metrics, and each metric has a
+/// Maximum number of domains with separate numbers. Our choice: domains are labels of metrics, and each metric has a
 /// series per domain.
 const DOMAINS_SHOWN_MAX: usize = 100;
 
-/// Name that stands for all other domains. A domain with this name is counted among them.
+/// Name under which all other domains are counted. A real domain with this name is included in that number.
 const OTHER_DOMAINS: &str = "*";
 
-/// Number of gauges per domain: all open runs, and flagged ones in the order of [`RunCondition::FLAGGED`].
+/// Number of gauges per domain: one for all open runs, then one for each of [`RunCondition::FLAGGED`] in that order.
 pub(crate) const GAUGES: usize = 1 + RunCondition::FLAGGED.len();
 
-/// Open runs by domain and status word.
+/// Number of open runs by domain and status.
 type ByDomain = BTreeMap<String, BTreeMap<Arc<str>, u64>>;
 
-/// Age of a count, and until when it is reused.
+/// Time of a count, and the time until which it is reused.
 #[derive(Debug, Clone, Copy)]
 struct Age {
     until: Instant,
     counted_at: Timestamp,
 }
 
-/// The last count.
+/// Result of the last count.
 #[derive(Debug, Clone)]
 struct LastCount {
     by_domain: ByDomain,
-    /// For all open runs.
+    /// Age of the count of all open runs.
     all: Age,
-    /// For flagged runs.
+    /// Age of the count of flagged runs.
     flagged: Age,
 }
 
-/// Counts of a node.
+/// Counts of open runs at this node.
 pub(crate) struct RunCounts {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     registry: Arc<Registry>,
     background: Arc<Background>,
     counted: Mutex<Option<LastCount>>,
-    /// Held by the request that counts; the others wait for it.
+    /// Locked by the request that counts, while other requests wait for its result.
     counting: tokio::sync::Mutex<()>,
 }
 
 /// Number of open runs by status, for gauges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gauged {
-    /// Numbers by domain, including [`OTHER_DOMAINS`].
+    /// Numbers by domain, including the sum under [`OTHER_DOMAINS`].
     pub(crate) by_domain: BTreeMap<String, [u64; GAUGES]>,
-    /// Time of the count of all open runs.
+    /// Time when all open runs were counted.
     pub(crate) all_at: Timestamp,
-    /// Time of the count of flagged runs.
+    /// Time when flagged runs were counted.
     pub(crate) flagged_at: Timestamp,
 }
 
@@ -105,8 +105,9 @@ impl RunCounts {
         Some(Gauged { by_domain, all_at: all.counted_at, flagged_at: flagged.counted_at })
     }
 
-    /// Counts the open runs by status, unless they were counted a moment ago. A slow count continues after this
-    /// returns. Until it ends, or if the store cannot be read, [`gauged`](Self::gauged) returns the previous count.
+    /// Counts the open runs by status, unless the previous count can be reused. A slow count continues after this
+    /// function returns. Until it ends, or if the store cannot be read, [`gauged`](Self::gauged) returns the previous
+    /// count.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         let counts = Arc::clone(self);
         let counting = self.background.spawn_until_stopped(async move {
@@ -114,7 +115,7 @@ impl RunCounts {
                 tracing::warn!(%refusal, "open runs could not be counted");
             }
         });
-        // The count continues after the timeout.
+        // After the timeout, the count continues in the background.
         drop(tokio::time::timeout(WAIT, counting).await);
     }
 

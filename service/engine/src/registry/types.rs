@@ -1,7 +1,7 @@
-//! Registered workflow and activity types. Each has a separate head in a domain of the store that no caller can
-//! use, so that only one of several concurrent registrations succeeds.
+//! Registered workflow and activity types. Each type has a separate head in an internal domain of the store that
+//! callers cannot use, so that only one of several concurrent registrations succeeds.
 //!
-//! A domain records whether it has any types. If not, none are looked up.
+//! Each domain records whether it has registered types. If it has none, no types are looked up.
 
 use std::sync::Arc;
 
@@ -16,34 +16,35 @@ use super::Registry;
 use super::domains::DESCRIPTION_BYTES_MAX;
 use crate::{Limited, Refusal};
 
-/// Maximum number of types of a kind in a domain. Source: SWF's API reference.
+/// Maximum number of types of each kind in a domain. Source: SWF's API reference.
 pub const TYPES_MAX: usize = 10_000;
 
 /// Maximum length of a version in bytes. Source: SWF's API reference: 64 characters, each of which may take four.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// Number of rows of a list read at once.
+/// Number of rows that are read with one request to the store. Our choice.
 const ROWS: usize = 1_000;
 
 /// Separator between the name and the version of a type.
 const SEPARATOR: char = '/';
 
-/// Kind of type, implemented by its defaults.
+/// Kind of type (workflow or activity). The type's default values implement it.
 pub trait TypeKind: Serialize + DeserializeOwned + Clone + Default + PartialEq + Send + Sync + 'static {
     /// Name of the kind: `workflow` or `activity`.
     const WORD: &'static str;
 
-    /// Returns the defaults without values that an earlier version accepted but that prevent every start.
+    /// Returns these default values without those that an earlier version of the service accepted although they make
+    /// every start fail.
     #[must_use]
     fn usable(self) -> Self {
         self
     }
 
-    /// Checks the defaults.
+    /// Validates the default values.
     ///
     /// # Errors
     ///
-    /// A fault that names the field.
+    /// A fault that names the invalid field.
     fn check(&self) -> Result<(), Fault>;
 }
 
@@ -72,38 +73,38 @@ impl TypeKind for ActivityDefaults {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeRecord<D> {
-    /// Its name, without a slash. 1 to 256 characters.
+    /// Name of the type, 1 to 256 characters without a slash.
     pub name: String,
-    /// Its version, without a slash. Runs and decisions use `name/version`.
+    /// Version of the type, without a slash. Runs and decisions refer to the type as `name/version`.
     pub version: Option<String>,
-    /// Its purpose.
+    /// Purpose of the type.
     pub description: Option<String>,
-    /// Time of its registration.
+    /// Time when the type was registered.
     pub created_at: Timestamp,
-    /// Time of its deprecation, since which no run or activity of it can be started.
+    /// Time when the type was deprecated; `None` if it is not. No run or activity of a deprecated type can be started.
     pub deprecated_at: Option<Timestamp>,
-    /// Defaults for fields that a start or a decision omits.
+    /// Default values for fields that a start or a decision omits.
     pub defaults: D,
 }
 
-/// Returns the name and version of a type in the form that runs and decisions use.
+/// Returns the name and version of a type in the form `name/version`, or only the name if there is no version.
 pub fn type_name(name: &str, version: Option<&str>) -> String {
     version.map_or_else(|| name.to_owned(), |version| format!("{name}{SEPARATOR}{version}"))
 }
 
-/// Splits a type in that form into name and version.
+/// Splits a type of the form `name/version` into name and version.
 pub fn split_type_name(full: &str) -> (&str, Option<&str>) {
     full.split_once(SEPARATOR).map_or((full, None), |(name, version)| (name, Some(version)))
 }
 
 impl<D> TypeRecord<D> {
-    /// Returns its name and version in the form that runs and decisions use.
+    /// Returns the type's name and version in the form `name/version`, as runs and decisions use it.
     pub fn full_name(&self) -> String {
         type_name(&self.name, self.version.as_deref())
     }
 }
 
-/// Returns the domain of the type records. Domains of callers have no control characters.
+/// Returns the internal domain with the type records of a domain. Names of callers' domains have no control characters.
 fn domain_of_types<D: TypeKind>(domain: &str) -> String {
     format!("\u{1}{}-types\u{1}{domain}", D::WORD)
 }
@@ -112,7 +113,7 @@ fn key_of<D: TypeKind>(domain: &str, full: &str) -> HeadKey {
     HeadKey { domain: domain_of_types::<D>(domain).into(), workflow_id: full.into() }
 }
 
-/// Whether the type was deleted. The store removes its record later.
+/// Returns true if the type was deleted. The store removes its head later.
 fn is_deleted(head: &Head) -> bool {
     head.body.is_empty()
 }
@@ -174,9 +175,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], [`Refusal::TypeExists`] even if the existing type
-    /// is deprecated, [`Refusal::LimitExceeded`], or a fault for a field that is not acceptable. Nothing was
-    /// recorded.
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], [`Refusal::TypeExists`] even if the existing type is
+    /// deprecated, [`Refusal::LimitExceeded`], or a fault for an invalid field. Nothing was recorded.
     pub async fn register_type<D: TypeKind>(
         &self,
         domain: &str,
@@ -194,7 +194,8 @@ impl Registry {
             if self.type_names::<D>(domain).await?.len() >= TYPES_MAX {
                 return Err(Refusal::LimitExceeded { what: Limited::Types, max: TYPES_MAX });
             }
-            // Set before the type is written, so that no node misses the type.
+            // Must be set before the type is written. Otherwise a node could find the domain without types and ignore
+            // the new one.
             self.expect_types(domain).await?;
             let head = head_of(before.as_ref().map_or(1, |head| head.version + 1), &registered)?;
             if self.write_type(D::WORD, &key, before.as_ref(), &head).await? {
@@ -203,7 +204,7 @@ impl Registry {
         }
     }
 
-    /// Writes a record of a type unless it has changed since it was read.
+    /// Writes the record of a type, unless it was changed since it was read.
     async fn write_type(
         &self,
         kind: &'static str,
@@ -222,11 +223,11 @@ impl Registry {
         Ok(won)
     }
 
-    /// Returns a type, read from the store.
+    /// Reads a type from the store.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or the store's.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or an error of the store.
     pub async fn registered_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
         self.must_know(domain).await?;
         let key = key_of::<D>(domain, full);
@@ -249,8 +250,8 @@ impl Registry {
             let changed = change(read(&head.body)?)?;
             let next = match &changed {
                 Some(registered) => head_of(head.version + 1, registered)?,
-                // Replaced by an empty record rather than dropped, so that only one of several concurrent changes
-                // succeeds.
+                // The head is replaced by an empty one instead of being deleted, so that only one of several concurrent
+                // changes succeeds.
                 None => Head {
                     version: head.version + 1,
                     body: Bytes::new(),
@@ -265,11 +266,12 @@ impl Registry {
         }
     }
 
-    /// Deprecates a type: no run or activity of it can be started any more. Those already started continue.
+    /// Deprecates a type: no run or activity of this type can be started any more. Those that have already started
+    /// continue.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeDeprecated`] if it is already
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeDeprecated`] if the type is already
     /// deprecated.
     pub async fn deprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
         let now = self.clock.now();
@@ -284,7 +286,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeExists`] if it is not deprecated.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeExists`] if the type is not deprecated.
     pub async fn undeprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
         let change = |mut registered: TypeRecord<D>| match registered.deprecated_at.take() {
             Some(_) => Ok(Some(registered)),
@@ -293,11 +295,11 @@ impl Registry {
         self.change_type(domain, full, change).await?.ok_or_else(|| unknown::<D>(full))
     }
 
-    /// Deletes a deprecated type. Its name can be registered again.
+    /// Deletes a deprecated type. Afterwards a type with the same name can be registered again.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeInUse`] if it is not deprecated.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeInUse`] if the type is not deprecated.
     pub async fn delete_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<(), Refusal> {
         let change = |registered: TypeRecord<D>| match registered.deprecated_at {
             Some(_) => Ok(None),
@@ -306,12 +308,12 @@ impl Registry {
         self.change_type(domain, full, change).await.map(drop)
     }
 
-    /// Returns the names of all types of a domain, sorted, and whether each is deprecated. May lag behind recent
-    /// changes.
+    /// Returns the names of all types of a domain, sorted, each with true if it is deprecated. Recent changes may be
+    /// missing.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn type_names<D: TypeKind>(&self, domain: &str) -> Result<Vec<(Arc<str>, bool)>, Refusal> {
         self.must_know(domain).await?;
         let query = ListQuery { domain: domain_of_types::<D>(domain).into(), limit: ROWS, ..ListQuery::default() };
@@ -327,7 +329,7 @@ impl Registry {
         }
     }
 
-    /// Deletes all types of a domain, deprecated or not.
+    /// Deletes all types of a domain, whether deprecated or not.
     pub(super) async fn forget_types(&self, domain: &str) -> Result<(), Refusal> {
         self.forget_types_of::<WorkflowDefaults>(domain).await?;
         self.forget_types_of::<ActivityDefaults>(domain).await
@@ -343,11 +345,11 @@ impl Registry {
         Ok(())
     }
 
-    /// Returns the registration of a type that a start or a decision names.
+    /// Returns the registration of the type that a start or a decision names.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// An error of the store.
     pub async fn registration<D: TypeKind>(&self, domain: &str, full: &str) -> Result<Registration<D>, Refusal> {
         if !self.domain(domain).await?.has_types {
             return Ok(Registration::Unknown);

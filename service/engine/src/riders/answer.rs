@@ -1,5 +1,5 @@
-//! Answers of deciders to riders, with a turn's answer or for a query task: they are checked against the rules,
-//! recorded if necessary, and sent to the callers.
+//! Answers of deciders to riders (queries and updates). They come with the answer to a turn or to a query task. They
+//! are validated, recorded if necessary, and sent to the callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +19,23 @@ use crate::riders::task::RequestReply;
 use crate::run::request::RunRequest;
 use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken};
 
-/// Delay before another attempt of a speculative turn that its decider failed. Source: the first backoff of any
-/// turn.
+/// Delay before a speculative turn is tried again after its decider failed it. Source: the first backoff of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
 
-/// Returns the task that a token is for.
+/// Returns the task that the token belongs to.
 pub(crate) fn by(token: &TurnToken) -> By {
     token.speculative.map_or(By::Turn(token.turn), By::Own)
 }
 
-/// Guard that keeps a task's riders with it while its answer is recorded. Riders not answered when it is dropped
-/// are treated as without an answer.
+/// Guard that keeps riders assigned to their task while the task's answer is recorded. Riders that are not answered
+/// when it is dropped are treated like those of a task without an answer.
 struct Answering {
     request_reply: Arc<RequestReply>,
     key: HeadKey,
     run_id: Uuid,
     by: By,
     with: WithTask,
-    /// Whether the task is over, even if not all of its riders were answered.
+    /// True if the task has ended, even if not all of its riders were answered.
     is_lost: bool,
 }
 
@@ -60,7 +59,7 @@ impl Answering {
         Some(AnsweredTurn::Speculative { last_event_id, started_at, identity, by })
     }
 
-    /// Sends outcomes to the callers of updates after the answer was recorded or needed no record.
+    /// Sends the outcomes of updates to their callers, after the answer was recorded or if nothing had to be recorded.
     fn send_outcomes(&self, answers: &[UpdateAnswer], admitted: &Admitted) {
         let request_reply = &self.request_reply;
         let now = request_reply.clock.now();
@@ -72,8 +71,8 @@ impl Answering {
                 (Verdict::Rejected { reason, details }, UpdateStatus::New) => {
                     UpdateTurnOutcome::Rejected { reason, details }
                 }
-                // Its callers read the outcome from the run. A run that has closed with this turn no longer knows
-                // the updates it accepted; its callers then get the error that it has closed.
+                // The callers read the outcome from the run. If this turn closed the run, the run no longer knows the
+                // updates that it accepted, and their callers get the error that the run has closed.
                 (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {
                     UpdateTurnOutcome::Accepted
                 }
@@ -97,15 +96,15 @@ impl Answering {
     }
 }
 
-/// Answers with a turn.
+/// Answers to turns.
 impl RequestReply {
-    /// Admits a decider's answer to a turn and sends its answers to the callers of the turn's riders. Returns the
-    /// warnings about its decisions.
+    /// Admits a decider's answer to a turn and sends the results of the turn's riders to their callers. Returns
+    /// warnings about the decisions.
     ///
     /// # Errors
     ///
-    /// As for [`answer_turn`](Self::answer_turn); [`Fault::UnknownUpdate`] for an answer to an update that was not
-    /// in the turn.
+    /// As for [`answer_turn`](Self::answer_turn); [`Fault::UnknownUpdate`] for an answer to an update that was not in
+    /// the turn.
     pub(crate) async fn answer_with_riders(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -117,12 +116,13 @@ impl RequestReply {
         let mut answering = self.begin_answering(&key, token);
         let is_speculative = token.speculative.is_some();
         let judges = is_speculative || !answers.is_empty() || !answering.with.updates.is_empty();
-        // A speculative turn that was answered before, was lost, or was made by another node.
+        // The speculative turn was already answered, was lost, or was handed out by another node.
         let Some(turn) = answering.turn(token) else { return Err(self.speculation_lost(&key, token).await) };
         let (command, judges) = match command {
             Command::CompleteTurn { answer: rest, .. } if judges => {
                 if is_speculative && !self.nodes.is_in_touch() {
-                    // Another node may have announced the rejection of an update that this one would accept.
+                    // This node may be considered dead, and another node may have told a caller that an update is
+                    // rejected which this answer would accept.
                     answering.is_lost = true;
                     return Err(Fault::TurnLost.into());
                 }
@@ -130,14 +130,14 @@ impl RequestReply {
                 (Command::AnswerUpdates { turn, proposed, answers, rest }, true)
             }
             _ if is_speculative => {
-                // The decider failed the turn: its updates are put again after a delay.
+                // The decider failed the turn. Its updates wait again after a delay.
                 if let By::Own(task) = answering.by {
                     let run_id = token.run_id;
                     self.lose_riders_after(&key, run_id, RiderKind::Update, task, GIVEN_BACK_WAIT);
                 }
                 return Ok(Vec::new());
             }
-            // The turn ends without an answer to its updates: the next one takes them.
+            // The turn ends without an answer to its updates. The next turn takes them.
             command => (command, false),
         };
         let author = token.author.clone();
@@ -160,14 +160,15 @@ impl RequestReply {
                     &refusal,
                     Refusal::Fault(Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UnknownUpdate { .. })
                 );
-                // A regular turn lasts until it is answered or times out.
+                // A regular turn remains with its decider until it is answered or times out, but a speculative turn is
+                // lost unless the decider can correct the answer.
                 answering.is_lost = is_speculative && !may_be_mended;
                 Err(refusal)
             }
         }
     }
 
-    /// Marks the riders of a turn whose answer is about to be recorded.
+    /// Marks the riders of a turn while its answer is being recorded.
     fn begin_answering(self: &Arc<Self>, key: &HeadKey, token: &TurnToken) -> Answering {
         let by = by(token);
         let with = if self.took_along(token) {
@@ -178,7 +179,7 @@ impl RequestReply {
         Answering { request_reply: Arc::clone(self), key: key.clone(), run_id: token.run_id, by, with, is_lost: false }
     }
 
-    /// Returns why the answer to a speculative turn that no longer exists is refused.
+    /// Returns the error for an answer to a speculative turn that no longer exists.
     pub(crate) async fn speculation_lost(&self, key: &HeadKey, token: &TurnToken) -> Refusal {
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
@@ -189,14 +190,14 @@ impl RequestReply {
         }
     }
 
-    /// Whether the riders of a turn at this node are those that its decider got: the turn may not have arrived from
-    /// here and then have been handed out by another node.
+    /// Returns true if the turn was handed out by this node, so that the riders assigned to it here are those that its
+    /// decider received. If delivery from this node failed, another node may have handed the turn out again.
     fn took_along(&self, token: &TurnToken) -> bool {
         !self.nodes.is_shared() || token.node.as_deref() == self.nodes.address()
     }
 
-    /// Sends a decider's answers with a recorded turn to their callers, here or at the node that handed out the
-    /// turn.
+    /// Sends the query results of a recorded turn to their callers. If another node handed out the turn, passes the
+    /// results to that node.
     async fn give_answers(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -213,10 +214,10 @@ impl RequestReply {
     }
 }
 
-/// Answers to query tasks, and to queries in any state.
+/// Answers to query tasks, and delivery of query results for turns and query tasks.
 impl RequestReply {
-    /// Reads and checks a decider's answers to the queries it got. An answer to a query that this run did not get
-    /// and a second answer to a query are faults.
+    /// Parses and validates a decider's answers to queries. An answer to a query that was not sent to this run is a
+    /// fault, and so is a second answer to the same query.
     pub(crate) fn read_results(
         &self,
         run_id: Uuid,
@@ -239,7 +240,7 @@ impl RequestReply {
             let outcome = match outcome {
                 QueryOutcome::Result(result) => match check_payload("result", result.as_ref()) {
                     Ok(()) => QueryOutcome::Result(result),
-                    // The query fails, but the turn does not.
+                    // An invalid result fails only the query and not the turn.
                     Err(fault) => {
                         QueryOutcome::Failed { reason: "result-too-large".to_owned(), message: Some(fault.to_string()) }
                     }
@@ -251,7 +252,7 @@ impl RequestReply {
         Ok(read)
     }
 
-    /// Handles a decider's answer to a query task; `otherwise` is the outcome of queries without an answer.
+    /// Handles a decider's answer to a query task. Queries without an answer get the outcome `otherwise`.
     pub(crate) async fn answer_queries(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -264,14 +265,15 @@ impl RequestReply {
         } else {
             let key = token.key();
             let asked = self.riders.with_task(&key, By::Own(token.turn.scheduled_event_id)).queries;
-            // Another task may have taken the queries in the meantime, but these answers are still valid.
+            // Another task may have taken the queries in the meantime, but these answers are valid too.
             self.give(&key, token.run_id, token.turn.started_event_id, version, &asked, outcomes, otherwise);
             !asked.is_empty()
         };
         if is_anybody_there { Ok(()) } else { Err(Refusal::QueryTaskLost) }
     }
 
-    /// Sends answers to the callers. Queries of the task without an answer fail, or get `otherwise`.
+    /// Sends query results to the callers. Queries of the task without a result get the outcome `otherwise`; if there
+    /// is none, they fail.
     #[expect(clippy::too_many_arguments, reason = "a run, what was shown of it, and what was said to what was asked")]
     pub(super) fn give(
         self: &Arc<Self>,
@@ -292,19 +294,20 @@ impl RequestReply {
                 outcomes.push((*number, otherwise.clone()));
             }
         }
-        // The run may have changed while the query was being answered.
+        // If callers watch for changes: the run may have changed while the query was being answered, so the riders must
+        // be checked.
         if !outcomes.is_empty() && self.riders.answer(key, run_id, shown, version, outcomes) {
             self.check_riders(key, run_id);
         }
     }
 
-    /// Returns the node that holds the queries of a task, if it is another one.
+    /// Returns the node that has the queries of a task; `None` if it is this node.
     fn node_of_queries<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
         token.node.as_deref().filter(|node| self.nodes.address() != Some(*node))
     }
 }
 
-/// Returns the status of updates that a turn has answered, including updates that its run no longer remembers.
+/// Returns the status of updates that a turn has answered, including those that the run no longer remembers.
 pub(crate) fn update_statuses(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStatus> {
     let ended = |update_id: &str| {
         let event = transition.events().iter().find(|event| match &event.kind {

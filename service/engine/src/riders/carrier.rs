@@ -1,4 +1,4 @@
-//! Selection of the waiting riders that a task takes.
+//! Selects the waiting riders (queries and updates) that a task takes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use crate::lists::grant::{NumberedQuery, RiderKind, TakenAlong};
 use crate::riders::place::{self, By, RiderEvent};
 use crate::riders::rider::{OwnTask, Rider, RiderContent};
 
-/// Maximum bytes of the queries that one task takes, and the same for updates. A larger one is taken alone. Our choice:
-/// a quarter of the maximum of a window.
+/// Maximum total size in bytes of the queries that one task takes, and the same for updates. A larger one is taken
+/// alone. Our choice: a quarter of the maximum size of a window.
 pub(crate) const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A task that takes riders.
 pub(crate) enum Carrier<'a> {
-    /// A turn: takes both kinds, as far as its poller supports them.
+    /// A turn takes queries and updates, as far as its poller supports them.
     Turn(TurnId, &'a Taker),
-    /// A separate task for riders of this kind.
+    /// A separate task takes riders of one kind.
     Own(RiderKind, Arc<OwnTask>, &'a Taker),
 }
 
-/// Riders of a task.
+/// Riders that a task has taken.
 #[derive(Default)]
 pub(crate) struct WithTask {
     pub(crate) queries: Vec<u64>,
@@ -48,7 +48,7 @@ impl WithTask {
     }
 }
 
-/// Load of a task with riders of a kind: it takes at least one; the rest waits for the next task.
+/// Riders of one kind that were selected for a task so far. A task takes at least one rider, and only as many as fit.
 struct Load {
     most: usize,
     count: usize,
@@ -61,7 +61,7 @@ impl Load {
     }
 
     fn takes(&mut self, bytes: usize) -> bool {
-        // Riders that do not fit are counted, too, so that no later one overtakes them.
+        // Also counts riders that do not fit, so that no later rider overtakes them.
         self.bytes += bytes;
         let fits = self.count < self.most && (self.bytes <= TASK_RIDER_BYTES_MAX || self.count == 0);
         self.count += usize::from(fits);
@@ -69,11 +69,11 @@ impl Load {
     }
 }
 
-/// Selects and marks the riders of a run that a task takes.
+/// Selects the riders of a run that a task takes, and marks them as taken.
 pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
     let run_id = run.started.run_id;
     let is_conditional = |rider: &Rider| rider.asked().is_some_and(|asked| asked.if_version.is_some());
-    // An update with a condition is judged alone, in a turn without other news.
+    // An update that expects a certain version of the run is validated alone, in a turn without other new events.
     let first = riders.iter().find(|rider| rider.waits(run_id, RiderKind::Update));
     let (by, shown, own, taker, conditional) = match takes {
         Carrier::Turn(turn, taker) => (By::Turn(*turn), turn.started_event_id, None, taker, false),

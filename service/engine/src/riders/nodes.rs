@@ -1,12 +1,12 @@
-//! Riders with several nodes over one store. If no decider polls here, a node with a waiting decider is asked: a
-//! query is copied to it, and an update is lent. A lent update belongs to that node until it replies, so that two
-//! nodes never judge it at the same time. A decider may answer at any node; its answer is passed to the node that
-//! holds the riders.
+//! Riders (queries and updates) if several nodes share a store. If no decider polls at this node, the rider is sent to
+//! a node where a decider waits: a query is copied to that node, and an update is lent. A lent update belongs to the
+//! other node until that node replies, so that two deciders never validate it at the same time. A decider may send its
+//! answer to any node, which passes the answer to the node that has the riders.
 //!
-//! Before it puts a query, a node reads the run from the store, so that the answer reflects everything that other
-//! nodes have acknowledged. If a node with a lent update is lost, it is not known whether its decider accepts the
-//! update. If the outcome was recorded, it is found by the update's id; otherwise the update is judged again.
-//! `update/reject.rs` describes when its caller gets a rejection.
+//! Before a node adds a query, it reads the run from the store, so that the answer reflects all commits that other
+//! nodes have acknowledged. If a node with a lent update fails, it is unknown whether its decider accepts the update.
+//! If the outcome was recorded, it is found in the run by the update's id. Otherwise the update is validated again.
+//! `update/reject.rs` describes when the caller gets a rejection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,31 +32,32 @@ use crate::{
     StrayAnswer, TurnToken,
 };
 
-/// First delay before a run with waiting riders is read again, because another node may have changed it. It doubles
-/// each time.
+/// First delay before a run with waiting riders is read again, because another node may have changed it. Doubled after
+/// each read.
 const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 
-/// Maximum delay. Each read is one read of the store per waiting rider.
+/// Maximum delay between these reads. Each check reads the run once for each waiting rider.
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Delay before another node is asked, after one that could not answer or had no decider.
+/// Delay before another node is tried, after a node that could not answer or had no decider.
 const NEXT_NODE_DELAY: Duration = Duration::from_millis(250);
 
-/// Maximum time to wait for one node's answer to a query before another is asked, except for callers that watch for
-/// changes, which may wait for longer. Our choice: the maximum time of a query task, plus one second.
+/// Maximum time to wait for one node's answer to a query before another node is tried. Callers that watch for changes
+/// may wait longer. Our choice: the maximum duration of a query task, plus one second.
 const FORWARD_WAIT: Duration = Duration::from_secs(6);
 
-/// Maximum time for which an update stays at another node without being taken by a decider. Our choice: longer than the
-/// pause of a decider between two polls.
+/// Maximum time for which a lent update waits at another node for a decider. Our choice: longer than a decider's pause
+/// between two polls.
 const LENT_WAIT: Duration = Duration::from_secs(2);
 
-/// Time after which a query may be taken by a turn at another node, although a decider waits here for a query task.
+/// Time after which a query may also be sent to another node although a decider waits here, because the run may always
+/// have its turns at the other node.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 
-/// Interval at which a node is checked for being alive while its reply is awaited.
+/// Interval at which the service checks that a node is alive while it waits for the node's reply.
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// Time by which the wait at another node ends earlier than here, so that its reply arrives in time.
+/// Time by which the other node ends its wait earlier than this one, so that its reply arrives in time.
 const MARGIN: Duration = Duration::from_millis(100);
 
 impl From<UpdateTurnOutcome> for FromJudge {
@@ -66,18 +67,20 @@ impl From<UpdateTurnOutcome> for FromJudge {
             UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
             UpdateTurnOutcome::Rejected { reason, details } => Self::Rejected { reason, details },
             UpdateTurnOutcome::Unanswered => Self::Unanswered,
-            // Another caller with this id has stopped waiting; a decider may still have the update.
+            // The caller with this update id that waited at the other node has stopped waiting. A decider there may
+            // still have the update.
             UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { .. }) => Self::Held,
-            // The node that lent it finds the outcome in the run.
+            // The node that lent the update finds the outcome in the run.
             UpdateTurnOutcome::Refused(_) | UpdateTurnOutcome::Continued => Self::Withdrawn,
         }
     }
 }
 
-/// Methods of the node that holds the rider.
+/// Requests to other nodes, sent by the node that has the rider.
 impl RequestReply {
-    /// Asks nodes at which a decider waits for riders of this kind, one after the other, until one replies. Never
-    /// ends if there are none, or if they must not be asked (`may`). Meanwhile it checks the riders of the run.
+    /// Calls `ask` for one node after the other where a decider waits for riders of this kind, until a node replies.
+    /// Never returns if there is no such node or if `may` is false. Meanwhile checks the riders of the run
+    /// periodically.
     async fn try_other_nodes<T, Asked: Future<Output = Option<T>>>(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -90,8 +93,8 @@ impl RequestReply {
         let patience = Instant::now() + BUSY_AFTER;
         let asking = async {
             loop {
-                // No other node is asked if a decider waits here, except for a query after some time: its run may
-                // always have a turn at another node.
+                // If a decider waits here, no other node is tried. A query is the exception after some time, because
+                // its run may always have a turn at another node.
                 let is_for_here = self.lists.matching.has_poller(list, |taker| taker.takes(kind))
                     && (kind == RiderKind::Update || Instant::now() < patience);
                 if may
@@ -110,7 +113,7 @@ impl RequestReply {
         }
     }
 
-    /// Checks the run periodically, because another node may have ended the turn that a rider waits for.
+    /// Reads the run periodically, because another node may have ended the turn that a rider waits for.
     async fn keep_checking_run(self: &Arc<Self>, key: &HeadKey) -> Infallible {
         let mut wait = CHECK_DELAY_FIRST;
         loop {
@@ -122,7 +125,7 @@ impl RequestReply {
         }
     }
 
-    /// Awaits the reply of a node as long as the node is alive.
+    /// Waits for a node's reply as long as the node is alive.
     async fn await_reply_while_alive<T>(
         &self,
         node: &str,
@@ -139,7 +142,7 @@ impl RequestReply {
         }
     }
 
-    /// Sends a query to nodes at which a decider waits, until it is answered.
+    /// Sends a query to nodes where a decider waits, until it is answered.
     pub(super) async fn query_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -170,8 +173,8 @@ impl RequestReply {
         self.try_other_nodes(key, (list, RiderKind::Query, peers.is_some()), ask).await
     }
 
-    /// Lends an update that waits here to nodes at which a decider waits, as often as necessary. Sets `in_doubt`
-    /// once a decider of another node may have it whose verdict is no longer awaited.
+    /// Lends a waiting update to nodes where a decider waits, until it is validated. Sets `in_doubt` if a decider of
+    /// another node may have the update and this node no longer waits for that decider's answer.
     pub(super) async fn validate_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -186,7 +189,7 @@ impl RequestReply {
             let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
             let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
             let (this, key, list, in_doubt) = (Arc::clone(self), key.clone(), list.clone(), Arc::clone(in_doubt));
-            // A caller that stops waiting must not take the update away from a decider that has it.
+            // Runs in a separate task: if the caller stops waiting, the update must stay with a decider that has it.
             let lending = self.background.spawn_until_stopped(async move {
                 this.lend_to(&node, &list, &key, lent, &in_doubt).await;
             });
@@ -208,7 +211,7 @@ impl RequestReply {
             None => Ok(FromJudge::Withdrawn),
             Some(peers) => self.await_reply_while_alive(node, peers.judge(node, &lent)).await,
         };
-        // Set before the update can be taken here again.
+        // Must be set before a task of this node can take the update again.
         if matches!(judged, Ok(FromJudge::Held) | Err(_)) {
             in_doubt.store(true, Ordering::Relaxed);
         }
@@ -238,9 +241,9 @@ impl RequestReply {
     }
 }
 
-/// Methods of the node that is asked.
+/// Requests of other nodes, handled by the receiving node.
 impl RequestReply {
-    /// Answers a query of another node.
+    /// Answers a query that another node forwarded.
     pub async fn query_for_node(self: &Arc<Self>, forwarded: Forwarded) -> FromNode {
         let Forwarded { domain, workflow_id, run_id, name, input, seen, wait } = forwarded;
         let at = RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id: Some(run_id) };
@@ -250,7 +253,7 @@ impl RequestReply {
                 FromNode::Answer { version, outcome: QueryOutcome::Result(result) }
             }
             Ok(QueryReply::Unchanged { version, .. }) => FromNode::Unchanged { version },
-            // A failure reflects no version, so that its version does not matter.
+            // A failed query has no version, so the value does not matter.
             Err(Refusal::UnknownQuery { known, .. }) => {
                 FromNode::Answer { version: 0, outcome: QueryOutcome::Unknown { known } }
             }
@@ -264,14 +267,14 @@ impl RequestReply {
         }
     }
 
-    /// Gets a verdict on an update that another node has lent.
+    /// Has a decider of this node validate an update that another node has lent.
     pub async fn judge_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromJudge {
         let LentUpdate { domain, workflow_id, run_id, asked, wait } = lent;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let deadline = Instant::now() + wait;
         let caller = self.ids.op();
         let (reply, mut heard) = oneshot::channel();
-        // Rejections are remembered by the node that lent the update.
+        // `is_named` is false, because the node that lent the update remembers its rejection.
         let update = Box::new(SubmittedUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
         match self.runs.submit(&key, |reply| Alone::Update { run_id: Some(run_id), update, reply }).await {
             Ok(UpdateSubmission::Known(_, heard)) => return heard.into(),
@@ -295,20 +298,20 @@ impl RequestReply {
             if let Some(told) = told {
                 return told.into();
             }
-            // An update that is no longer there has been answered.
+            // If the update is no longer there, it has been answered.
             if part.leave_if_waiting() {
                 return FromJudge::Withdrawn;
             }
             if self.background.is_stopping() || Instant::now() >= deadline {
                 return FromJudge::Held;
             }
-            // A decider has it, or its verdict is on the way.
+            // A decider has the update, or its answer is about to arrive.
             give_up = deadline.min(Instant::now() + LENT_WAIT);
         }
     }
 
-    /// Handles another node's announcement of a rejection. Returns true if no decider that got the update from here
-    /// has it.
+    /// Handles another node's message that an update was rejected. Returns true if no decider has the update from this
+    /// node.
     pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
         let key = HeadKey::new(&*domain, &*workflow_id);
@@ -320,10 +323,10 @@ impl RequestReply {
     }
 }
 
-/// Answers that were sent to another node than the one that holds the riders.
+/// Answers that a decider sent to a node other than the one that has the riders.
 impl RequestReply {
-    /// Passes a decider's answers to the node that handed out the task. Returns whether any caller there waited for
-    /// them.
+    /// Passes a decider's query results to the node that handed out the task. Returns true if a caller there waited for
+    /// any of them.
     pub(super) async fn pass_on(
         &self,
         node: &str,
@@ -350,8 +353,8 @@ impl RequestReply {
         })
     }
 
-    /// Handles a decider's answers to queries of this node that another node received. Returns whether any caller
-    /// waited for them.
+    /// Handles a decider's results for queries of this node that another node received. Returns true if a caller waited
+    /// for any of them.
     pub fn deliver_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
         let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, query_only, .. } = said;
         let key = HeadKey::new(&*domain, &*workflow_id);

@@ -4,27 +4,27 @@ use history::{EventId, Payload};
 
 use crate::{QueryOutcome, Refusal};
 
-/// Answer to a query, with its version.
+/// Answer to a query, with the version of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct DeciderAnswer {
-    /// The newest version that the answer reflects.
+    /// Newest version of the run that the answer reflects.
     pub(crate) version: EventId,
     pub(crate) outcome: QueryOutcome,
 }
 
-/// Outcome of an update, as far as its turn determines it.
+/// Outcome of an update that is known when its turn ends.
 #[derive(Debug, Clone)]
 pub(crate) enum UpdateTurnOutcome {
-    /// Completed.
+    /// The update was accepted and completed.
     Done { event_id: EventId, version: EventId, result: Option<Payload> },
-    /// Accepted but not completed.
+    /// The update was accepted but is not completed yet.
     Accepted,
-    /// Rejected; nothing is recorded.
+    /// The update was rejected. Nothing is recorded.
     Rejected { reason: String, details: Option<Payload> },
-    /// The turn is over, without an answer to it.
+    /// The turn has ended without an answer to the update.
     Unanswered,
-    /// No decider will get it any more.
+    /// The update failed and will not be sent to a decider any more.
     Refused(Refusal),
-    /// Its run continues as another one.
+    /// Another run continues the update's run.
     Continued,
 }

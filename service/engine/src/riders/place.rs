@@ -1,4 +1,5 @@
-//! State machine of a rider. It is pure; the table below defines it, and the tests have one line per case.
+//! State machine of a rider (a query or an update). It is pure. The table below defines it, and the tests have one line
+//! for each row of the table.
 //!
 //! | state | turn | own task | answer | not recorded | task lost | run read | lent | returned | answered |
 //! |---|---|---|---|---|---|---|---|---|---|
@@ -8,16 +9,18 @@
 //! | out | – | – | answering | – | waits | waits (2) | – | – | held |
 //! | answering | – | – | – | (3) | – | – | – | – | held |
 //!
-//! The columns are events: a turn takes the rider, a separate task takes it, its answer arrives, the answer is not
-//! recorded, its task is lost, its run is read, it is lent, it returns from another node, it is answered.
+//! The columns are events: a turn takes the rider; a separate task takes it; its answer arrives; the answer could not
+//! be recorded; its task is lost; its run was read; it is lent to another node; it returns from that node; it is
+//! answered. A dash means that the state does not change.
 //!
-//! 1. If no turn is coming and the run has changed.
-//! 2. If its turn is over.
+//! 1. If no turn is outstanding and the run has changed.
+//! 2. If the turn that took the rider has ended.
 //! 3. A query waits. An update is out again, or waits if its task is lost.
 //!
-//! Only queries are held, and only updates are lent. A query is copied: a second answer does no harm. One answer
-//! counts in any state, and callers that watch for changes then hold the query. An update has a single holder,
-//! which may accept it until it is taken back. It leaves with its verdict, or according to [`ends_unjudged`].
+//! Only queries are held, and only updates are lent. Several tasks may have a copy of the same query, because a second
+//! answer does no harm. One answer is enough in any state; afterwards the query is held for callers that watch for
+//! changes. An update is with a single task or node at a time, which may accept it until it is taken back. An update is
+//! removed with its verdict, or as [`ends_unjudged`] defines.
 
 use history::{EventId, Fault, ProposedUpdate, Run, Status, TurnId, UpdateStatus};
 use uuid::Uuid;
@@ -26,48 +29,49 @@ use crate::Refusal;
 use crate::lists::grant::RiderKind;
 use crate::riders::outcome::UpdateTurnOutcome;
 
-/// Task that has taken riders.
+/// Task that has taken a rider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// A regular turn.
     Turn(TurnId),
-    /// The number of a separate task for riders: a query task or a speculative turn.
+    /// A separate task for riders with this number: a query task or a speculative turn.
     Own(u64),
 }
 
 /// State of a rider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RiderPlace {
-    /// No caller needs an answer until the run has changed from this version.
+    /// The query's callers do not need an answer until the run has changed from this version.
     Held { version: EventId },
-    /// The next task takes it.
+    /// The next task takes the rider.
     Waits,
-    /// Another node has it; no task of this node takes it.
+    /// Another node has the rider. No task of this node takes it.
     Lent,
-    /// This task has taken it.
+    /// This task has taken the rider.
     Out(By),
     /// The answer of this task is being recorded.
     Answering(By),
 }
 
-/// Event of riders.
+/// Event that may change the state of riders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RiderEvent {
-    /// A task takes them.
+    /// A task takes the riders.
     Taken(By),
     /// The answer of a task has arrived and is about to be recorded.
     AnswerComes(By),
-    /// The answer was not recorded. Unless the task is lost as well, it may be answered again.
+    /// The answer could not be recorded. Unless the task is lost as well, its decider may answer again.
     AnswerFails { by: By, is_lost: bool },
     /// A task is lost, or did not reach its poller.
     TaskLost(By),
-    /// Their run was read: the turn that a decider holds, and the version at which no turn is coming.
+    /// The riders' run was read. `held` is the turn that a decider has; `idle_at` is the run's version if no turn is
+    /// outstanding.
     RunSeen { held: Option<TurnId>, idle_at: Option<EventId> },
-    /// They are lent to another node.
+    /// The riders are lent to another node.
     Lent,
-    /// They return from another node without a verdict.
+    /// The riders return from another node without a verdict.
     Returned,
-    /// A query is answered for this version. It is removed if no caller watches for changes.
+    /// A query is answered for this version. It is removed if none of its callers watches for changes.
     Answered { version: EventId },
 }
 
@@ -78,7 +82,7 @@ impl RiderPlace {
         match happens {
             RiderEvent::Taken(by) => match self {
                 Waits => Some(Out(by)),
-                // No separate task is made for it.
+                // Only a turn takes a held query; no separate task is created for it.
                 Held { .. } => matches!(by, By::Turn(_)).then_some(Out(by)),
                 Lent | Out(_) | Answering(_) => None,
             },
@@ -99,7 +103,8 @@ impl RiderPlace {
         }
     }
 
-    /// Returns why there is no answer yet, for the caller, and whether the rider waits for a decider to take it.
+    /// Returns the reason why the rider has no answer yet, for the error text, and true if the rider waits to be taken
+    /// by a decider.
     pub(crate) fn why_unanswered(self, kind: RiderKind) -> (&'static str, bool) {
         match (self, kind) {
             (Self::Out(By::Turn(_)) | Self::Answering(_), RiderKind::Query) => {
@@ -119,17 +124,17 @@ impl RiderPlace {
     }
 }
 
-/// Returns the outcome of an update that no decider will judge any more, when the newest run of its workflow id is
-/// read; `run_id` is the run that it was put to. The first matching column applies:
+/// Returns the outcome of an update that no decider will validate any more, when the newest run of its workflow id is
+/// read. `run_id` is the run to which the update was sent. The first matching column applies:
 ///
 /// | state | known | replaced | closed | paused | other version |
 /// |---|---|---|---|---|---|
-/// | waits | accepted | gone on | refused | refused | refused |
-/// | out | – | gone on | refused | – | – |
+/// | waits | accepted | continued | refused | refused | refused |
+/// | out | – | continued | refused | – | – |
 /// | lent, or answering | – | – | – | – | – |
 ///
-/// The columns are, in this order: the run knows the update; another run is the newest or continues this one; the
-/// run has closed; the run is paused; the run has another version than the update expects.
+/// The columns are, in this order: the run knows the update; another run is the newest or continues this one; the run
+/// has closed; the run is paused; the run has a version other than the one that the update expects.
 pub(crate) fn ends_unjudged(
     place: RiderPlace,
     run_id: Uuid,
@@ -139,10 +144,10 @@ pub(crate) fn ends_unjudged(
     let is_out = match place {
         RiderPlace::Waits | RiderPlace::Held { .. } => false,
         RiderPlace::Out(_) => true,
-        // Its holder determines the outcome.
+        // The task or node that has the update determines the outcome.
         RiderPlace::Answering(_) | RiderPlace::Lent => return None,
     };
-    // A decider at another node has accepted it; its callers read the outcome from the run.
+    // A decider at another node has accepted the update. Its callers read the outcome from the run.
     if !is_out && !is_new(run_id, asked, run) {
         return Some(UpdateTurnOutcome::Accepted);
     }
@@ -152,7 +157,8 @@ pub(crate) fn ends_unjudged(
     let fault = match asked.if_version {
         _ if !run.is_open() => Fault::RunClosed { status: run.status },
         _ if is_out => return None,
-        // An operator must resume the run first, while the caller waits on a connection (ADR 11).
+        // The update fails at once: the pause lasts until an operator resumes the run, too long for the caller's
+        // connection (ADR 11).
         _ if run.paused.is_some() => Fault::RunPaused,
         Some(expected) if expected != run.version => Fault::VersionMismatch { expected, found: run.version },
         Some(_) | None => return None,
@@ -160,12 +166,12 @@ pub(crate) fn ends_unjudged(
     Some(UpdateTurnOutcome::Refused(Refusal::from(fault)))
 }
 
-/// Whether its run has no record of an update.
+/// Returns true if the run has no record of the update.
 pub(crate) fn is_new(run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> bool {
     run_id != run.started.run_id || run.update_status(&asked.update_id) == UpdateStatus::New
 }
 
-/// Returns the event for the riders of a run that was read.
+/// Returns the event to apply to the riders of a run that was read.
 pub(crate) fn seen(run: &Run) -> RiderEvent {
     let held = run.turn.as_ref().filter(|_| run.is_open());
     RiderEvent::RunSeen {
@@ -177,13 +183,13 @@ pub(crate) fn seen(run: &Run) -> RiderEvent {
     }
 }
 
-/// Whether no turn is outstanding.
+/// Returns true if no turn of the run is waiting or started.
 pub(crate) fn is_idle(run: &Run) -> bool {
     !run.is_open() || run.turn.is_none() && run.turn_task.is_none()
 }
 
-/// Whether no turn will take a query: none is outstanding, or the waiting one is not handed out because the run is
-/// paused. A pause does not stop queries.
+/// Returns true if no turn will take a query: either there is no turn, or the waiting turn is not handed out because
+/// the run is paused. Queries are answered during a pause too.
 pub(crate) fn has_no_turn_to_come(run: &Run) -> bool {
     is_idle(run) || run.turn.is_none() && run.paused.is_some()
 }

@@ -1,4 +1,4 @@
-//! Queries: from the caller to the decider and back. Queries are never recorded.
+//! Queries: sends them to the decider and returns the answers to their callers. Queries are never recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::riders::waiting::NewQuery;
 use crate::run::request::Alone;
 use crate::{Forwarded, QueryOutcome, Refusal, RunRef, SeenVersion};
 
-/// Delay before the next attempt to find the successor of a run.
+/// Delay before the next attempt to find the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 impl SeenVersion {
-    /// Whether an answer equals what this caller has seen.
+    /// Returns true if an answer has the result that this caller has already seen.
     pub(crate) fn is_still(&self, answer: &DeciderAnswer) -> bool {
         match &answer.outcome {
             QueryOutcome::Result(result) => self.hash == Some(hash(result.as_ref())),
@@ -34,43 +34,45 @@ impl SeenVersion {
     }
 }
 
-/// A query.
+/// Parameters of a query.
 #[derive(Debug, Clone)]
 pub struct QueryRequest {
-    /// Its name. 1 to 256 characters.
+    /// Name of the query, 1 to 256 characters.
     pub name: String,
-    /// Its input.
+    /// Input of the query.
     pub input: Option<Payload>,
-    /// Version that the caller has seen; the query waits until there is another one.
+    /// Version of the run that the caller has already seen. If given, the query waits until the version, or the result,
+    /// is a different one.
     pub seen: Option<SeenVersion>,
 }
 
 /// Result of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryReply {
-    /// A result.
+    /// Result of the query.
     Result {
-        /// The run.
+        /// Id of the run that answered.
         run_id: Uuid,
-        /// The newest version that it reflects.
+        /// Newest version of the run that the result reflects.
         version: EventId,
-        /// The decider's answer.
+        /// Value that the decider returned.
         result: Option<Payload>,
-        /// Masked hash of the result.
+        /// Hash of the result, masked so that it reveals nothing about the result.
         hash: u64,
     },
-    /// No change since the version that the caller has seen.
+    /// Nothing has changed since the version that the caller has seen.
     Unchanged {
-        /// The run.
+        /// Id of the run.
         run_id: Uuid,
-        /// Its version. If only the result is watched, it may be newer than the version seen.
+        /// Version of the run. If the caller watches only the result, this may be newer than the version that the
+        /// caller has seen.
         version: EventId,
-        /// Masked hash of the result that was seen, if only the result is watched.
+        /// Masked hash of the result that the caller has seen. `None` unless the caller watches only the result.
         hash: Option<u64>,
     },
 }
 
-/// Origin of a query.
+/// Sender of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum From {
     /// A caller of the service.
@@ -86,13 +88,13 @@ pub(super) enum WatchedAnswer {
 }
 
 impl RequestReply {
-    /// Sends a query to a run's decider, and waits up to `wait` for its answer.
+    /// Sends a query to a run's decider, and waits up to `wait` for the answer.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider answers, [`Refusal::QueryTimedOut`] if
-    /// it does not answer in time, [`Refusal::TooManyWaiting`]; as for [`Views::describe`](crate::Views::describe).
-    /// Nothing was recorded.
+    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider answers, [`Refusal::QueryTimedOut`] if the
+    /// decider does not answer in time, [`Refusal::TooManyWaiting`], and the errors of
+    /// [`Views::describe`](crate::Views::describe). Nothing is ever recorded.
     pub async fn query(
         self: &Arc<Self>,
         at: &RunRef,
@@ -102,9 +104,9 @@ impl RequestReply {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;
         self.registry.must_know(&at.domain).await?;
-        // Counted before the query is sent.
+        // Must happen before the query is sent, because it can fail.
         crate::base::admission::count_waiting()?;
-        // Callers get masked hashes of results, other nodes unmasked ones.
+        // Other nodes get hashes of results unmasked. Hashes are masked only for callers.
         let (name, input) = (ask.name.clone(), ask.input.clone());
         let sealed = |hash: u64, run_id, version| {
             let input = input.as_ref().and_then(Payload::text).unwrap_or_default();
@@ -172,7 +174,8 @@ impl RequestReply {
                 let place = part.leave().unwrap_or(RiderPlace::Waits);
                 let (why, waits) = place.why_unanswered(RiderKind::Query);
                 if let Some(seen) = seen.filter(|seen| seen.run_id == run_id) {
-                    // A change that no decider has processed yet must not be reported as unchanged.
+                    // The run may have changed without a decider having processed the change. The reply must not claim
+                    // that nothing has changed.
                     let version =
                         self.lookup.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                     if version == seen.version || place == (RiderPlace::Held { version }) {
@@ -185,7 +188,8 @@ impl RequestReply {
         }
     }
 
-    /// Puts a query to a run, or without a run id to the newest one. Returns the run and its decider's list.
+    /// Adds a query to the riders of a run; without a run id, of the newest run. Returns the run and the list that its
+    /// decider polls.
     async fn put_query(
         self: &Arc<Self>,
         key: &HeadKey,

@@ -1,5 +1,5 @@
-//! Recent rejections, kept for a while: they are not in a history, and callers that lost the response repeat their
-//! request.
+//! Recent rejections of updates. They are kept for a while because they are not recorded in a history, and because a
+//! caller that lost the response repeats its request.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -9,11 +9,12 @@ use uuid::Uuid;
 
 use crate::riders::outcome::UpdateTurnOutcome;
 
-/// Maximum number of rejections kept at a node. Our choice: a caller that lost the response repeats its request within
-/// seconds.
+/// Maximum number of rejections that a node keeps. Our choice: enough for the seconds until a caller that lost the
+/// response repeats its request.
 const REJECTIONS_MAX: usize = 10_000;
 
-/// Maximum size of the details of a kept rejection, in bytes. Our choice: an update with longer ones is judged again.
+/// Maximum size in bytes of the details of a kept rejection. A rejection with larger details is not kept, and the
+/// repeated update is validated again. Our choice.
 const REJECTION_BYTES_MAX: usize = 4 * 1024;
 
 /// Time for which a rejection is kept. Our choice: longer than any client retries.

@@ -1,4 +1,4 @@
-//! A query or an update with its state and its callers.
+//! A rider, which is a query or an update with its state and its waiting callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::lists::grant::{Query, RiderKind};
 use crate::riders::outcome::{DeciderAnswer, UpdateTurnOutcome};
 use crate::riders::place::{By, RiderEvent, RiderPlace};
 
-/// Aborts a waiting tokio task when the last rider that needs it is dropped.
+/// Aborts a tokio task that is waiting, when the last rider that needs the task is dropped.
 #[derive(Debug)]
 pub(crate) struct AbortOnDrop(pub(crate) tokio::task::AbortHandle);
 
@@ -26,19 +26,19 @@ impl Drop for AbortOnDrop {
 #[derive(Debug)]
 pub(crate) struct OwnTask {
     pub(crate) number: u64,
-    /// The newest event that its decider was shown.
+    /// Id of the newest event that the decider was shown.
     pub(crate) last_event_id: EventId,
-    /// When it was taken.
+    /// Time when a poller took the task.
     pub(crate) started_at: Timestamp,
-    /// Identity of the decider.
+    /// Identity of the decider that has the task.
     pub(crate) identity: Option<String>,
-    /// Credential of the decider.
+    /// Name of that decider's credential.
     pub(crate) by: Option<CallerName>,
     /// Timer that ends the task when it times out.
     pub(crate) _timer: AbortOnDrop,
 }
 
-/// Counts a value for as long as it exists.
+/// Keeps a counter incremented by one as long as it exists.
 pub(super) struct CountGuard(Arc<AtomicUsize>);
 
 impl CountGuard {
@@ -68,7 +68,7 @@ pub(super) struct UpdateCaller {
     pub(super) reply: oneshot::Sender<UpdateTurnOutcome>,
 }
 
-/// Query or update, with its callers.
+/// Content of a rider, with its callers.
 pub(super) enum RiderContent {
     Query {
         query: Arc<Query>,
@@ -77,23 +77,23 @@ pub(super) enum RiderContent {
     Update {
         asked: ProposedUpdate,
         callers: Vec<UpdateCaller>,
-        /// Whether its caller chose the id and may repeat the update with it.
+        /// True if the caller chose the update's id and may repeat the update with it.
         is_named: bool,
         _counted: CountGuard,
     },
 }
 
-/// A query or an update.
+/// A rider, which is a query or an update.
 pub(super) struct Rider {
-    /// Id of its first caller.
+    /// Id of the rider's first caller.
     pub(super) id: u64,
     pub(super) run_id: Uuid,
-    /// The newest event when it was put: a task that takes the query must show at least this one. 0 for an update,
-    /// which names the version that it depends on.
+    /// Id of the run's newest event when the query was added. A task that takes the query must show at least this
+    /// event. 0 for an update, which instead may name the version that it expects.
     pub(super) since: EventId,
     pub(super) what: RiderContent,
     pub(super) place: RiderPlace,
-    /// The separate task that has it.
+    /// The separate task that has the rider, if any.
     pub(super) own: Option<Arc<OwnTask>>,
 }
 
@@ -143,8 +143,8 @@ impl Rider {
         }
     }
 
-    /// Whether a new rider can join this one: an equal query that shows no less, or an update with the same id in
-    /// any state.
+    /// Returns true if `new` can be merged into this rider. A query can be merged into an equal query to the same run,
+    /// if both are in the same state. An update can be merged into an update with the same run and id, in any state.
     pub(super) fn is_same(&self, new: &Self) -> bool {
         match (&self.what, &new.what) {
             (RiderContent::Query { query, .. }, RiderContent::Query { query: same, .. }) => {
@@ -158,7 +158,7 @@ impl Rider {
         }
     }
 
-    /// Adds the callers of an equal rider.
+    /// Adds the callers of an equal rider to this one.
     pub(super) fn join(&mut self, same: Self) {
         self.since = self.since.max(same.since);
         match (&mut self.what, same.what) {
@@ -169,7 +169,7 @@ impl Rider {
         }
     }
 
-    /// Applies an event. Returns whether the state has changed.
+    /// Applies an event. Returns true if the state has changed.
     pub(super) fn apply_event(&mut self, happens: RiderEvent) -> bool {
         let Some(place) = self.place.after(self.kind(), happens) else { return false };
         self.place = place;
@@ -179,12 +179,13 @@ impl Rider {
         true
     }
 
-    /// Removes callers that have gone. Returns whether no caller waits and no decider has it that may accept it.
+    /// Removes callers that have disconnected. Returns true if no caller waits for this rider and no decider can still
+    /// accept it, so that it can be removed.
     pub(super) fn is_forgotten(&mut self) -> bool {
         match &mut self.what {
             RiderContent::Query { callers, .. } => callers.is_empty(),
             RiderContent::Update { callers, .. } => {
-                // A caller that left before its update was put could not take it back.
+                // A caller may have disconnected before its update was added, and then could not remove itself.
                 callers.retain(|caller| !caller.reply.is_closed());
                 callers.is_empty() && self.place == RiderPlace::Waits
             }
@@ -199,7 +200,7 @@ impl Rider {
         }
     }
 
-    /// Sends the answer to a query to its callers. Returns whether any caller still watches.
+    /// Sends the answer to a query to its callers. Returns true if a caller still watches for changes.
     pub(super) fn answer(&mut self, answer: &DeciderAnswer) -> bool {
         let RiderContent::Query { callers, .. } = &mut self.what else { return false };
         for caller in callers.extract_if(.., |caller| !caller.seen.is_some_and(|seen| seen.is_still(answer))) {
@@ -208,14 +209,14 @@ impl Rider {
         !callers.is_empty()
     }
 
-    /// Removes a caller of an update, and returns the channel for its outcome.
+    /// Removes a caller of an update and returns the channel for that caller's outcome.
     pub(super) fn take_back(&mut self, caller: u64) -> Option<oneshot::Sender<UpdateTurnOutcome>> {
         let RiderContent::Update { callers, .. } = &mut self.what else { return None };
         let at = callers.iter().position(|it| it.id == caller)?;
         Some(callers.swap_remove(at).reply)
     }
 
-    /// Whether the caller of an update chose its id.
+    /// Returns true if the caller of an update chose its id.
     pub(super) fn is_named(&self) -> bool {
         matches!(&self.what, RiderContent::Update { is_named: true, .. })
     }

@@ -1,4 +1,4 @@
-//! Riders on their way to the worker of their run, and the results of submitting them.
+//! Riders (queries and updates) on their way to the worker of their run, and the results of submitting them.
 
 use history::{ProposedUpdate, Start, Timestamp};
 use store::HeadKey;
@@ -12,11 +12,11 @@ use crate::riders::waiting::{NewQuery, NewUpdate, Riders};
 
 /// Result of submitting a query.
 pub(crate) enum QuerySubmission {
-    /// Waits at this run for a decider that polls this list.
+    /// The query waits at this run for a decider that polls this list.
     Waits(Uuid, ListKey),
-    /// Its run continues as another one, which is about to start.
+    /// Another run continues the query's run and is about to start.
     Continued(Box<NewQuery>),
-    /// Refers to a run that is not the newest one.
+    /// The query is for this run, which is not the newest one.
     Earlier(Box<NewQuery>, Uuid),
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct SubmittedUpdate {
     pub(crate) asked: ProposedUpdate,
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
-    /// Channel for its outcome, until it is put.
+    /// Channel for the update's outcome, until the update is added to the run's riders.
     pub(crate) reply: Option<oneshot::Sender<UpdateTurnOutcome>>,
-    /// Start of a run, for the case that none is open.
+    /// Start of a run, used if no run is open.
     pub(crate) start: Option<Box<Start>>,
 }
 
 impl SubmittedUpdate {
-    /// Puts the update to a run that is about to start, so that its first turn takes it.
+    /// Adds the update to the riders of a run that is about to start, so that the run's first turn takes it.
     pub(crate) fn put_ahead(
         &mut self,
         riders: &Riders,
@@ -42,11 +42,11 @@ impl SubmittedUpdate {
     ) -> Result<(), Refusal> {
         let Some(reply) = self.reply.take() else { return Ok(()) };
         let new = NewUpdate { asked: self.asked.clone(), is_named: self.is_named, caller: self.caller, reply };
-        // A new run has no rejections.
+        // A new run has no rejections, so the result cannot be one.
         riders.put_update(key, run_id, new, now).map(drop)
     }
 
-    /// Takes the update back, because the run was not started.
+    /// Removes the update from the riders, because the run was not started.
     pub(crate) fn take_back(&mut self, riders: &Riders, key: &HeadKey) {
         self.reply = riders.take_back(key, self.caller);
     }
@@ -54,12 +54,12 @@ impl SubmittedUpdate {
 
 /// Result of submitting an update.
 pub(crate) enum UpdateSubmission {
-    /// Waits for a decider that polls this list.
+    /// The update waits at this run for a decider that polls this list.
     Waits(Uuid, ListKey),
-    /// A run was started for it; it waits for the decider of its first turn.
+    /// A run was started for the update, which waits for the decider of the run's first turn.
     Started(Uuid, ListKey),
-    /// Its run continues as another one, which is about to start.
+    /// Another run continues the update's run and is about to start.
     Continued,
-    /// The update was judged before.
+    /// The update already has this outcome in this run.
     Known(Uuid, UpdateTurnOutcome),
 }

@@ -1,5 +1,5 @@
-//! Separate tasks for riders that no turn will take. For queries it is a query task, for updates a speculative
-//! turn, of which nothing is recorded unless an update is accepted or decisions are made (ADR 10). Handing one out
+//! Separate tasks for riders that no turn will take. For queries this is a query task. For updates it is a speculative
+//! turn, which is recorded only if an update is accepted or the decider makes decisions (ADR 10). Handing out either
 //! causes no write and no event.
 
 use std::sync::Arc;
@@ -33,11 +33,12 @@ use crate::run::request::Alone;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Registry, TurnWait};
 
-/// Timeout of a query task, after which its queries are put again, because its decider may have died. Our choice: long
-/// enough to rebuild the state from a long history, and twice within the default wait of a query.
+/// Timeout of a query task. After it the queries wait for another task, because the decider may have failed. Our
+/// choice: long enough to rebuild the state from a long history, and short enough to fit twice into the default wait of
+/// a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
 
-/// Queries, and updates that deciders judge.
+/// Queries and updates, to which deciders reply.
 pub struct RequestReply {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
@@ -57,14 +58,14 @@ pub struct RequestReply {
 }
 
 impl RequestReply {
-    /// Makes a task for the riders of the newest run, if no turn will take them.
+    /// Creates a task for the riders of the newest run, if no turn will take them.
     pub(crate) fn dispatch_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         for kind in self.riders.settle(key, loaded.run()) {
             self.make_task(key, loaded, kind);
         }
     }
 
-    /// Makes a task for the queries of a closed run, which has no turns any more.
+    /// Creates a task for the queries of a closed run, which has no more turns.
     pub(super) fn make_task_for_closed(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         if self.riders.settle_closed(key, loaded.run()) {
             self.make_task(key, loaded, RiderKind::Query);
@@ -87,7 +88,7 @@ impl RequestReply {
         self.lists.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
     }
 
-    /// Returns a task for riders; `None` if none waits.
+    /// Returns a task with the waiting riders of this kind; `None` if no rider waits.
     pub(crate) fn grant_riders(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -113,7 +114,7 @@ impl RequestReply {
             RiderKind::Query => {
                 self.metrics.ask_tasks.inc();
                 if self.riders.is_waiting(key, run_id, kind) {
-                    // More riders wait than one task takes.
+                    // More riders wait than one task takes, so another task is offered.
                     self.offer_riders(key, loaded, kind);
                 }
                 Granted::Queries { task: number, last_event_id, version: run.version, previous_started_event_id }
@@ -130,7 +131,8 @@ impl RequestReply {
             RiderKind::Update => SpanId::of_event(run_id, last_event_id + 1),
         };
         Some(Grant {
-            // No task of the run's history; if it is lost, another one is made.
+            // The task is not in the run's history, so the poll is not recorded either. If the task is lost, another
+            // one is created.
             poll: None,
             returner: Some(self.lists.undelivered.returner()),
             undelivered: Undelivered::ConnectionClosed,
@@ -146,7 +148,7 @@ impl RequestReply {
         })
     }
 
-    /// Handles the loss of a task for riders: they wait for another.
+    /// Makes the riders of a lost task wait for another task.
     pub(crate) fn lose_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64) {
         if self.riders.lose(key, By::Own(task)) {
             match kind {
@@ -166,17 +168,17 @@ impl RequestReply {
         wait: Duration,
     ) -> tokio::task::AbortHandle {
         let (this, key) = (Arc::clone(self), key.clone());
-        // Spawned separately from the timer task, which ends when its riders are removed from it.
+        // Spawned as a separate task: losing the riders drops their timer, which would abort the timer's own task.
         let lose = move || this.clone().background.spawn(async move { this.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
     }
 
-    /// Returns why the turn that would take the riders waiting on `list` is not taken.
+    /// Returns the reason why the turn that would take the riders waiting on `list` has not been started.
     pub(super) async fn turn_wait(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<TurnWait> {
         self.lookup.turn_wait(key, run_id, list, self.clock.now()).await
     }
 
-    /// Makes the run's worker check its riders, because something about them has changed.
+    /// Lets the run's worker check its riders, because their states or the run have changed.
     pub(crate) fn check_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
         let (this, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
@@ -184,7 +186,7 @@ impl RequestReply {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
                 return;
             }
-            // The riders may be those of an earlier run.
+            // The riders may belong to an earlier run.
             if let Ok(loaded) = this.reader.load_run(&key, run_id).await
                 && !loaded.run().is_open()
             {

@@ -1,4 +1,4 @@
-//! Updates: from the caller to the decider that judges them, and back.
+//! Updates: sends them to the decider that validates them, and returns the outcomes to their callers.
 
 mod reject;
 
@@ -26,70 +26,70 @@ use crate::riders::waiting::WaitingCaller;
 use crate::run::request::Alone;
 use crate::{EventRange, Refusal, RunRef};
 
-/// Delay before the next attempt to find the successor of a run.
+/// Delay before the next attempt to find the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
-/// If other nodes may write to a run, interval at which it is read while a caller waits for an accepted update to
-/// end.
+/// If other nodes may write to a run: interval at which the run is read while a caller waits for an accepted update to
+/// be completed. Our choice.
 const SHARED_CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// Reason of an update that a decider took and did not answer.
+/// Reason in the error for an update that a decider took and did not answer.
 const UNANSWERED: &str = "unanswered";
 
-/// Number of events of one turn that are read at once to find the newest version it left.
+/// Number of a turn's events that are read at once to find the version of the run after the turn.
 const TURN_EVENTS: usize = 100;
 
-/// An update.
+/// Parameters of an update.
 #[derive(Debug, Clone)]
 pub struct UpdateRequest {
-    /// Id chosen by the caller; if absent, a random one.
+    /// Update id chosen by the caller; if absent, the service generates a random one.
     pub update_id: Option<String>,
-    /// Its name. 1 to 256 characters.
+    /// Name of the update, 1 to 256 characters.
     pub name: String,
-    /// Its input.
+    /// Input of the update.
     pub input: Option<Payload>,
     /// Identity of the caller.
     pub identity: Option<String>,
     /// Name of the caller's credential.
     pub by: Option<CallerName>,
-    /// Expected version of the run: the update is refused if the run has another version when it commits.
+    /// Expected version of the run. The update fails if the run has another version when the update would be recorded.
     pub if_version: Option<EventId>,
-    /// Start of a run for the case that none is open. Its first turn judges the update.
+    /// Start of a run, used if no run is open. The run's first turn validates the update.
     pub start: Option<Box<Start>>,
 }
 
 /// Progress of an accepted update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateProgress {
-    /// Its id.
+    /// Id of the update.
     pub update_id: String,
-    /// The run.
+    /// Id of the run.
     pub run_id: Uuid,
-    /// Whether this call started the run.
+    /// True if this call started the run.
     pub started: bool,
-    /// Id of its UpdateCompleted event; until it is completed, of its UpdateAccepted.
+    /// Id of the update's UpdateCompleted event, or of its UpdateAccepted event while it is not completed.
     pub event_id: EventId,
-    /// Version of the run after completion, and the result; `None` until it is completed.
+    /// Version of the run after the update was completed, and the result. `None` while it is not completed.
     pub done: Option<(EventId, Option<Payload>)>,
 }
 
-/// Start of a run for an update, and the run that it started.
+/// Start of a run for an update, and the id of the run once it is started.
 struct Beginning {
     start: Option<Box<Start>>,
     began: Option<Uuid>,
 }
 
-/// Methods for the caller.
+/// Updates sent by callers.
 impl RequestReply {
-    /// Sends an update to a run's decider, and waits up to `wait` for the answer. A repeated update with the same
-    /// id gets the first answer.
+    /// Sends an update to a run's decider, and waits up to `wait` for the outcome. A repeated update with the same id
+    /// gets the same outcome.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider answers;
-    /// [`Refusal::UpdateTimedOut`] if no decider answers in time; a fault of the rules if the run has closed or
-    /// does not have the expected version; with a start those of [`Commands::start`](crate::Commands::start), and
-    /// [`Refusal::AfterStart`] if the run was started.
+    /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider answers; [`Refusal::UpdateTimedOut`] if
+    /// no decider answers in time; a fault of the rules if the run has closed or does not have the expected version.
+    /// With a start also the errors of [`Commands::start`](crate::Commands::start), and [`Refusal::AfterStart`] if the
+    /// run was started but the update failed.
     pub async fn update(
         self: &Arc<Self>,
         at: &RunRef,
@@ -100,7 +100,7 @@ impl RequestReply {
             Some(_) => drop(self.registry.domain_in_use(&at.domain).await?),
             None => self.registry.must_know(&at.domain).await?,
         }
-        // Counted before anything is recorded.
+        // Must happen before anything is recorded, because it can fail.
         crate::base::admission::count_waiting()?;
         let is_named = update.update_id.is_some();
         let UpdateRequest { update_id, name, input, identity, by, if_version, start } = update;
@@ -132,8 +132,8 @@ impl RequestReply {
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
-        // Whether a decider of another node may have the update: the caller may have sent it there with the same
-        // id, or a node that it was lent to has not replied.
+        // True if a decider of another node may have the update, either because the caller has sent the same id to that
+        // node, or because a node to which it was lent has not replied.
         let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {
             let caller = self.ids.op();
@@ -168,7 +168,8 @@ impl RequestReply {
                     continue;
                 }
                 Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
-                    // Only an answer that an earlier run gave can still be returned.
+                    // The run is not the newest, so it cannot accept the update. Only an outcome that it recorded
+                    // earlier can be returned.
                     let earlier = self.reader.load_run(&key, run_id).await?;
                     let mut run = Box::new(earlier.run().clone());
                     self.marks.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
@@ -189,7 +190,7 @@ impl RequestReply {
             };
             return match heard {
                 UpdateTurnOutcome::Continued => continue,
-                // The run is not open any more.
+                // The run has closed in the meantime, so a new run can be started for the update.
                 UpdateTurnOutcome::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => {
                     continue;
                 }
@@ -199,7 +200,8 @@ impl RequestReply {
         }
     }
 
-    /// Waits for a verdict. If the wait ends first, returns the state of the update as the error; `None` if it is gone.
+    /// Waits for the outcome of an update. If the wait ends first, returns the update's state as the error, or `None`
+    /// if the update is no longer among the riders.
     async fn await_outcome(
         &self,
         part: WaitingCaller<'_>,
@@ -223,14 +225,14 @@ impl RequestReply {
         place: Option<RiderPlace>,
         list: &ListKey,
     ) -> Refusal {
-        // A decider has it, or its verdict is on the way.
+        // True if a decider has the update, or its answer is about to arrive.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
         let waits_for = if waits { self.turn_wait(key, run_id, list).await } else { None };
         Refusal::UpdateTimedOut { update_id: update_id.to_owned(), recorded, why, waits_for }
     }
 
-    /// Waits for the end of an accepted update.
+    /// Waits until an accepted update is completed.
     async fn await_end(
         &self,
         at: &RunRef,
@@ -240,7 +242,8 @@ impl RequestReply {
     ) -> Result<UpdateProgress, Refusal> {
         let (key, at) = (at.key(), RunRef { run_id: Some(run_id), ..at.clone() });
         loop {
-            // Watches again each time, because a watcher from before a change of the nodes is no longer notified.
+            // Creates a new watcher in each iteration: after a change of the set of nodes, the old one is no longer
+            // notified.
             let mut watching = self.watchers.watch(&key);
             let loaded = self.lookup.look_up(&at).await?;
             let mut run = Box::new(loaded.run().clone());
@@ -275,7 +278,7 @@ impl RequestReply {
         }
     }
 
-    /// Reads the answer of an ended update from the history.
+    /// Reads the outcome of a completed update from the history.
     pub(crate) async fn ended(
         &self,
         key: &HeadKey,
@@ -284,7 +287,7 @@ impl RequestReply {
     ) -> Result<UpdateTurnOutcome, Refusal> {
         let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
         let (mut answer, mut version) = (None, event_id);
-        // The version that the turn left, which is also what the first caller got.
+        // Finds the version of the run after the turn, because the first caller got that version.
         loop {
             let read = self.reader.read_page(key, loaded, &page).await?;
             let count = read.events.len();
@@ -306,7 +309,7 @@ impl RequestReply {
                 let (update_id, reason, details) = (it.update_id, it.reason, it.details);
                 Ok(UpdateTurnOutcome::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
             }
-            // Its run closed before it was answered.
+            // The run closed before the update was completed.
             Some(EventKind::UpdateAccepted(_)) => {
                 Ok(UpdateTurnOutcome::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
             }
@@ -317,8 +320,8 @@ impl RequestReply {
         }
     }
 
-    /// Returns the outcome of an update in the run `of`, which is this run or an earlier one; `None` if that is not
-    /// known any more.
+    /// Returns the outcome of an update in the run `of`, which is this run or an earlier one. Returns `None` if the
+    /// outcome is no longer known.
     pub(crate) async fn ended_in(
         &self,
         key: &HeadKey,

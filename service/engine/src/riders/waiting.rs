@@ -1,14 +1,14 @@
-//! All riders at this node. They exist only in memory and may be lost: their callers wait and put them again, and
-//! the id of an update prevents it from being applied twice.
+//! All riders (queries and updates) at this node. They are only in memory and may be lost: their callers wait and send
+//! them again, and the id of an update prevents it from being applied twice.
 //!
-//! A rider waits until a task takes it: a turn that starts, or if no turn is outstanding, a separate task, which
-//! causes no write and no event. It never joins a task that was already handed out. Callers that ask the same query
-//! of the same run at the same time share it, and so do callers that send an update with the same id. The worker of
-//! a run puts riders and gives them to tasks, so that the answer to a query reflects every event that was recorded
-//! before it was put.
+//! A rider waits until a task takes it. This is the next turn that starts or, if no turn is outstanding, a separate
+//! task, which causes no write and no event. A rider is never added to a task that was already handed out. Concurrent
+//! callers that send the same query to the same run share one rider, and so do callers that send updates with the same
+//! id. The worker of a run adds its riders and assigns them to tasks, so that the answer to a query reflects every
+//! event that was recorded before the query was added.
 //!
-//! Updates given to a decider are kept until the task is over, even if no caller waits any more, so that its answer
-//! finds them.
+//! An update that was handed out to a decider is kept until the task ends, even if no caller waits for it any more, so
+//! that the decider's answer can be matched to it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,37 +28,37 @@ use crate::riders::rejections::Rejections;
 use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
 use crate::{QueryOutcome, Refusal, SeenVersion};
 
-/// Maximum number of different queries of a run at the same time, and the same for updates. Our choice: one task takes
-/// this many queries; each update costs a turn or a part of one.
+/// Maximum number of different queries of a run at the same time, and the same for updates. Our choice: the number of
+/// queries that one task can take; each update costs a turn or a part of one.
 const RIDERS_PER_RUN_MAX: usize = history::limits::QUERY_RESULTS_MAX;
 
-/// Maximum total size in bytes of the queries of a run, and the same for its updates: ids, names and inputs. Ours:
-/// 32 inputs of the maximum size.
+/// Maximum total size in bytes of the queries of a run, including ids, names and inputs, and the same for its updates.
+/// Our choice: 32 inputs of the maximum size.
 const RIDER_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum number of callers at a node that wait for answers to queries. Our choice: about half a kilobyte each, in
-/// addition to their connections.
+/// Maximum number of callers at a node that wait for answers to queries. Our choice: each takes about half a kilobyte,
+/// in addition to its connection.
 const ASKERS_MAX: usize = 100_000;
 
-/// A query to be put to a run.
+/// A query that is about to be added to a run's riders.
 pub(crate) struct NewQuery {
     pub(crate) query: Arc<Query>,
-    /// The version that its caller has seen.
+    /// Version of the run that the caller has already seen, if the caller watches for changes.
     pub(crate) seen: Option<SeenVersion>,
     pub(crate) caller: u64,
     pub(crate) reply: oneshot::Sender<DeciderAnswer>,
 }
 
-/// An update to be put to a run.
+/// An update that is about to be added to a run's riders.
 pub(crate) struct NewUpdate {
     pub(crate) asked: ProposedUpdate,
-    /// Whether its caller chose the id.
+    /// True if the caller chose the id.
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
     pub(crate) reply: oneshot::Sender<UpdateTurnOutcome>,
 }
 
-/// All riders at this node.
+/// All riders (queries and updates) at this node.
 #[derive(Default)]
 pub(crate) struct Riders {
     runs: Mutex<HashMap<HeadKey, VecDeque<Rider>>>,
@@ -67,7 +67,8 @@ pub(crate) struct Riders {
     rejections: Rejections,
 }
 
-/// A caller of a rider, which is removed when it stops waiting for any reason.
+/// A waiting caller of a rider. Dropping this value removes the caller from the rider, for example when the caller
+/// disconnects.
 pub(crate) struct WaitingCaller<'a> {
     riders: &'a Riders,
     key: &'a HeadKey,
@@ -75,12 +76,13 @@ pub(crate) struct WaitingCaller<'a> {
 }
 
 impl WaitingCaller<'_> {
-    /// Removes the caller and returns the rider's state; `None` if the rider is gone and its answer is on the way.
+    /// Removes the caller and returns the rider's state. Returns `None` if the rider is gone, because its answer is
+    /// about to arrive.
     pub(crate) fn leave(self) -> Option<RiderPlace> {
         self.riders.leave(self.key, self.caller, |_| true)
     }
 
-    /// Removes the caller unless a task has the rider. Returns whether it did.
+    /// Removes the caller unless a task has taken the rider. Returns true if the caller was removed.
     pub(crate) fn leave_if_waiting(&self) -> bool {
         self.riders.leave(self.key, self.caller, |place| place == RiderPlace::Waits).is_some()
     }
@@ -93,7 +95,7 @@ impl Drop for WaitingCaller<'_> {
 }
 
 impl Riders {
-    /// Returns the guard of a caller whose rider was put.
+    /// Returns the guard for a caller whose rider was added.
     pub(crate) fn part<'a>(&'a self, key: &'a HeadKey, caller: u64) -> WaitingCaller<'a> {
         WaitingCaller { riders: self, key, caller }
     }
@@ -102,17 +104,17 @@ impl Riders {
         self.runs.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Number of callers that wait for answers to queries.
+    /// Returns the number of callers that wait for answers to queries.
     pub(crate) fn query_callers(&self) -> usize {
         self.query_callers.load(Ordering::SeqCst)
     }
 
-    /// Number of updates.
+    /// Returns the number of updates.
     pub(crate) fn updates(&self) -> usize {
         self.updates.load(Ordering::SeqCst)
     }
 
-    /// Runs a function on the riders of a workflow id, if there are any. Then removes riders that are no longer
+    /// Calls a function with the riders of a workflow id, if there are any. Then removes riders that are no longer
     /// needed.
     fn with<T: Default>(&self, key: &HeadKey, act: impl FnOnce(&mut VecDeque<Rider>) -> T) -> T {
         if self.query_callers() == 0 && self.updates() == 0 {
@@ -124,8 +126,9 @@ impl Riders {
         done
     }
 
-    /// Puts a query to a run, or joins an equal one. It is [held](RiderPlace::Held) if its caller has seen the
-    /// current version, unless a turn is outstanding, whose answer also serves callers that watch.
+    /// Adds a query to a run, or adds its caller to an equal query. If the caller has already seen the current version,
+    /// the query is [held](RiderPlace::Held) until the run changes. If a turn is outstanding, the query waits for that
+    /// turn instead, whose answer also serves callers that watch for changes.
     pub(crate) fn put_query(&self, key: &HeadKey, run: &Run, new: NewQuery) -> Result<(), Refusal> {
         let NewQuery { query, seen, caller: id, reply } = new;
         let query_callers = self.query_callers();
@@ -142,8 +145,8 @@ impl Riders {
         put(&mut self.lock(), key, Rider { id, run_id, since: run.last_event_id, what, place, own: None })
     }
 
-    /// Puts an update to a run, or joins one with the same id. If it was recently rejected, it is not put, and its
-    /// outcome is returned.
+    /// Adds an update to a run, or adds its caller to the update with the same id. An update that was recently rejected
+    /// is not added; its outcome is returned.
     pub(crate) fn put_update(
         &self,
         key: &HeadKey,
@@ -162,12 +165,12 @@ impl Riders {
         Ok(None)
     }
 
-    /// Takes back an update that no decider has. Returns the channel for its outcome.
+    /// Removes a caller of an update. Returns the channel for the outcome.
     pub(crate) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<UpdateTurnOutcome>> {
         self.with(key, |riders| riders.iter_mut().find_map(|rider| rider.take_back(caller)))
     }
 
-    /// Removes a caller if the state of its rider permits it. Returns the state.
+    /// Removes a caller if `may` returns true for the state of its rider. Returns that state.
     fn leave(&self, key: &HeadKey, caller: u64, may: impl Fn(RiderPlace) -> bool) -> Option<RiderPlace> {
         self.with(key, |riders| {
             let rider = riders.iter_mut().find(|rider| rider.has_caller(caller) && may(rider.place))?;
@@ -176,14 +179,14 @@ impl Riders {
         })
     }
 
-    /// Gives a turn the riders that it may take. A turn that is handed out again because it did not arrive takes
-    /// its earlier riders, too.
+    /// Assigns riders to a turn that is handed out. If delivery of the turn failed and it is handed out again, it also
+    /// keeps the riders assigned before.
     pub(crate) fn take_with_turn(&self, key: &HeadKey, run: &Run, turn: TurnId, taker: &Taker) -> TakenAlong {
         self.lose(key, By::Turn(turn));
         self.take(key, run, &Carrier::Turn(turn, taker))
     }
 
-    /// Gives a task the riders that it may take.
+    /// Assigns the waiting riders that a task may take to it.
     pub(crate) fn take(&self, key: &HeadKey, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
         self.with(key, |riders| take(riders, run, takes))
     }
@@ -193,8 +196,8 @@ impl Riders {
         self.with(key, |riders| WithTask::of(riders.iter().filter(|rider| rider.place == RiderPlace::Out(by))))
     }
 
-    /// Marks the riders of a task while its answer is being recorded. Updates are marked only if the task `judges`;
-    /// otherwise another delivery of the task has taken them.
+    /// Marks the riders of a task while its answer is being recorded. If `judges` is false, updates are not marked,
+    /// because another delivery of the task has taken them.
     pub(crate) fn begin_answering(&self, key: &HeadKey, by: By, judges: bool) -> WithTask {
         self.with(key, |riders| {
             let may = riders.iter_mut().filter(|rider| judges || rider.kind() == RiderKind::Query);
@@ -203,18 +206,19 @@ impl Riders {
         })
     }
 
-    /// Handles an answer that was not recorded: the task may be answered again, or is lost. Returns whether it had
-    /// any riders.
+    /// Handles an answer that could not be recorded. Unless the task is lost, its decider may answer again. Returns
+    /// true if the task had any riders.
     pub(crate) fn end_answering(&self, key: &HeadKey, by: By, is_lost: bool) -> bool {
         self.happen(key, RiderEvent::AnswerFails { by, is_lost }, |_| true)
     }
 
-    /// Handles a task that is lost or did not reach its poller: its riders wait again. Returns whether it had any.
+    /// Makes the riders of a task wait again, because the task is lost or was not delivered. Returns true if the task
+    /// had any riders.
     pub(crate) fn lose(&self, key: &HeadKey, by: By) -> bool {
         self.happen(key, RiderEvent::TaskLost(by), |_| true)
     }
 
-    /// Takes a waiting update to lend it to another node.
+    /// Marks a waiting update as lent to another node and returns it.
     pub(crate) fn lend(&self, key: &HeadKey, run_id: Uuid, update_id: &str) -> Option<ProposedUpdate> {
         self.with(key, |riders| {
             let rider = riders.iter_mut().find(|rider| rider.is_update(run_id, update_id))?;
@@ -222,22 +226,24 @@ impl Riders {
         })
     }
 
-    /// Puts back a lent update that returned without a verdict: the next turn takes it.
+    /// Makes a lent update wait again after it returned without a verdict. The next turn takes it.
     pub(crate) fn end_lending(&self, key: &HeadKey, run_id: Uuid, update_id: &str) {
         self.happen(key, RiderEvent::Returned, |rider| rider.is_update(run_id, update_id));
     }
 
-    /// Applies an event to riders. Returns whether the state of any has changed.
+    /// Applies an event to the riders for which `to` returns true. Returns true if the state of any of them has
+    /// changed.
     fn happen(&self, key: &HeadKey, happens: RiderEvent, to: impl Fn(&Rider) -> bool) -> bool {
         self.with(key, |riders| {
-            // Every rider must be changed, so that `any` would end too early.
+            // Not written with `any`, which would stop at the first rider that changes.
             let moved = riders.iter_mut().filter(|rider| to(rider)).map(|rider| rider.apply_event(happens));
             moved.filter(|moved| *moved).count() > 0
         })
     }
 
-    /// Sends answers to queries to their callers, if the task showed the run up to `shown`, which must be at least
-    /// what they may expect. Answers without callers are ignored. Returns whether any caller still watches.
+    /// Sends answers to queries to their callers. `shown` is the newest event that the task showed; callers that
+    /// require a newer one get no answer. Answers without callers are ignored. Returns true if a caller still watches
+    /// for changes.
     pub(crate) fn answer(
         &self,
         key: &HeadKey,
@@ -259,7 +265,7 @@ impl Riders {
         })
     }
 
-    /// Sends the outcome of an update to its callers, and remembers a rejection.
+    /// Sends the outcome of an update to its callers. If it is a rejection, remembers it.
     pub(crate) fn send_outcome(
         &self,
         key: &HeadKey,
@@ -275,8 +281,9 @@ impl Riders {
         rider.send_outcome(heard);
     }
 
-    /// Handles the rejection of an update at another node. Unless a decider that got it from here has it, it is
-    /// rejected here, too, also if it is repeated. Returns whether it is.
+    /// Handles the rejection of an update at another node. If a task has the update from this node, nothing changes and
+    /// the result is false. Otherwise the update is rejected here too, now and if it is repeated, and the result is
+    /// true.
     pub(crate) fn give_up(
         &self,
         key: &HeadKey,
@@ -294,7 +301,7 @@ impl Riders {
             }
             given_up = take_out(riders, run_id, update_id);
         }
-        // Remembered before the update can be put again.
+        // Must be remembered before the update can be added again.
         self.rejections.remember(run_id, update_id, heard, now);
         tidy(&mut runs, key);
         drop(runs);
@@ -304,14 +311,14 @@ impl Riders {
         true
     }
 
-    /// Returns the verdict on an update that was recently rejected.
+    /// Returns the outcome of an update that was recently rejected.
     pub(crate) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateTurnOutcome> {
         self.rejections.find(run_id, update_id, now)
     }
 
-    /// Updates the riders after a commit, or after a rider was put to the newest run of a workflow id. Riders of a
-    /// turn that is over wait again, and callers of riders that can no longer be answered get their outcome.
-    /// Returns the kinds that need a separate task.
+    /// Updates the riders of a workflow id after a commit, or after a rider was added to the newest run. Riders of a
+    /// turn that has ended wait again. Callers of riders that can no longer be answered get their outcome. Returns the
+    /// kinds of riders that need a separate task.
     pub(crate) fn settle(&self, key: &HeadKey, run: &Run) -> Vec<RiderKind> {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id);
@@ -331,7 +338,7 @@ impl Riders {
         }
         self.with(key, |riders| {
             let waits = |kind: &RiderKind| riders.iter().any(|rider| rider.waits(run_id, *kind));
-            // One speculative turn at a time.
+            // A run has only one speculative turn at a time.
             let is_out = riders.iter().any(|it| it.kind() == RiderKind::Update && it.place != RiderPlace::Waits);
             let query = Some(RiderKind::Query).filter(|_| place::has_no_turn_to_come(run));
             let update = Some(RiderKind::Update).filter(|_| run.is_open() && place::is_idle(run) && !is_out);
@@ -339,14 +346,14 @@ impl Riders {
         })
     }
 
-    /// Updates the queries of a closed run, which may be the newest or not. Returns whether any needs a task.
+    /// Updates the queries of a closed run, which need not be the newest run. Returns true if any of them needs a task.
     pub(crate) fn settle_closed(&self, key: &HeadKey, run: &Run) -> bool {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id && rider.kind() == RiderKind::Query);
         place::has_no_turn_to_come(run) && self.is_waiting(key, run_id, RiderKind::Query)
     }
 
-    /// Whether a rider of this kind waits for a task.
+    /// Returns true if a rider of this kind waits for a task.
     pub(crate) fn is_waiting(&self, key: &HeadKey, run_id: Uuid, kind: RiderKind) -> bool {
         self.with(key, |riders| riders.iter().any(|rider| rider.waits(run_id, kind)))
     }
@@ -381,7 +388,7 @@ fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) 
     Ok(())
 }
 
-/// Removes an update in any state.
+/// Removes an update, regardless of its state, and returns it.
 fn take_out(riders: &mut VecDeque<Rider>, run_id: Uuid, update_id: &str) -> Option<Rider> {
     let at = riders.iter().position(|rider| rider.is_update(run_id, update_id))?;
     riders.remove(at)

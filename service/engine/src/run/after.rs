@@ -1,7 +1,9 @@
-//! Computes what follows from a commit: metrics, spans, tasks to hand out, wakes, notifications and deliveries. Pure:
-//! reads no clock and changes nothing. `apply_after.rs` applies what is computed here, in the same order.
+//! Computes the consequences of a commit: metrics, spans, tasks to hand out, wakes, notifications and deliveries of
+//! effects. The functions are pure: they read no clock and change nothing. `apply_after.rs` applies the consequences in
+//! the same order.
 //!
-//! All of it is in memory and may be lost. The store's due index restores what matters.
+//! All consequences are in memory and may be lost. The store's due index wakes the run again, which restores those that
+//! matter.
 
 pub(crate) mod facts;
 pub(crate) mod notice;
@@ -24,93 +26,96 @@ use crate::lists::{ListKey, Side, WaitingTask, backlog};
 
 /// A consequence of a commit.
 pub(crate) enum After {
-    /// The commit is to be counted and measured.
+    /// Count and measure the commit for metrics.
     Count(Box<CommitCounts>),
-    /// These spans have ended.
+    /// Export these spans, which have ended.
     SendSpans(Vec<Span>),
-    /// Operators are to be told about the run.
+    /// Notify operators about the run.
     Report(Box<RunNotice>),
-    /// These pollers get no task, because the run is over.
+    /// Put these pollers back on their lists without a task, because the run has closed.
     ReturnPollers(Vec<Reserved>),
-    /// A task was started, or is no longer in flight.
+    /// Record for the list's statistics that a task was started, or that a started task has ended or waits again.
     InFlight { list: ListKey, run_id: Uuid, scheduled_event_id: EventId, hold: Hold },
-    /// A waiting task has ended, for example because its run was terminated. It must not be started any more.
+    /// Take a task off its list because it must not be started any more, for example because its run was terminated.
     Withdraw { list: ListKey, run_id: Uuid, scheduled_event_id: EventId },
-    /// The run must be woken at this time; `None` if never.
+    /// Schedule the run's next wake for this time; `None` if none is needed.
     Wake(Option<Timestamp>),
-    /// Riders of a turn that has ended can be carried by the turn that begins.
+    /// Update the run's riders (waiting queries and updates). Riders of a turn that has ended can be taken by the next
+    /// turn.
     SettleRiders,
-    /// A task was started for a waiting poller and is to be given to it.
+    /// Send a task, which this commit started for a waiting poller, to that poller.
     Grant(Box<Reserved>),
-    /// A task waits for a poll of its list.
+    /// Put a task that waits for a poll on its list.
     Offer(ListKey, WaitingTask),
-    /// Riders that no turn will carry need a separate task.
+    /// Create a separate task for waiting riders if no turn will take them.
     DispatchRiders,
-    /// Watchers of the run are to be notified of its progress.
+    /// Notify the run's watchers of its progress.
     Notify(RunProgress),
-    /// The schedule that started the run must be woken at this time.
+    /// Schedule a wake of the schedule that started the run.
     WakeSchedule(HeadKey, Timestamp),
-    /// A started task was sent to this poll. If the poll's answer is lost, the task is sent again.
+    /// Remember that a started task was sent to this poll. If the response to the poll is lost, the task is sent again.
     Remember(PollId, ListKey, WaitingTask),
-    /// The run owes these effects to other runs. They are delivered in this round.
+    /// Deliver these effects, which the run owes to other runs, in this round (see `Outbox::round`).
     Deliver { effects: Vec<Effect>, round: u32 },
 }
 
-/// Change of a task in flight.
+/// Change of a task that is in flight, which means that it was started and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// The task was started after it had waited for this time.
+    /// The task was started after it had waited for this duration.
     Begins { waited: Duration },
-    /// The task is no longer in flight. If it was an attempt of an activity that failed and waits for another attempt,
-    /// this has the activity's type.
+    /// The task is no longer in flight. `failed_try` is the activity's type if the task was a failed attempt that will
+    /// be retried.
     Ends { failed_try: Option<String> },
 }
 
-/// What metrics count and measure of a commit.
+/// Figures of a commit for metrics.
 pub(crate) struct CommitCounts {
     /// Number of recorded events.
     pub(crate) events: usize,
-    /// Time that the store took.
+    /// Duration of the store's write, including repeated attempts.
     pub(crate) took: std::time::Duration,
     pub(crate) facts: CommitFacts,
-    /// Number of marks that were written before the commit.
+    /// Number of marks (records of remembered requests) that were written to the store before the commit.
     pub(crate) marks_written: usize,
-    /// Number of requests that were forgotten before their time.
+    /// Number of remembered requests that were dropped before the end of the period for which they should be
+    /// remembered.
     pub(crate) forgotten_early: u64,
 }
 
-/// Consequences of a commit that failed or has to be tried again.
+/// Consequences of a commit that failed or must be retried.
 pub(crate) struct AfterFailure<'a> {
-    /// Pollers whose tasks were not started, or for which the refusal leaves that unknown.
+    /// Pollers whose tasks were not started, or possibly not started if the outcome of the commit is unknown.
     pub(crate) reserved: Vec<Reserved>,
-    /// The refusal, unless the commit is tried again.
+    /// The error of the commit; `None` if the commit is retried.
     pub(crate) refusal: Option<&'a Refusal>,
-    /// True if the run must be woken soon, because its tasks may have been started or may still wait.
+    /// True if the run must be woken soon, because the commit may or may not have started its tasks.
     pub(crate) wakes_again: bool,
 }
 
-/// Circumstances of a commit besides the state that it left.
+/// Inputs from which the consequences of a commit are computed, except for the run's state.
 pub(crate) struct MadeWith {
-    /// The run of the commit.
+    /// Id of the run that was committed.
     pub(crate) run_id: Uuid,
     pub(crate) counts: Box<CommitCounts>,
     pub(crate) spans: Vec<Span>,
     pub(crate) notice: Option<RunNotice>,
-    /// Tasks of the commit that were started for waiting pollers.
+    /// Pollers for which the commit started tasks.
     pub(crate) reserved: Vec<Reserved>,
-    /// Tasks of the commit without a waiting poller.
+    /// Tasks of the commit for which no poller waited.
     pub(crate) unmatched: Vec<(ListKey, WaitingTask)>,
-    /// The round of this very commit, even if other nodes have committed since: in a round, each effect is delivered by
-    /// one node only.
+    /// Delivery round of this commit, even if other nodes have committed later rounds: within a round, each effect is
+    /// delivered by one node only.
     pub(crate) round: u32,
 }
 
-/// Returns what follows from a commit that failed with this refusal, or that is tried again.
+/// Returns the consequences of a commit that failed with this error, or that is retried if there is no error.
 pub(crate) fn of_failure(reserved: Vec<Reserved>, refusal: Option<&Refusal>) -> AfterFailure<'_> {
     AfterFailure { reserved, refusal, wakes_again: refusal.is_some() }
 }
 
-/// Returns what follows from a successful commit. `next` is a later state if other nodes have built on the commit.
+/// Returns the consequences of a successful commit. `next` is the run's state after it, or a later state if other nodes
+/// have already written further commits.
 pub(crate) fn of_commit(
     key: &HeadKey,
     before: Option<&StoredRun>,
@@ -135,14 +140,15 @@ pub(crate) fn of_commit(
     if run.started.run_id == run_id {
         for reserved in reserved {
             let (scheduled_event_id, poll) = (reserved.scheduled_event_id, reserved.poller.taker.poll);
-            // After a commit of unknown outcome, another node may have sent the task to another poll.
+            // If the outcome of the commit was unknown for a while, another node may have sent the task to another
+            // poll.
             let poll = poll.filter(|poll| next.body.links.sent.poll_of(scheduled_event_id) == Some(*poll));
             after.extend(poll.map(|poll| remember(key, run, scheduled_event_id, poll)));
             after.push(After::Grant(Box::new(reserved)));
         }
         after.extend(unmatched.into_iter().map(|(list, task)| After::Offer(list, task)));
     } else {
-        // The run is over, and with it the tasks of this commit.
+        // The run of this commit has closed since, so its tasks must not be handed out.
         after.push(After::ReturnPollers(reserved));
     }
     after.push(After::DispatchRiders);
@@ -159,15 +165,15 @@ pub(crate) fn of_commit(
     after
 }
 
-/// Returns what follows from loading a run: the polls that its started tasks were sent to.
+/// Returns the consequences of loading a run: the polls to which its started tasks were sent must be remembered.
 pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
     let sent = loaded.body.links.sent.iter();
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
-/// Returns what follows from a wake, apart from its commit: everything of the run that may have been forgotten. Tasks
-/// that are already on their list stay there. `before` and `round` are those of the outbox when the wake began: effects
-/// that became ready since are already being delivered.
+/// Returns the consequences of a wake, apart from those of its commit: all tasks and effects of the run that memory may
+/// have lost. Tasks that are already on their list stay there. `before` and `round` are the outbox and its round when
+/// the wake began, because effects that became ready since then are already being delivered.
 pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
@@ -178,7 +184,7 @@ pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round:
     after
 }
 
-/// Returns what follows from giving a started task to a poller.
+/// Returns the consequences of sending a started task to a poller.
 pub(crate) fn of_grant(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: Option<PollId>) -> Vec<After> {
     poll.map(|poll| remember(key, run, scheduled_event_id, poll)).into_iter().collect()
 }
@@ -203,7 +209,7 @@ fn deliver(effects: Vec<Effect>, round: u32, after: &mut Vec<After>) {
     }
 }
 
-/// Adds the waiting tasks that have ended.
+/// Adds a [`Withdraw`](After::Withdraw) for each task that waited before the commit and has ended.
 fn withdraw_ended(key: &HeadKey, before: &Run, next: &Run, after: &mut Vec<After>) {
     let is_same = before.started.run_id == next.started.run_id;
     for task in before.waiting_tasks() {
@@ -244,7 +250,7 @@ fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
     is_held && run.is_open()
 }
 
-/// Describes the start of a task, which waited before or was created by the same commit.
+/// Describes the start of a task. The task either waited before this commit or was created by it.
 fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
     let (since, at) = match side {
         Side::Decider => {
@@ -261,7 +267,7 @@ fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: E
     Hold::Begins { waited: since.zip(at).map_or(Duration::ZERO, |(since, at)| at.since(since)) }
 }
 
-/// Describes the end of a task in flight.
+/// Describes the end of a task that was in flight.
 fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> Hold {
     let next = next.and_then(|next| next.activities.get(&scheduled_event_id)).map(|it| it.attempt());
     let activity = run.activities.get(&scheduled_event_id);
@@ -269,7 +275,7 @@ fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventI
     Hold::Ends { failed_try: failed.map(|activity| activity.activity_type.clone()) }
 }
 
-/// Adds the tasks that are no longer in flight and those that were started.
+/// Adds the tasks that are no longer in flight, then those that were started.
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
     let mut add_changes = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);

@@ -1,4 +1,4 @@
-//! Applies what follows from a commit.
+//! Applies the consequences of commits that `after.rs` computes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::run::after::{After, AfterFailure, CommitCounts, Hold};
 use crate::run::context::RunContext;
 
 impl RunContext {
-    /// Applies what follows from a commit, in order.
+    /// Applies the consequences of a commit, in order.
     pub(crate) fn apply_after(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
         for it in after {
             match it {
@@ -47,7 +47,7 @@ impl RunContext {
         }
     }
 
-    /// Applies what follows from a commit that failed or is tried again.
+    /// Applies the consequences of a commit that failed or is retried.
     pub(crate) fn apply_after_failure(&self, key: &HeadKey, after: AfterFailure<'_>) {
         self.lists.unreserve(after.reserved, after.refusal);
         if after.wakes_again {
@@ -68,8 +68,8 @@ impl RunContext {
         self.metrics.matched_at_once.inc();
         match self.grant(key, next, scheduled_event_id, start, &poller.taker) {
             Some(grant) => poller.grant(grant),
-            // Only happens after a commit of unknown outcome that other nodes have built on. The task's timeout handles
-            // it.
+            // Only happens if the commit's outcome was unknown and other nodes have written further commits. The task
+            // is recovered by its timeout.
             None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task has moved on"),
         }
     }

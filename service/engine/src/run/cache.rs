@@ -23,7 +23,7 @@ pub(crate) struct Cache {
     bytes_max: usize,
 }
 
-/// Size of a cell before a run is loaded into it.
+/// Estimated size in bytes of a cell without a run.
 const CELL_BYTES: usize = 400;
 
 impl Cache {
@@ -36,7 +36,7 @@ impl Cache {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns the cell of a workflow id, and creates it if necessary.
+    /// Returns the cell of a workflow id. Creates the cell if there is none.
     pub(crate) fn cell(&self, key: &HeadKey) -> Arc<RunCell> {
         let mut entries = self.lock();
         if let Some(entry) = entries.by_key.get(key) {
@@ -49,7 +49,8 @@ impl Cache {
         cell
     }
 
-    /// Sets the size of a cell after use; `None` if it has nothing to keep.
+    /// Sets the size of a cell after use; `None` if the cell holds no state. Such a cell is removed unless it is in
+    /// use.
     pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         let mut entries = self.lock();
         let CacheEntries { by_key, bytes: sum } = &mut *entries;
@@ -57,7 +58,8 @@ impl Cache {
             return;
         };
         *sum -= entry.bytes;
-        // The cache and the caller are two owners. With more, another caller is about to use the cell.
+        // If only the cache and this caller own the cell, it can be removed. If there are more owners, another caller
+        // is about to use it.
         match bytes {
             None if Arc::strong_count(cell) <= 2 => drop(by_key.pop(&cell.key)),
             _ => {

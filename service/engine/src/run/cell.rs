@@ -1,11 +1,11 @@
-//! A workflow id in memory: its newest run, and the requests that wait for it.
+//! The part of memory for one workflow id: its newest run, and the requests that wait for the run.
 
 use store::HeadKey;
 
 use crate::commit::state::CachedRun;
 use crate::run::inbox::Inbox;
 
-/// A workflow id in memory.
+/// State in memory of one workflow id.
 pub(crate) struct RunCell {
     pub(crate) key: HeadKey,
     pub(crate) inbox: Inbox,

@@ -1,4 +1,4 @@
-//! Starts children, which are effects of their parents.
+//! Starts child runs. A start is an effect that the parent run owes, and may be delivered more than once.
 
 use history::{EffectResult, OutboundAction, OutboundEffect, Transition};
 
@@ -7,7 +7,8 @@ use crate::run::request::{EffectOutcome, EffectSource};
 use crate::run::worker::RunWorker;
 
 impl RunWorker<'_> {
-    /// Starts a child once. Its run id is always the same, and a run that exists or has existed is not started again.
+    /// Starts a child at most once. The run id is fixed by the effect, and a run that exists or has existed is not
+    /// started again.
     pub(crate) async fn run_child_start(
         &mut self,
         source: &EffectSource,
@@ -30,7 +31,7 @@ impl RunWorker<'_> {
                 if !is_free && self.state.invalidate_if_served_from_cache(before) {
                     continue;
                 }
-                // The child may have closed, and another run may have followed it.
+                // The child may have closed, and another run of the same workflow id may have started since.
                 if context.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
                     return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));
                 }

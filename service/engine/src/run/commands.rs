@@ -1,4 +1,4 @@
-//! Commands of callers to runs: start, signal and similar commands, reset, import, delete.
+//! Commands that callers send to runs: start, signal, cancel, terminate, reset, import and delete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::run::runs::Runs;
 use crate::run::start::start_of;
 use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasImported, WasReset};
 
-/// Maximum number of times that a deletion checks whether the runs' effects are delivered.
+/// Maximum number of times that a deletion checks whether the effects that the runs owe to other runs are delivered.
 const CHECKS_MAX: u32 = 10;
 
-/// Number of the check after which the deletion begins another round of deliveries itself. It does so once, because a
-/// new round ends the deliveries of the previous one.
+/// Number of the check after which the deletion wakes the run, which begins another round of deliveries. This happens
+/// only once, because a new round ends the deliveries of the previous one.
 const CHECK_WITH_ROUND: u32 = 4;
 
-/// Pause between such checks.
+/// Pause between two of these checks.
 const CHECK_WAIT: Duration = Duration::from_millis(50);
 
-/// Commands of callers to runs.
+/// Commands that callers send to runs.
 pub struct Commands {
     pub(crate) runs: Arc<Runs>,
     pub(crate) reader: Arc<RunReader>,
@@ -31,7 +31,8 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Returns the start that a request body describes, with the defaults of its domain and its type.
+    /// Returns the start that a request body describes, completed with the defaults of its domain and its workflow
+    /// type.
     ///
     /// # Errors
     ///
@@ -44,8 +45,8 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a fault of the rules, or an error of the store.
-    /// Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a [`Fault`](history::Fault) if the start is not
+    /// allowed, or an error of the store. Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
     pub async fn start(&self, domain: &str, start: Start) -> Result<Started, Refusal> {
         let domain = self.registry.domain_in_use(domain).await?.name;
         let key = HeadKey::new(&*domain, &*start.workflow_id);
@@ -53,16 +54,16 @@ impl Commands {
         self.runs.submit(&key, |reply| Alone::Start { start, reply }).await
     }
 
-    /// Submits a command to a run: a signal, a cancel request, a termination.
+    /// Submits a command to a run, for example a signal, a cancel request or a termination.
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start); also if there is no such run or it is not the current one.
+    /// As for [`start`](Self::start), and an error if there is no such run or if it is not the current run.
     pub async fn submit(&self, at: &RunRef, command: Command) -> Result<Admitted, Refusal> {
         self.submit_as(at, command, Author::default()).await
     }
 
-    /// Submits a command of this author to a run.
+    /// Submits a command of the given author to a run.
     ///
     /// # Errors
     ///
@@ -72,14 +73,14 @@ impl Commands {
         let admitted =
             self.runs.submit(&at.key(), |reply| RunRequest::command(at.run_id, command, author, reply)).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&admitted, at.run_id) {
-            // Distinguishes an earlier run from an unknown one.
+            // Returns an error that distinguishes an earlier run from one that never existed.
             self.reader.load_run(&at.key(), run_id).await?;
         }
         admitted
     }
 
-    /// Continues a run in a new run from one of its events. The default is the newest run. The newest run is terminated
-    /// if it is open.
+    /// Starts a new run that continues another run from one of its events. Without a run id, it continues the newest
+    /// run. The newest run is terminated if it is open.
     ///
     /// # Errors
     ///
@@ -93,13 +94,13 @@ impl Commands {
         self.runs.submit(&at.key(), |reply| Alone::Reset { run_id: at.run_id, reset, reply }).await
     }
 
-    /// Imports a closed run of another service with its history unchanged. If the run is already there with the same
-    /// history, nothing changes.
+    /// Imports a closed run of another service with its history unchanged. If the store already has the run with the
+    /// same history, nothing changes.
     ///
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::HistoryMismatch`], [`Refusal::InsufficientStorage`], or an error of the
-    /// store. A repeated request continues after an error of the store.
+    /// store. After an error of the store, a repeated request continues the import.
     pub async fn import(&self, domain: &str, imported: ImportedRun) -> Result<WasImported, Refusal> {
         let domain = self.registry.domain(domain).await?.name;
         let key = HeadKey::new(&*domain, imported.workflow_id());
@@ -107,13 +108,14 @@ impl Commands {
         self.runs.submit(&key, |reply| Alone::Import { imported, reply }).await
     }
 
-    /// Deletes a run, or all runs of the workflow id if no run id is given. Returns the number of deleted runs. The
-    /// runs' effects are delivered first.
+    /// Deletes a run, or all runs of the workflow id if no run id is given. Before that, waits until the effects that
+    /// the runs owe to other runs are delivered. Returns the number of deleted runs.
     ///
     /// # Errors
     ///
-    /// [`Refusal::RunOpen`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. A
-    /// repeated request continues after an error of the store.
+    /// [`Refusal::RunOpen`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], [`Refusal::Unavailable`] if the
+    /// effects are not delivered in time, or an error of the store. After an error of the store, a repeated request
+    /// continues the deletion.
     pub async fn delete(&self, at: &RunRef, deletion: &Deletion) -> Result<u64, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = at.key();

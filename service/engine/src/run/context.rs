@@ -1,4 +1,4 @@
-//! Dependencies of a run's worker, shared by the workers of all runs.
+//! Dependencies of a run's worker. The workers of all runs share them.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Delivers effects of runs on other runs (ADR 5): applies each to the other run, then settles it with the run that
-//! owes it.
+//! Delivers effects, which are actions of one run on another run (ADR 5). A delivery first applies the effect to the
+//! target run, then records the result at the run that owes the effect.
 
 use std::sync::Arc;
 
@@ -21,19 +21,20 @@ use crate::run::request::{EffectOutcome, EffectSource, RunRequest};
 use crate::run::runs::Runs;
 use crate::{Metrics, Refusal, commit::head};
 
-/// Maximum number of effects of one run that are delivered at the same time.
+/// Maximum number of effects of one run that are delivered concurrently. Our choice.
 const EFFECTS_AT_ONCE: usize = 64;
 
-/// Number of remembered effects above which a run checks which of them are still owed, and forgets the others.
+/// Number of remembered effects above which a target run checks which of them are still owed by their sources, and
+/// drops the others.
 const SEEN_MAX: usize = 4;
 
-/// Returns true if a command settles an effect that is not owed according to this state.
+/// Returns true if a command records the result of an effect that the run does not owe in this state.
 pub(crate) fn is_settled(command: &Command, transition: &Transition) -> bool {
     let (holder, outbox) = (transition.run().started.run_id, &transition.links().outbox);
     matches!(command, Command::SettleEffect { owner, event_id, .. } if !outbox.owes_for(holder, *owner, *event_id))
 }
 
-/// Applies an effect to a run if its source still owes it.
+/// Applies an effect to the target run if the source run still owes it.
 pub(crate) fn apply_owed_effect(
     owed: Option<Result<bool, Refusal>>,
     transition: &mut Transition,
@@ -43,8 +44,8 @@ pub(crate) fn apply_owed_effect(
     if !owed.unwrap_or(Ok(false))? {
         return Ok(EffectOutcome::Moot);
     }
-    // A run that cannot remember the effect must not apply it, because it might be delivered twice. The other run
-    // delivers it again later.
+    // If the run cannot remember the effect, it must not apply it, because a second delivery would apply it again. The
+    // source run delivers it again later.
     let seen = &transition.links().seen;
     let is_new = outbound.origin().is_some_and(|origin| seen.find(origin).is_none());
     if is_new && !seen.has_space() {
@@ -54,20 +55,20 @@ pub(crate) fn apply_owed_effect(
     Ok(EffectOutcome::Settled(transition.apply_effect(outbound, now)))
 }
 
-/// Returns true if a child can never be started: the rules refuse its start, or its state alone is too large for the
-/// store. Unreadable bytes in the store are not final, because they may be restored.
+/// Returns true if a child can never be started: its start is not allowed, or its initial state is too large for the
+/// store. Unreadable bytes in the store are not such a permanent failure, because they may be restored.
 fn never_starts(kind: EffectKind, refusal: &Refusal) -> bool {
     kind == EffectKind::StartChild && matches!(refusal, Refusal::Fault(_) | Refusal::RunTooLarge { .. })
 }
 
-/// Effects that a run owes, and where to read their content.
+/// Effects that a run owes, with the state from which their content is read.
 struct Bundle {
     key: HeadKey,
     started: RunStart,
     tail: Bytes,
     tail_first: EventId,
     effects: Vec<Effect>,
-    /// Round of deliveries; see [`Outbox::round`].
+    /// Delivery round; see [`Outbox::round`].
     round: u32,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// Returns for every effect in a batch whether its source still owes it according to the store.
+    /// Returns, for each effect in a batch of requests, whether its source still owes it according to the store.
     pub(crate) async fn still_owed(
         &self,
         key: &HeadKey,
@@ -90,28 +91,28 @@ impl Effects {
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
-            // This must happen before the check of what is owed. Then an effect that is settled in between is in `seen`
-            // or is not owed. In the other order, an effect could be found owed, be forgotten a moment later, and be
-            // applied again.
+            // This must happen before checking what is owed. Then an effect that is settled in between is either still
+            // in `seen` or no longer owed. In the other order, an effect could be found owed, be dropped from `seen` a
+            // moment later, and be applied again.
             self.forget_settled(&key.domain, transition).await;
         }
         join_all(sources.iter().map(async |source: &&EffectSource| self.is_owed(source).await)).await
     }
 
-    /// Returns true if its source still owes an effect.
+    /// Returns true if the source run still owes the effect.
     pub(crate) async fn is_owed(&self, source: &EffectSource) -> Result<bool, Refusal> {
         let Some((holder, outbox)) = self.outbox_of(&source.key).await? else { return Ok(false) };
         Ok(outbox.owes_in(source.round, &source.effect.held_by(holder, source.run_id)))
     }
 
-    /// Reads the outbox of a workflow id from the store, with the id of the newest run, which holds it. Returns `None`
-    /// if the runs have expired, which only happens if they owe nothing.
+    /// Reads the outbox of a workflow id from the store, together with the id of the newest run, which holds the
+    /// outbox. Returns `None` if the runs have expired. They expire only after all their effects are settled.
     async fn outbox_of(&self, key: &HeadKey) -> Result<Option<(Uuid, Outbox)>, Refusal> {
         let Some(found) = self.store.load(key).await? else { return Ok(None) };
         Ok(Some((Uuid::from_bytes(found.run), head::decode_links(&found.body)?.outbox)))
     }
 
-    /// Forgets the effects in `seen` that are no longer owed, because they cannot be delivered again.
+    /// Drops the effects in `seen` that are no longer owed, because they cannot be delivered again.
     async fn forget_settled(&self, domain: &Arc<str>, transition: &mut Transition) {
         let seen: Vec<Origin> = transition.links().seen.iter().map(|seen| seen.origin.clone()).collect();
         let checks = seen.iter().map(async |origin| {
@@ -119,7 +120,7 @@ impl Effects {
             match self.outbox_of(&key).await {
                 Ok(Some((holder, outbox))) => outbox.owes_for(holder, origin.run_id, origin.event_id),
                 Ok(None) => false,
-                // If it is unknown, the effect is kept.
+                // If the source cannot be read, the effect is kept.
                 Err(_) => true,
             }
         });
@@ -127,9 +128,9 @@ impl Effects {
         transition.links_mut().seen.retain(|_| may_come.next().unwrap_or(true));
     }
 
-    /// Starts delivering effects. A failed delivery is left to the run's next wake, whose time is in the store. `round`
-    /// is that of the commit that made the effects ready, even if other nodes have committed since: in a round, each
-    /// effect is delivered by one node only.
+    /// Starts delivering effects. A failed delivery is repeated at the run's next wake, whose time is in the store.
+    /// `round` is that of the commit that made the effects ready, even if other nodes have committed since: within a
+    /// round, each effect is delivered by one node only.
     pub(crate) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, effects: Vec<Effect>, round: u32) {
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
@@ -155,10 +156,10 @@ impl Effects {
 
     async fn deliver_one(&self, bundle: &Bundle, effect: Effect) -> Result<(), Refusal> {
         let (key, round) = (&bundle.key, bundle.round);
-        // An effect of an earlier run is read from that run.
+        // The content of an effect of an earlier run is read from that run's history.
         let earlier = match effect.of {
             Some(owner) => match self.reader.load_run(key, owner).await {
-                // The earlier run has expired, and its effect with it.
+                // The earlier run has expired, and the content of the effect with it.
                 Err(Refusal::UnknownRun { .. }) => {
                     return self.settle(key, owner, effect, round, EffectResult::Unknown).await;
                 }
@@ -178,7 +179,7 @@ impl Effects {
         let outbound = Box::new(outbound.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = HeadKey::new(&*key.domain, &*outbound.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
-        // A moot effect is already settled, or another node delivers it.
+        // If the effect is moot, it is already settled, or another node delivers it.
         let taken = self.runs.submit(&target, |reply| RunRequest::effect(source, outbound, reply)).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);

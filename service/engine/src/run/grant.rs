@@ -1,4 +1,4 @@
-//! Content of a started task for its poller.
+//! Assembles a started task for the poller that gets it.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use crate::lists::grant::{Grant, Granted, TakenAlong};
 use crate::run::context::RunContext;
 
 impl RunContext {
-    /// Returns a started task for its poller; `start` is the number that
-    /// [`start_task`](crate::lists::sync_match::start_task) returned.
+    /// Returns a started task for its poller. `start` is the number that
+    /// [`start_task`](crate::lists::sync_match::start_task) returned. Returns `None` if the task is no longer the
+    /// poller's.
     pub(crate) fn grant(
         &self,
         key: &HeadKey,
@@ -23,14 +24,14 @@ impl RunContext {
         taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
-        // After a commit of unknown outcome, another node may have sent the task to another poll.
+        // If the outcome of the commit was unknown for a while, another node may have sent the task to another poll.
         if loaded.body.links.sent.poll_of(scheduled_event_id) != taker.poll {
             return None;
         }
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
         let mut riders = TakenAlong::default();
         let run_id = run.started.run_id;
-        // With a retry policy each start is a separate attempt.
+        // If the activity has a retry policy, each start is a separate attempt.
         let span = SpanId::of_attempt(run_id, scheduled_event_id, start);
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
@@ -40,9 +41,10 @@ impl RunContext {
             (run.list_of_held_turn().to_owned(), what)
         } else {
             let activity = run.activities.get(&scheduled_event_id)?;
-            // After a commit of unknown outcome, the attempt may be over and a later one under way.
+            // If the outcome of the commit was unknown for a while, this attempt may have ended and a later one may
+            // have started.
             let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
-            // Details that an earlier attempt left for this one.
+            // Heartbeat details that an earlier attempt left.
             let mut heartbeats = loaded.heartbeats.iter().filter(|_| activity.attempts.is_some());
             let beat = heartbeats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
             let details = beat.and_then(|beat| beat.details.clone());

@@ -1,4 +1,4 @@
-//! Imports a closed run of another service. From then on it is found like any other run, and does not change any more.
+//! Imports a closed run of another service. After that, it can be read like any other run and never changes.
 //! `history::ImportedRun` defines which histories are accepted.
 
 use bytes::Bytes;
@@ -11,11 +11,11 @@ use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{EventRange, Refusal, WasImported};
 
-/// Maximum number of attempts if other nodes write to the workflow id meanwhile.
+/// Maximum number of attempts if other nodes write to the same workflow id at the same time. Our choice.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Maximum size of the parts that are read to compare them with the run, in bytes. Our choice: twice the maximum size
-/// of an imported run.
+/// Maximum size in bytes of the stored parts that are read to compare them with the imported run. Our choice: twice the
+/// maximum size of an imported run.
 const PARTS_BYTES: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl RunWorker<'_> {
@@ -23,7 +23,7 @@ impl RunWorker<'_> {
         let (context, key) = (self.context, self.key);
         let run_id = imported.run_id();
         for _ in 0..ATTEMPTS_MAX {
-            // No answer is based on a cached state, and no state stays in the cache.
+            // An import neither relies on a cached state nor leaves a state in the cache.
             self.state.forget();
             if let Some(head) = context.store.load_run(key, *run_id.as_bytes()).await? {
                 let there = context.reader.open_head(key, head).await?;
@@ -57,17 +57,17 @@ impl RunWorker<'_> {
     }
 }
 
-/// Place of an imported run among the runs of its workflow id.
+/// Position of an imported run among the runs of its workflow id.
 enum Place<'a> {
-    /// Newest run, in place of this one.
+    /// The imported run becomes the newest run and replaces this one, if there is one.
     Newest(Option<&'a StoredRun>),
-    /// An earlier run.
+    /// The imported run becomes an earlier run.
     Beside,
 }
 
-/// Selects the place of an imported run. The current run stays the newest if it is open, owes effects or has a
-/// successor. An imported run with a successor never becomes the newest: the service would start that successor, which
-/// exists elsewhere.
+/// Selects the position of an imported run. The current run stays the newest if it is open, owes effects or has a
+/// successor. An imported run with a successor never becomes the newest, because the service would then start the
+/// successor, which already exists in the other service.
 fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a> {
     if imported.run().has_successor() {
         return Place::Beside;
@@ -79,8 +79,8 @@ fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a
 }
 
 impl RunContext {
-    /// Returns the head and the parts of an imported run. The parts are the same on every node, so that an interrupted
-    /// import can be repeated.
+    /// Returns the head and the parts of an imported run. Every node produces the same parts, so that an interrupted
+    /// import can be repeated anywhere.
     fn lay_out_import(&self, key: &HeadKey, base: Option<&StoredRun>, imported: &ImportedRun) -> Prepared {
         let now = self.clock.now();
         let mut transition = Transition::of(imported.run().clone());
@@ -99,7 +99,7 @@ impl RunContext {
         prepared
     }
 
-    /// Fails unless the stored run has this history.
+    /// Fails unless the stored run has the same history as the imported one.
     async fn must_be_the_same(&self, key: &HeadKey, there: &StoredRun, imported: &ImportedRun) -> Result<(), Refusal> {
         let run_id = imported.run_id();
         let differs = Refusal::HistoryMismatch { run_id };
@@ -119,8 +119,8 @@ impl RunContext {
         }
     }
 
-    /// Fails unless the parts in the store of a run without a head are those about to be written. An interrupted import
-    /// may have left them, or an import of another history.
+    /// For a run without a head: fails unless its stored parts are among those about to be written. An interrupted
+    /// import of the same run may have left such parts, and so may an import of a different history.
     async fn must_be_parts_of_it(&self, key: &HeadKey, head: &Head, parts: &[Part]) -> Result<(), Refusal> {
         if parts.is_empty() {
             return Ok(());
@@ -140,5 +140,5 @@ impl RunContext {
     }
 }
 
-/// A part with its bytes.
+/// A part of a stored run with its content.
 type Part = (PartKey, Bytes);

@@ -1,9 +1,9 @@
-//! The requests that wait for a run, and the guarantee that at most one worker handles them, and that there is one
-//! whenever requests wait.
+//! Inbox of a run: the requests that wait for it. The inbox guarantees that at most one worker handles them, and that
+//! there is a worker whenever requests wait.
 //!
 //! A caller that adds a request while there is no worker runs the worker in its own task. Adding a request and ending
-//! the work use the same lock, so that no request is left between a worker that has found nothing more and a caller
-//! that has found a worker.
+//! the worker use the same lock. Otherwise, a worker could find the queue empty and end just as a caller adds a request
+//! and relies on that worker.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,21 +16,21 @@ use crate::run::request::{Alone, Batched, RunRequest};
 /// Maximum size of the payloads of one commit, in bytes. Source: the minimum part size of every store.
 const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum number of requests in one commit.
+/// Maximum number of requests in one commit. Our choice.
 const FOLD_REQUESTS_MAX: usize = 256;
 
-/// The next work of a worker.
+/// The next item that a worker handles.
 pub(crate) enum InboxItem {
-    /// Requests that are admitted and committed together, in their order. There is at least one.
+    /// Requests that are admitted and committed together, in this order. There is at least one.
     Batch(Vec<Batched>),
-    /// One request that is handled without others.
+    /// One request that is handled separately.
     Alone(Alone),
 }
 
 #[derive(Default)]
 struct InboxState {
     queue: VecDeque<InboxItem>,
-    /// Size of the last batch in bytes, while it may get more requests.
+    /// Size in bytes of the last batch in the queue, as long as requests can be added to it.
     last_batch_bytes: usize,
     /// True while a worker handles the queue.
     is_worked_on: bool,
@@ -66,7 +66,7 @@ impl Inbox {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Adds a request. Returns true if there is no worker, and then the caller must run one.
+    /// Adds a request. Returns true if there is no worker; the caller must then run one.
     #[must_use]
     pub(crate) fn add(&self, request: RunRequest) -> bool {
         let mut state = self.lock();
@@ -74,26 +74,27 @@ impl Inbox {
         !std::mem::replace(&mut state.is_worked_on, true)
     }
 
-    /// Begins the work, for the caller that [must run it](Self::add).
+    /// Begins a worker's use of the inbox, for the caller that [must run the worker](Self::add).
     pub(crate) fn begin(&self) -> Shift<'_> {
         Shift(self)
     }
 }
 
-/// A worker's use of the inbox. Dropping it early clears the inbox.
+/// A worker's use of the inbox. If it is dropped before it has ended, the waiting requests are dropped.
 pub(crate) struct Shift<'a>(&'a Inbox);
 
 impl Shift<'_> {
-    /// Takes the next work; `None` if there is no more. Then the work is over, and the next caller runs another worker.
+    /// Takes the next item. Returns `None` if the inbox is empty; the worker must then stop, and the next caller runs
+    /// another one.
     pub(crate) fn next(&mut self) -> Option<InboxItem> {
         let mut state = self.0.lock();
         let next = state.queue.pop_front();
-        // Cleared while the lock is held, so that the next caller starts another worker.
+        // Set while the queue is locked, so that the caller of the next request starts another worker.
         state.is_worked_on = next.is_some();
         next
     }
 
-    /// Ends the work after [`next`](Self::next) has returned `None`.
+    /// Ends the use of the inbox after [`next`](Self::next) has returned `None`.
     pub(crate) fn end(self) {
         std::mem::forget(self);
     }
@@ -103,13 +104,13 @@ impl Drop for Shift<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.is_worked_on = false;
-        // Dropping the requests reports an unknown outcome to their callers.
+        // Dropping the requests reports to their callers that the outcome is unknown.
         state.queue.clear();
     }
 }
 
-/// Work on a run, polled by the task of the caller that found no worker. If the caller is dropped during a commit, the
-/// rest of the work continues in a background task.
+/// A run's worker as a future. It is polled by the task of the caller that found no worker. If that caller is dropped
+/// during a commit, the future continues in a background task.
 pub(crate) struct RunWork {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     background: Arc<Background>,
@@ -135,7 +136,7 @@ impl Future for RunWork {
 
 impl Drop for RunWork {
     fn drop(&mut self) {
-        // Outside a runtime the process is ending, and the callers get an unknown outcome.
+        // Without a runtime the process is ending; the callers are told that the outcome is unknown.
         if let Some(work) = self.work.take() {
             self.background.spawn(work);
         }
@@ -161,7 +162,7 @@ mod tests {
         RunRequest::command(None, command, Author::default(), reply)
     }
 
-    /// Returns the number of requests of a batch; 0 for a request that is handled without others.
+    /// Returns the number of requests in a batch, or 0 for a request that is handled separately.
     fn size(work: InboxItem) -> usize {
         match work {
             InboxItem::Batch(batch) => batch.len(),

@@ -1,4 +1,4 @@
-//! Reads the state and history of runs, current and earlier ones, without changing them.
+//! Reads the state and history of current and earlier runs. Never changes a run.
 
 use std::sync::Arc;
 
@@ -33,14 +33,15 @@ impl RunLookup {
         self.registry.must_know(domain).await.map(drop)
     }
 
-    /// Returns the current state of a run: the current run from memory or the store, an earlier one from the store.
+    /// Returns the current state of a run. The newest run comes from memory or the store, an earlier run from the
+    /// store.
     pub(crate) async fn look_up(&self, at: &RunRef) -> Result<StoredRun, Refusal> {
         self.look_up_with(at, 0).await
     }
 
-    /// Like [`look_up`](Self::look_up), with the state after this event at least. The state in memory may be older if
-    /// the store is shared without this node knowing. If it is known to be shared, every read goes to the store: a node
-    /// that does not see the commits of others would be worse than the cost of a read unit.
+    /// Like [`look_up`](Self::look_up), but the state includes the given event. If nodes are known to share the store,
+    /// every read goes to the store, because missing other nodes' commits would be worse than the cost of a read unit.
+    /// Otherwise a state in memory that includes the event is used.
     pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<StoredRun, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = at.key();
@@ -48,7 +49,7 @@ impl RunLookup {
         let current = self.runs.newest(&key, is_old).await?;
         match (current, at.run_id) {
             (None, None) => Err(Refusal::unknown_workflow(&key)),
-            // The newest run may have expired before an earlier run with a longer retention.
+            // The newest run may have expired while an earlier run with a longer retention period is still kept.
             (None, Some(run_id)) => match self.reader.load_run(&key, run_id).await {
                 Err(Refusal::UnknownRun { .. }) => Err(Refusal::unknown_workflow(&key)),
                 found => found,
@@ -82,7 +83,8 @@ impl RunLookup {
         self.reader.read_page(&at.key(), &loaded, page).await
     }
 
-    /// Returns what keeps a run's turn that waits on `list` from being started; `None` if a decider has it.
+    /// Returns the reason why a waiting turn of the run, on task list `list`, has not been started; `None` if a decider
+    /// has the turn.
     pub(crate) async fn turn_wait(
         &self,
         key: &HeadKey,

@@ -14,10 +14,10 @@ use crate::riders::submitted::{QuerySubmission, SubmittedUpdate, UpdateSubmissio
 use crate::riders::waiting::NewQuery;
 use crate::{Admitted, Deletion, Refusal, Reset, Started, WasImported, WasReset};
 
-/// Channel for the answer to a request.
+/// Channel for the response to a request.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// A channel together with the answer, which is sent only once the commit is durable.
+/// A response and its channel. The response is sent only once the commit is durable.
 pub(crate) struct PendingReply<T> {
     to: Reply<T>,
     answer: Option<Result<T, Refusal>>,
@@ -28,33 +28,33 @@ impl<T> PendingReply<T> {
         Self { to, answer: None }
     }
 
-    /// Sets the answer. It replaces the answer of an earlier attempt.
+    /// Sets the response. Replaces the response of an earlier attempt to commit.
     pub(crate) fn set(&mut self, answer: Result<T, Refusal>) {
         self.answer = Some(answer);
     }
 
-    /// Returns the refusal if the answer is one.
+    /// Returns the response if it is an error.
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
         self.answer.as_ref()?.as_ref().err()
     }
 
-    /// Sends the answer.
+    /// Sends the response that was set.
     pub(crate) fn send(self) {
         drop(self.to.send(self.answer.unwrap_or(Err(Refusal::Stopping))));
     }
 
-    /// Sends this answer instead.
+    /// Sends this response and discards the one that was set.
     pub(crate) fn send_instead(self, answer: Result<T, Refusal>) {
         drop(self.to.send(answer));
     }
 }
 
-/// A request to a run.
+/// A request to a run, handled by the run's worker.
 #[expect(clippy::large_enum_variant, reason = "the large variant is the frequent one, and a box would be one for each")]
 pub(crate) enum RunRequest {
-    /// Admitted and committed together with others.
+    /// Admitted and committed together with other requests.
     Batched(Batched),
-    /// Handled without others.
+    /// Handled separately.
     Alone(Alone),
 }
 
@@ -70,59 +70,61 @@ impl From<Alone> for RunRequest {
     }
 }
 
-/// A request that is admitted and committed together with others.
+/// A request that can be admitted and committed together with others.
 pub(crate) enum Batched {
     /// Admits a command.
     Command { run_id: Option<Uuid>, command: Command, author: Author, reply: PendingReply<Admitted> },
-    /// Starts a waiting task. The answer is `None` if it no longer waits. `start` is the number of the start.
+    /// Starts a waiting task for a poller. The response is `None` if the task no longer waits. `start` counts the
+    /// starts of the task; it is set when the request is admitted.
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, start: Option<u32> },
-    /// Applies an effect of another run, except for starts.
+    /// Applies an effect of another run, except for the start of a child.
     Effect { source: EffectSource, outbound: Box<OutboundEffect>, reply: PendingReply<EffectOutcome> },
-    /// Wakes the run: fires its deadlines and offers its waiting tasks.
+    /// Wakes the run: fires deadlines that are due and offers its waiting tasks.
     Wake { reply: Reply<()> },
 }
 
-/// A request that is handled without others.
+/// A request that is handled separately.
 pub(crate) enum Alone {
-    /// Starts a run of this workflow id.
+    /// Starts a run with this workflow id.
     Start { start: Box<Start>, reply: Reply<Started> },
-    /// Starts a child, which is an effect of another run.
+    /// Starts a child, which is an effect of its parent run.
     StartChild { source: EffectSource, outbound: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
-    /// Deletes runs of this workflow id. The answer is `None` if they must deliver effects first.
+    /// Deletes runs of this workflow id. The response is `None` if the runs must deliver effects first.
     Delete { run_id: Option<Uuid>, deletion: Deletion, reply: Reply<Option<u64>> },
-    /// Continues a run in a new run from one of its events.
+    /// Starts a new run that continues a run from one of its events.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
     /// Imports a run of another service.
     Import { imported: Box<ImportedRun>, reply: Reply<WasImported> },
-    /// Takes the riders of a run with a separate task, or with a turn if one waits by now.
+    /// Takes the run's riders (waiting queries or updates) for a poller: as a separate task, or with a turn if one
+    /// waits by now.
     TakeRiders { run_id: Uuid, kind: RiderKind, taker: Taker, reply: Reply<TakenRiders> },
-    /// Adds an update.
+    /// Adds an update to the run's riders.
     Update { run_id: Option<Uuid>, update: Box<SubmittedUpdate>, reply: Reply<UpdateSubmission> },
-    /// Adds a query.
+    /// Adds a query to the run's riders.
     Query { run_id: Option<Uuid>, query: Box<NewQuery>, reply: Reply<QuerySubmission> },
-    /// Hands out the waiting riders if possible.
+    /// Hands out the waiting riders with a separate task if possible.
     DispatchRiders { reply: Reply<()> },
-    /// Records a heartbeat. The answer is true if the activity should stop.
+    /// Records a heartbeat. The response is true if the activity should stop.
     Heartbeat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
 }
 
-/// Origin of an effect.
+/// Run that owes an effect, and the effect's identity.
 #[derive(Debug, Clone)]
 pub(crate) struct EffectSource {
     pub(crate) key: HeadKey,
-    /// The run that owes it.
+    /// Id of the run that owes the effect.
     pub(crate) run_id: Uuid,
     pub(crate) effect: Effect,
-    /// Round in which it is delivered.
+    /// Round in which the effect is delivered; see `Outbox::round`.
     pub(crate) round: u32,
 }
 
-/// Outcome of an effect at the run that it was for.
+/// Outcome of delivering an effect to its target run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EffectOutcome {
-    /// The run has applied it, now or earlier, or can never apply it for the given reason.
+    /// The target run has applied the effect, now or earlier, or can never apply it for the given reason.
     Settled(EffectResult),
-    /// Its source no longer owes it.
+    /// The source run no longer owes the effect.
     Moot,
 }
 
@@ -144,7 +146,7 @@ impl RunRequest {
 }
 
 impl Batched {
-    /// Returns the approximate size in bytes that the request adds to a commit.
+    /// Returns approximately how many bytes the request adds to a commit.
     pub(crate) fn bytes(&self) -> usize {
         let payload = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
         match self {
@@ -163,7 +165,7 @@ impl Batched {
                     | ActivityCommand::Resume
                     | ActivityCommand::Change(_) => 0,
                 },
-                // The decisions of a large turn fill a separate commit.
+                // A turn with many decisions is committed separately.
                 Command::CompleteTurn { answer, .. }
                     if answer.next_task_list.is_none() && answer.decisions.len() <= 64 =>
                 {

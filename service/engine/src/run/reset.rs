@@ -1,6 +1,6 @@
-//! Resets a run: another run continues it from an earlier event (ADR 15). There are two commits. The first records the
-//! reset and terminates the run if it is open; the second starts the new run. Between them the workflow id is in use,
-//! as with other successors that have not started yet (ADR 9).
+//! Resets a run: a new run continues it from one of its events (ADR 15). This takes two commits. The first records the
+//! reset and terminates the run if it is open; the second starts the new run. Between the two commits the workflow id
+//! counts as in use, like that of any run whose successor has not started yet (ADR 9).
 
 use history::event::ResetPlan;
 use history::{Branch, BranchReader, Branching, Event, Fault, PlannedReset, RequestKey, Transition};
@@ -13,8 +13,8 @@ use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{EventRange, Refusal, Reset, WasReset};
 
-/// Minimum remaining time that a run is kept for it to be reset, because it must still be there when the new run
-/// starts. Our choice: longer than a slow start of the service.
+/// Minimum remaining time before a run expires for which a reset is accepted, because the run must still exist when the
+/// new run starts. Our choice: longer than a slow start of the service.
 const KEPT_AT_LEAST: history::Duration = history::Duration::from_secs(3_600);
 
 impl RunWorker<'_> {
@@ -22,7 +22,7 @@ impl RunWorker<'_> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         loop {
-            // Nothing is refused because of a cached state.
+            // Reads the state from the store, so that no request fails because of an outdated cached state.
             self.state.forget();
             self.start_successor().await?;
             let current = self.loaded().await?.cloned();
@@ -48,7 +48,7 @@ impl RunWorker<'_> {
                 continue;
             }
             if let Err(refusal) = self.start_successor().await {
-                // The reset is recorded, and the due index wakes the run again.
+                // The reset is recorded. The due index wakes the run, and the new run is started then.
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "the run that goes on could not begin yet");
             }
             let (run_id, base_event_id) = (plan.new_run_id, event_id);
@@ -58,7 +58,7 @@ impl RunWorker<'_> {
 }
 
 impl RunContext {
-    /// Returns the transition that starts the successor of a run that was reset.
+    /// Returns the transition that starts the new run of a reset.
     pub(crate) async fn branch(
         &self,
         key: &HeadKey,
@@ -71,7 +71,7 @@ impl RunContext {
         Ok(Transition::branch(branch, reset))
     }
 
-    /// Returns the result of an earlier request with this key.
+    /// Returns the result of an earlier reset request with the same idempotency key; `None` if there was none.
     async fn was_reset(
         &self,
         key: &HeadKey,
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::commit::{self, Draft};
 
-    /// Small enough that everything moves out of the head.
+    /// Limits so small that the whole history moves out of the head.
     const LIMITS: Limits = Limits {
         head_soft: 1 << 10,
         head_hard: 64 << 10,
@@ -139,7 +139,8 @@ mod tests {
         Timestamp::from_millis(1_700_000_000_000 + millis)
     }
 
-    /// Returns a branch of a run with many signals, each with a large payload.
+    /// Returns the transition that starts the new run, for a reset of a run with many signals, each with a large
+    /// payload.
     fn branch(signals: usize) -> Transition {
         let old = Uuid::from_u128(7);
         let mut transition = Transition::start(&Start::new("w", "t", "l"), old, at(0)).unwrap();
@@ -181,7 +182,7 @@ mod tests {
             assert_eq!(one.parts, other.parts, "{signals}");
             assert_ne!(one.next.tail, other.next.tail, "each hands its own turn out");
             assert!(one.parts.iter().all(|(_, bytes)| bytes.len() <= LIMITS.part_max));
-            // Together the parts have the whole history.
+            // The parts together must contain the whole history.
             let chunks = one.parts.iter().filter(|(key, _)| matches!(key, PartKey::Chunk { .. }));
             let mut ids = Vec::new();
             for (key, bytes) in chunks {
@@ -192,7 +193,7 @@ mod tests {
             ids.extend(codec::events(&one.next.tail).map(|event| event.unwrap().id));
             assert_eq!(ids, (1..=one.next.run().last_event_id).collect::<Vec<_>>());
         }
-        // A short history stays in the head.
+        // With larger limits, a short history stays in the head.
         let short = laid_out(branch(1), at(10_000), 1);
         assert_eq!((short.parts.len(), short.next.body.tail_first), (1, 1), "one pack");
     }

@@ -1,4 +1,5 @@
-//! Riders of a run: adds queries and updates, hands them out, and validates them against the run's state.
+//! Riders of a run, which are queries and updates that wait for a decider. Adds riders, hands them out, and checks them
+//! against the run's state.
 
 use std::sync::Arc;
 
@@ -37,14 +38,14 @@ impl RunWorker<'_> {
         Ok(QuerySubmission::Waits(run.started.run_id, decider_list(key, loaded)))
     }
 
-    /// Hands out the waiting riders if possible.
+    /// Hands out the waiting riders with a separate task if possible.
     pub(crate) async fn run_dispatch_riders(&mut self) -> Result<(), Refusal> {
         let (context, key) = (self.context, self.key);
         context.request_reply.dispatch_riders(key, self.loaded_for_riders().await?);
         Ok(())
     }
 
-    /// Returns the run including the commits of other nodes, which answers must reflect.
+    /// Returns the run's state including the commits of other nodes. Answers to riders must reflect all of them.
     async fn loaded_for_riders(&mut self) -> Result<&StoredRun, Refusal> {
         if self.context.nodes.is_shared() {
             self.state.forget();
@@ -53,7 +54,8 @@ impl RunWorker<'_> {
         self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))
     }
 
-    /// Takes riders for a poller. If a turn waits by now, the poller is to take the turn, which carries the riders.
+    /// Takes riders for a poller. If a turn waits by now, returns that turn instead, and the poller must take it
+    /// together with the riders.
     pub(crate) async fn run_take_riders(
         &mut self,
         run_id: Uuid,
@@ -81,7 +83,7 @@ impl RunWorker<'_> {
         })
     }
 
-    /// Returns a task for the queries of an earlier run.
+    /// Returns a task with the queries of an earlier run.
     async fn take_queries_of_earlier(&self, run_id: Uuid, taker: &Taker) -> Result<TakenRiders, Refusal> {
         match self.context.reader.load_run(self.key, run_id).await {
             Ok(loaded) => {
@@ -103,7 +105,7 @@ impl RunWorker<'_> {
             return Box::pin(self.run_update_with_start(put, &start)).await;
         }
         if context.nodes.is_shared() {
-            // The state must include the commits of other nodes.
+            // Reads the state from the store, because it must include the commits of other nodes.
             self.state.forget();
         }
         loop {
@@ -160,7 +162,7 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Starts the run for an update unless it is open, and adds the update.
+    /// Adds the update to the open run. If no run is open, starts a run with the update.
     async fn run_update_with_start(
         &mut self,
         mut put: SubmittedUpdate,
@@ -173,7 +175,8 @@ impl RunWorker<'_> {
             let heard = context.riders.rejection(run_id, &put.asked.update_id, now)?;
             Some(UpdateSubmission::Known(run_id, heard))
         });
-        // The turn that rejected the update may also have closed the run. A repeated request must not start another.
+        // The turn that rejected the update may also have closed the run. A repeated request must not start another
+        // run.
         if let Some(known) = rejection {
             return Ok(known);
         }

@@ -1,6 +1,5 @@
-//! Access to all runs: a request goes into the inbox of its run, and the caller that finds no worker there runs one.
-//! The type of the worker is not known here, so that modules that send requests and the module that handles them do not
-//! depend on each other.
+//! Access to all runs. A request goes into the inbox of its run, and a caller that finds no worker there runs one. The
+//! executor is a trait object, so that modules that send requests do not depend on the module that handles them.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
@@ -19,10 +18,11 @@ use crate::run::cell::RunCell;
 use crate::run::inbox::RunWork;
 use crate::run::request::{Batched, Reply, RunRequest};
 
-/// Time that a node leaves a due run that it wrote to the run's home node.
+/// Time by which a node delays handling a due run whose home node is another node, so that the home node can handle it
+/// first. Our choice.
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
-/// Handles the requests of runs.
+/// Handles requests to runs.
 pub(crate) trait RunExecutor: Send + Sync {
     /// Handles the requests in a run's inbox until it is empty.
     fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -49,27 +49,27 @@ impl Runs {
         Self { store, reader, nodes, cache: Cache::new(cache_bytes), background, executor: OnceLock::new() }
     }
 
-    /// Sets the executor of requests. Only the first call has an effect.
+    /// Sets the executor that handles requests. Only the first call has an effect.
     pub(crate) fn set_executor(&self, executor: Weak<dyn RunExecutor>) {
         drop(self.executor.set(executor));
     }
 
-    /// Adds a request to a run's inbox. If this returns the work, the caller must run it.
+    /// Adds a request to a run's inbox. If this returns a worker, the caller must run it.
     #[must_use]
     fn enqueue(&self, cell: &Arc<RunCell>, request: RunRequest) -> Option<RunWork> {
         if !cell.inbox.add(request) {
             return None;
         }
         let Some(executor) = self.executor.get().and_then(Weak::upgrade) else {
-            // The service has stopped. Dropping the requests reports an unknown outcome to their callers.
+            // The service has stopped. Dropping the requests reports to their callers that the outcome is unknown.
             drop(cell.inbox.begin());
             return None;
         };
         Some(RunWork::new(&self.background, executor.work(Arc::clone(cell))))
     }
 
-    /// Submits a request to a run and waits for the answer: the only way to a run. `make` creates the request from the
-    /// channel for the answer.
+    /// Submits a request to a run and waits for the response. All requests to runs go through this function. `make`
+    /// creates the request from the channel for the response.
     pub(crate) async fn submit<T, R: Into<RunRequest>>(
         &self,
         key: &HeadKey,
@@ -91,7 +91,7 @@ impl Runs {
         answered.map_err(lost)?
     }
 
-    /// Wakes one run now: fires its deadlines and offers its waiting tasks.
+    /// Wakes one run now: fires deadlines that are due and offers its waiting tasks.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Runs {
         self.submit(key, |reply| Batched::Wake { reply }).await
     }
 
-    /// Prepares for handling a due run if nodes share a store: gives the run's home node time to handle it first, and
+    /// Prepares for handling a due run if nodes share the store. Gives the run's home node time to handle it first, and
     /// drops the state in memory, which may lack commits of other nodes.
     pub(crate) async fn leave_to_home(&self, key: &HeadKey) {
         if self.nodes.is_shared() {
@@ -119,7 +119,8 @@ impl Runs {
         self.store.load(key).await?.map(StoredRun::decode).transpose()
     }
 
-    /// Returns the newest run of a workflow id, from memory unless it `is_old`, else from the store.
+    /// Returns the newest run of a workflow id from memory, or from the store if there is none in memory or `is_old`
+    /// returns true for it.
     pub(crate) async fn newest(
         &self,
         key: &HeadKey,
@@ -140,7 +141,8 @@ impl Runs {
         Ok(current)
     }
 
-    /// Sets the size of a cell after use; `None` if it has nothing to keep.
+    /// Sets the size in memory of a cell after use. Removes the cell if `bytes` is `None`, which means that it holds no
+    /// state.
     pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         self.cache.settle(cell, bytes);
     }

@@ -1,4 +1,5 @@
-//! Starts runs: handles a workflow id that is in use, a signal or an update that comes with the start, and successors.
+//! Starts runs. Handles workflow ids that are already in use, signals and updates that come with the start, and
+//! successors of runs.
 
 use history::admit::{Starting, is_cancel_request, starting, starting_for};
 use history::{
@@ -16,10 +17,10 @@ use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{EventRange, Refusal, Registry, Started};
 
-/// Reason of the termination of a run that a start replaces.
+/// Recorded reason for the termination of a run that a new start replaces.
 const REPLACED: &str = "replaced by a new start";
 
-/// Returns the start that a request body describes, with the defaults of its domain and its type.
+/// Returns the start that a request body describes, completed with the defaults of its domain and its workflow type.
 pub(crate) async fn start_of(
     registry: &Registry,
     domain: &str,
@@ -38,7 +39,7 @@ pub(crate) async fn start_of(
 }
 
 impl RunWorker<'_> {
-    /// Starts a run. If there is an update, the run has it before its first turn can be taken.
+    /// Starts a run. If the start comes with an update, the update is added before a poller can take the first turn.
     pub(crate) async fn run_start(
         &mut self,
         start: &Start,
@@ -47,7 +48,7 @@ impl RunWorker<'_> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         let author = Author::of_start(start);
-        // A run that replaces an open one needs no additional capacity in its domain or on the disk.
+        // If the new run replaces an open one, it needs no additional capacity in its domain or on the disk.
         let (mut room, mut replaces) = (None, false);
         loop {
             let before = self.state.was_cached();
@@ -56,7 +57,7 @@ impl RunWorker<'_> {
             let run_id = context.ids.run_id(now);
             let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
             let starting = context.starting(key, existing.as_mut(), start, update.as_deref()).await?;
-            // That a run is open is not reported from a cache either.
+            // An error or an "already running" response must not be based on a cached state.
             let needs_proof = match &starting {
                 Err(fault) => fault.depends_on_state(),
                 Ok(Starting::Existing { .. }) => start.signal.is_none(),
@@ -86,7 +87,7 @@ impl RunWorker<'_> {
                         key: None,
                         child_policy: None,
                     };
-                    // If something else closed the run meanwhile, the next iteration handles that.
+                    // If another command has closed the run in the meantime, the next iteration handles that.
                     self.run_command(run, Some((&terminate, &author)), &mut attempt).await?;
                     replaces = true;
                     continue;
@@ -117,8 +118,9 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Starts the successor of a run that has continued as new, is retried or was reset, if it has not started yet. The
-    /// workflow id counts as open until then: every request to the run starts the successor first.
+    /// Starts the successor of a run that has continued as new, is retried or was reset, if the successor has not
+    /// started yet. Until then the workflow id counts as in use, and every request to the run starts the successor
+    /// first.
     pub(crate) async fn start_successor(&mut self) -> Result<(), Refusal> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;
@@ -157,7 +159,7 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Admits a command to a run and commits it. Returns false if another attempt with the store's state is needed.
+    /// Admits a command to a run and commits it. Returns false if it must be tried again with the store's state.
     pub(crate) async fn run_command(
         &mut self,
         run: Run,
@@ -178,7 +180,7 @@ impl RunWorker<'_> {
 }
 
 impl RunContext {
-    /// Returns the newest cancel request of a run; `None` if there was none.
+    /// Returns the newest cancel request of a run; `None` if there is none.
     async fn cancel_request(&self, key: &HeadKey, loaded: &StoredRun) -> Result<Option<Event>, Refusal> {
         if !loaded.run().cancel_requested {
             return Ok(None);
@@ -196,8 +198,8 @@ impl RunContext {
         }
     }
 
-    /// Reserves capacity for another run in its domain and checks the disk. If the disk has no space, the refusal is
-    /// counted, except for an update, whose refusal is counted elsewhere.
+    /// Reserves capacity for another run in its domain and checks the free disk space. If the disk has too little
+    /// space, the error is counted in metrics, except for an update, whose errors are counted elsewhere.
     async fn room_for(&self, domain: &str, start: &Start, is_for_update: bool) -> Result<Option<RunPermit>, Refusal> {
         if let Err(refusal) = self.disk.must_have_room() {
             if !is_for_update {
@@ -208,8 +210,8 @@ impl RunContext {
         self.open_runs.room_for(domain, start).await
     }
 
-    /// Decides what a start does, with all records of its request. A start counts as repeated only if the run that it
-    /// started is still there.
+    /// Decides how a start is handled, after reading all records of its idempotency key. A start counts as repeated
+    /// only if the run that it started still exists.
     async fn starting(
         &self,
         key: &HeadKey,
@@ -239,7 +241,7 @@ impl RunContext {
     }
 }
 
-/// Returns the signal that comes with a start, for a run that is already open.
+/// Returns the signal that comes with a start. It is sent to the open run if there is one.
 fn signal_of(start: &Start) -> Option<Command> {
     let signal = start.signal.clone()?;
     let (name, input, identity, key) = (signal.name, signal.input, start.identity.clone(), start.key);

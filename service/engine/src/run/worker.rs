@@ -1,5 +1,5 @@
-//! A run's worker: admits a batch of requests to a run, commits once, and answers them. Other requests are handled one
-//! by one.
+//! A run's worker. It admits a batch of requests, writes one commit, and sends the responses. Requests that cannot be
+//! batched are handled one by one.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::run::request::{Alone, Batched, EffectOutcome, EffectSource};
 use crate::run::runs::RunExecutor;
 use crate::{Admitted, Refusal};
 
-/// The worker of a run. It owns the run's state in memory while it works, and is the only worker of the run.
+/// The worker of a run. It owns the run's state in memory while it works, and each run has at most one worker on a
+/// node.
 pub(crate) struct RunWorker<'a> {
     pub(crate) context: &'a Arc<RunContext>,
     pub(crate) key: &'a HeadKey,
@@ -66,9 +67,9 @@ impl RunExecutor for RunContext {
 
 /// Outcome of an attempt to admit and commit a batch.
 enum TryOutcome {
-    /// All requests were answered.
+    /// All requests of the batch have their responses.
     Done,
-    /// The batch must be admitted again, to a newer state.
+    /// The batch must be admitted again, to a newer state of the run.
     Again,
 }
 
@@ -78,7 +79,8 @@ impl RunWorker<'_> {
         self.context.reader.loaded(self.key, self.state).await
     }
 
-    /// Returns the size of the state if it stays in memory. A closed run is read rarely, and then from the store.
+    /// Returns the size of the run's state if it stays in memory. A closed run that owes no effects is dropped, because
+    /// it is rarely read again.
     fn keep(&mut self) -> Option<usize> {
         let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
         let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
@@ -92,16 +94,16 @@ impl RunWorker<'_> {
         if self.state.known().is_some_and(StoredRun::has_successor)
             && let Err(refusal) = Box::pin(self.start_successor()).await
         {
-            // The due index wakes the run again.
+            // The successor is started later, when the due index wakes the run.
             let workflow_id = &self.key.workflow_id;
             tracing::warn!(%refusal, %workflow_id, "the run that goes on could not begin yet");
         }
     }
 
-    /// Handles a request that is not admitted together with others.
+    /// Handles a request that is not part of a batch.
     async fn run_alone(&mut self, request: Alone) {
-        // Each future is boxed, so that the worker only reserves space for the frequent requests, which come in
-        // batches.
+        // Each future is boxed, so that the worker reserves memory only for batches, which are by far the most
+        // frequent.
         match request {
             Alone::Start { start, reply } => drop(reply.send(Box::pin(self.run_start(&start, None)).await)),
             Alone::StartChild { source, outbound, reply } => {
@@ -140,7 +142,7 @@ impl RunWorker<'_> {
         let now = context.clock.now();
         let is_held = |run: &Run| run.started.run_id == run_id && held(run, task).is_ok();
         if self.state.known().is_some_and(|loaded| !is_held(loaded.run())) {
-            // Another node may have started the activity.
+            // Another node may have started the activity, so the state in memory may be outdated.
             self.state.forget();
         }
         let loaded = self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))?;
@@ -156,7 +158,7 @@ impl RunWorker<'_> {
         Ok(cancel_requested)
     }
 
-    /// Makes one attempt to admit a batch and to commit it.
+    /// Tries once to admit a batch and to commit it.
     async fn try_batch(&mut self, batch: &mut Vec<Batched>, attempt: &mut u32) -> Result<TryOutcome, Refusal> {
         let (context, key) = (self.context, self.key);
         let before = self.state.was_cached();
@@ -177,7 +179,7 @@ impl RunWorker<'_> {
         let heartbeats = loaded.heartbeats.clone();
         let outbox = loaded.body.links.outbox.clone();
         let mut transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
-        // Runs after this run was loaded and before the commit.
+        // This check must happen after the run was loaded and before the commit.
         let sources = batch.iter().filter_map(|request| match request {
             Batched::Effect { source, .. } => Some(source),
             Batched::Command { .. } | Batched::Take { .. } | Batched::Wake { .. } => None,
@@ -212,13 +214,13 @@ impl RunWorker<'_> {
         Ok(TryOutcome::Done)
     }
 
-    /// Handles a wake without new events: only stores the time of the next wake if the store has an earlier one.
+    /// Handles a wake that records no events. Writes only if the time of the next wake in the store must change.
     async fn wake_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
         let Some(loaded) = self.state.known() else {
             return Ok(Some(()));
         };
         let stored = loaded.head.due.map(Timestamp::from_millis);
-        // The stored time is too late if it was computed with a clock that was ahead.
+        // The time in the store is too late if it was computed with a clock that was ahead.
         let due = || commit::due(loaded.run(), &loaded.body.links, &loaded.heartbeats, loaded.body.offers, now);
         let is_late =
             |stored: Timestamp| due().is_some_and(|due| stored.since(due) > history::limits::DEADLINE_LATE_MIN);
@@ -231,7 +233,7 @@ impl RunWorker<'_> {
         self.write(transition, last_event_id, waiting_turn, attempt).await
     }
 
-    /// Answers the requests of a batch that was committed.
+    /// Sends the responses to the requests of a committed batch.
     fn answer(&self, batch: &mut Vec<Batched>) {
         let context = self.context;
         for request in batch.drain(..) {
@@ -262,12 +264,12 @@ impl RunWorker<'_> {
 struct BatchSummary {
     /// True if a request wakes the run.
     wakes: bool,
-    /// True if a request is refused for a reason that depends on the run's state.
+    /// True if a request fails for a reason that depends on the run's state.
     refuses: bool,
 }
 
-/// Admits requests in order, each with the state that the previous ones left. `owed` has for each effect whether its
-/// source still owes it.
+/// Admits requests in order, each to the state that the previous requests left. `owed` has, for each effect in the
+/// batch, whether its source run still owes it.
 fn admit(
     key: &HeadKey,
     batch: &mut [Batched],
@@ -305,7 +307,7 @@ fn admit(
             }
             Batched::Wake { .. } => {
                 summary.wakes = true;
-                // A refusal means that nothing is due yet.
+                // An error here means that no deadline is due yet.
                 drop(transition.admit(&Command::FireDeadlines { heartbeats: heartbeats.to_vec() }, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }
@@ -314,7 +316,7 @@ fn admit(
     summary
 }
 
-/// Returns true if a command may be admitted to another state of its run.
+/// Returns true if a command failed because of the run's state, so that it may be admitted to another state.
 fn depends_on_state(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Fault(fault) => fault.depends_on_state(),
@@ -322,7 +324,7 @@ fn depends_on_state(refusal: &Refusal) -> bool {
     }
 }
 
-/// Answers a request to a workflow id that has no run.
+/// Sends the response to a request if the workflow id has no run.
 fn answer_without_run(key: &HeadKey, request: Batched) {
     match request {
         Batched::Take { reply, .. } => drop(reply.send(Ok(None))),
@@ -352,13 +354,13 @@ fn must_be_current(key: &HeadKey, run: &Run, run_id: Option<Uuid>) -> Result<(),
     }
 }
 
-/// Returns the answer to a command that was admitted before.
+/// Returns the response to a command that repeats an earlier request.
 fn repeated(transition: &Transition, KnownRequest { run_id, event_id }: KnownRequest) -> Admitted {
     let version = transition.run().version;
     Admitted { run_id, event_id, repeated: true, reflects: None, judged: Vec::new(), version, warnings: Vec::new() }
 }
 
-/// Returns the answer to a command that was admitted. `before` is the version of the run before it.
+/// Returns the response to a command that was admitted. `before` is the run's version before the command.
 fn admitted(transition: &mut Transition, command: &Command, before: EventId, outcome: CommandOutcome) -> Admitted {
     let (event_id, repeated) = match outcome {
         CommandOutcome::Recorded(event_id) => (event_id, false),
@@ -366,13 +368,15 @@ fn admitted(transition: &mut Transition, command: &Command, before: EventId, out
     };
     let warnings = transition.take_warnings();
     let reflects = match command {
-        // The decider knows of the events that its own decisions cause.
+        // No event was recorded after the turn started, so the decider knows the whole state, including the events of
+        // its own decisions.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
             if before <= turn.started_event_id =>
         {
             Some(transition.run().version)
         }
-        // There are events that the decider has not seen, so no version of the run has exactly the state that it knows.
+        // Events were recorded that the decider has not seen. No version of the run equals the state that the decider
+        // knows, so the version at the start of the turn is used.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => {
             Some(turn.started_event_id)
         }
@@ -391,7 +395,7 @@ fn admitted(transition: &mut Transition, command: &Command, before: EventId, out
 mod tests {
     use super::*;
 
-    /// Returns the size of the future, without a run to work on.
+    /// Returns the size of the future that the function returns, without calling it.
     fn size<F>(_: impl Fn(&'static mut RunWorker<'static>, &'static mut Vec<Batched>, &'static mut u32) -> F) -> usize {
         size_of::<F>()
     }

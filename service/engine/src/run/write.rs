@@ -1,5 +1,5 @@
-//! Writes a commit at most once, even if the store cannot report its outcome. `after.rs` computes what follows from a
-//! commit.
+//! Writes a commit at most once, even if the store cannot report the outcome of a write. `after.rs` computes the
+//! consequences of a commit.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{Refusal, lists::backlog};
 
-/// Maximum number of attempts of a commit that lost a race or was not applied.
+/// Maximum number of attempts for a commit that conflicts with other commits or that the store did not apply.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Pause after the first attempt that was not applied; doubled after each further one.
+/// Pause after the first attempt that the store did not apply. Doubled after each further attempt.
 const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
 
-/// Maximum pause after a commit lost its second race; doubled after each further race. The actual pause is random, so
-/// that competing nodes do not meet again. There is no pause after the first race, because most races are between two
-/// nodes.
+/// Maximum pause after the second conflict with another commit. Doubled after each further conflict. The actual pause
+/// is random, so that competing nodes do not collide again. There is no pause after the first conflict, because most
+/// conflicts are between two nodes only.
 const RACE_WAIT: Duration = Duration::from_millis(5);
 
 /// Outcome of a commit.
 enum CommitOutcome {
     /// The store has exactly this commit.
     Applied,
-    /// The store has this newer state, which includes the commit or follows a run that does.
+    /// The store has this newer state. It either includes the commit or belongs to a later run that followed it.
     AppliedThenSuperseded(Box<StoredRun>),
-    /// The commit is not in the store and never will be, because another commit was written.
+    /// The store does not have the commit and never will, because it has a conflicting one.
     Conflict,
-    /// The commit is not in the store, and neither is another. It can be tried again.
+    /// The store has neither the commit nor a conflicting one. The commit can be retried.
     NotApplied,
 }
 
 impl RunWorker<'_> {
-    /// Commits a transition and starts its new tasks for waiting pollers (sync match). Returns `None` if the requests
-    /// must be admitted again to the store's state.
+    /// Commits a transition and in the same commit starts its new tasks for waiting pollers (sync match). Returns
+    /// `None` if the requests must be admitted again to the store's state.
     pub(crate) async fn write(
         &mut self,
         mut transition: Transition,
@@ -105,7 +105,7 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Returns the newest event of a transition's run that is known to be in the store.
+    /// Returns the id of the newest event of the transition's run that is known to be in the store.
     fn committed(&self, transition: &Transition) -> EventId {
         let run_id = transition.run().started.run_id;
         let same_run = self.state.known().map(StoredRun::run).filter(|base| base.started.run_id == run_id);
@@ -114,8 +114,8 @@ impl RunWorker<'_> {
 }
 
 impl RunContext {
-    /// Lays out a commit with its operation id and the time of the next wake. A transition without changes comes from a
-    /// wake of a run whose tasks still wait.
+    /// Prepares a commit: selects its operation id and the time of the next wake. A transition without changes comes
+    /// from a wake of a run whose tasks still wait.
     async fn lay_out(
         &self,
         key: &HeadKey,
@@ -143,7 +143,7 @@ impl RunContext {
         (op, prepared)
     }
 
-    /// Pauses briefly after another node has written to the run. Fails if that has happened too often.
+    /// Pauses briefly after a conflict with another node's commit. Fails if there were too many conflicts.
     async fn lost_race(&self, key: &HeadKey, recorded: usize, attempt: &mut u32) -> Result<(), Refusal> {
         self.metrics.conflicts.inc();
         tracing::debug!(workflow_id = %key.workflow_id, recorded, attempt, "another has written to this run");
@@ -158,8 +158,9 @@ impl RunContext {
         Ok(())
     }
 
-    /// Commits until the store has reported an outcome. If an outcome was unknown, the very same commit is tried again:
-    /// because of its version it can be written at most once, so that a delayed write does not record anything twice.
+    /// Commits until the outcome is known. If the outcome of a write is unknown, exactly the same commit is tried
+    /// again. Because a commit names the version that it follows, the store applies it at most once, even if the first
+    /// write arrives late.
     async fn commit_until_known(
         &self,
         key: &HeadKey,
@@ -174,8 +175,8 @@ impl RunContext {
             let wait = match self.store.commit(key, expect.clone(), head, parts).await {
                 Ok(Cas::Won) => return Ok(CommitOutcome::Applied),
                 Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(CommitOutcome::Conflict),
-                // The winner may be an earlier attempt of this commit or a retry by a client library, and other nodes
-                // may have built on it.
+                // The conflicting commit may be an earlier attempt of this one, or a retry by the store's client
+                // library, and other nodes may have written further commits.
                 Ok(Cas::Lost(_)) => match Box::pin(self.find_op(key, op)).await {
                     Ok(Some(found)) => return Ok(CommitOutcome::AppliedThenSuperseded(Box::new(found))),
                     Ok(None) => return Ok(CommitOutcome::Conflict),
@@ -203,20 +204,22 @@ impl RunContext {
             tokio::time::sleep(wait.unwrap_or(ATTEMPT_WAIT * 2_u32.saturating_pow(*attempt))).await;
             *attempt += 1;
             if doubt.is_none() {
-                // No write is under way, so it is better to start over from the store's current state.
+                // No write can still be in progress, so it is better to start again from the store's current state.
                 return Ok(CommitOutcome::NotApplied);
             }
         }
     }
 
-    /// Returns how often the waiting tasks of a run have been offered, including this time. Before the waits become
-    /// long, rows of the run are written to the backlog. While that fails, the waits stay short.
+    /// Returns how many times the waiting tasks of a run have been offered, including this time. The pauses between
+    /// offers grow with this number. Before the pauses become long, this writes rows for the run to the backlog. If the
+    /// rows cannot be written, the number stays so low that the pauses remain short.
     async fn offers_after(&self, key: &HeadKey, base: &StoredRun, now: Timestamp) -> u32 {
         let offers = base.body.offers.saturating_add(1);
         if offers < LATE_OFFERS || self.lists.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
     }
 
-    /// Keeps the stored due time if changing it has a cost and it is still a lower bound.
+    /// Returns the due time to store. Keeps the stored time if it is early enough and moving it would cost an
+    /// additional write.
     fn due_to_store(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
         match (stored, need) {
@@ -227,7 +230,8 @@ impl RunContext {
         }
     }
 
-    /// Returns the run after a commit of unknown outcome if it has our operation id.
+    /// Returns the run's state in the store if it contains the commit with this operation id, whose outcome was
+    /// unknown.
     async fn find_op(&self, key: &HeadKey, op: u64) -> Result<Option<StoredRun>, Refusal> {
         let Some(head) = self.store.load(key).await? else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Stored form of a schedule: a head with its next time for the due index, and a row for lists.
+//! Stored form of a schedule: a head with the schedule's next time for the due index, and a row for lists.
 
 use history::{Fault, Schedule, ScheduleState, ScheduleTimes, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use crate::Refusal;
 
-/// Format of the records that this module writes.
+/// Format number of the records that this module writes.
 const FORMAT: u8 = 1;
 
-/// Status word of rows of schedules that are not paused.
+/// Status in the rows of schedules that are not paused.
 const ACTIVE: &str = "active";
 pub(super) const PAUSED: &str = "paused";
 
@@ -19,11 +19,11 @@ pub(super) const PAUSED: &str = "paused";
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScheduleRecord {
     format: u8,
-    /// Its configuration.
+    /// Configuration of the schedule.
     pub(crate) schedule: Schedule,
-    /// Time of its creation.
+    /// Time when the schedule was created.
     pub(crate) created_at: Timestamp,
-    /// Its state.
+    /// State of the schedule.
     pub(crate) state: ScheduleState,
 }
 
@@ -41,13 +41,14 @@ impl ScheduleRecord {
         }
     }
 
-    /// Returns its times. The spec was validated before it was stored.
+    /// Returns the times of the schedule. The specification was validated before it was stored, so an error means
+    /// damaged data.
     pub(super) fn times(&self) -> Result<ScheduleTimes, Refusal> {
         let garbled = |fault: Fault| Refusal::Corrupt { what: format!("a schedule: {fault}") };
         ScheduleTimes::new("spec", &self.schedule.spec).map_err(garbled)
     }
 
-    /// Returns the head that stores it after `before`.
+    /// Returns the head that stores the schedule and replaces `before`.
     pub(super) fn head(&self, id: Uuid, before: Option<&Head>, now: Timestamp) -> Result<Head, Refusal> {
         let due = self.state.due(self.schedule.rules(), &self.times()?, id, now);
         let body = serde_json::to_vec(self).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;

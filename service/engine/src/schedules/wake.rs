@@ -1,8 +1,8 @@
-//! Wake of a schedule: it checks the schedule's runs, decides which actions are due, and starts them.
+//! Wake of a schedule: reads the state of the schedule's runs, decides which actions are due, and executes them.
 //!
-//! Decisions are stored before they are carried out (ADR 14). If a node stops in between, the action stays among
-//! those that are being started, with an entry in the due index. The next node starts it with the same idempotency
-//! key, and therefore only once.
+//! A decision is stored before it is executed (ADR 14). If a node stops in between, the record still lists the action
+//! as being started and has an entry in the due index. The next node starts the action with the same idempotency key,
+//! and therefore only once.
 
 use futures_util::future::join_all;
 use history::{Action, Command, ObservedRun, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, Timestamp};
@@ -15,14 +15,14 @@ use super::record::ScheduleRecord;
 use crate::base::records::domain_of_schedule;
 use crate::{Refusal, RunRef};
 
-/// Maximum number of rounds of a wake: each decides and starts up to sixteen actions, or loses a conflict with
-/// another node.
+/// Maximum number of rounds of a wake. Each round decides and starts up to sixteen actions, or has a conflict with
+/// another node. Our choice.
 const ROUNDS_MAX: u32 = 1_000;
 
-/// Reason of a termination by the schedule.
+/// Recorded reason for the termination of a run that the schedule's next action replaces.
 const REPLACED: &str = "the schedule's next action takes its place";
 
-/// Action done outside the record, to be stored in it.
+/// Result of an executed action, which must be stored in the record.
 enum ActionDone {
     Started(u64, Result<(String, Uuid), String>),
     PutOff(u64, &'static str),
@@ -30,11 +30,11 @@ enum ActionDone {
 }
 
 impl Scheduler {
-    /// Wakes a schedule and does what is due.
+    /// Wakes a schedule and executes the actions that are due.
     ///
     /// # Errors
     ///
-    /// The store's; remaining work is in the due index.
+    /// An error of the store. The due index still lists the schedule, so remaining actions are executed later.
     pub(crate) async fn wake(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.runs.leave_to_home(key).await;
         let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
@@ -72,7 +72,8 @@ impl Scheduler {
             } else {
                 self.agenda.set(key, head.due.map(Timestamp::from_millis));
             }
-            // Work that failed in the previous round must wait.
+            // Nothing was decided in this round, so only actions that failed in the previous round are left. They must
+            // wait.
             if !has_changed && round > 0 {
                 return Ok(());
             }
@@ -84,7 +85,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Returns the current state of a schedule's runs, in their order.
+    /// Returns the current state of a schedule's runs, in the order of `state.running`.
     pub(super) async fn observed_runs(&self, domain: &str, state: &ScheduleState) -> Result<Vec<ObservedRun>, Refusal> {
         join_all(state.running.iter().map(|run| self.observed_run(domain, run))).await.into_iter().collect()
     }
@@ -102,7 +103,7 @@ impl Scheduler {
         })
     }
 
-    /// Starts and ends runs according to the record, and returns what was done.
+    /// Starts and ends runs as the record requires, and returns the results.
     async fn act(&self, domain: &str, schedule_id: &str, id: Uuid, record: &ScheduleRecord) -> Vec<ActionDone> {
         let ends = record.state.undelivered_ends().map(async |run| self.end(domain, id, run).await);
         let ended = join_all(ends).await;
@@ -138,7 +139,7 @@ impl Scheduler {
         Ok((workflow_id, started.run_id))
     }
 
-    /// Ends a run. A repeated call ends the same run only once.
+    /// Ends a run. If the call is repeated, the same run is ended only once.
     async fn end(&self, domain: &str, id: Uuid, run: &Running) -> Option<ActionDone> {
         let how = run.end?;
         let (reason, identity) = (Some(REPLACED.to_owned()), None);
@@ -157,13 +158,13 @@ impl Scheduler {
                 tracing::warn!(%refusal, workflow_id = %run.workflow_id, "a run of a schedule could not be ended yet");
                 None
             }
-            // A run that has closed need not be ended.
+            // The run has already closed, so it need not be ended.
             _ => Some(ActionDone::Told(run.number, how)),
         }
     }
 }
 
-/// Returns the idempotency key of an action: the same for every node and every attempt.
+/// Returns the idempotency key for executing an action. It is the same on every node and for every attempt.
 fn key_of_action(id: Uuid, number: u64, what: &str) -> RequestKey {
     let digest =
         Sha256::new().chain_update(id.as_bytes()).chain_update(number.to_be_bytes()).chain_update(what).finalize();

@@ -18,7 +18,8 @@ use crate::run::request::{Alone, RunRequest};
 use crate::tasks::Tasks;
 use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind};
 
-/// Number of events that are searched for the outcome of a turn. Our choice: a turn ends before that many other events.
+/// Number of events after a lost turn that are searched for its outcome. Our choice: a turn ends before that many other
+/// events are recorded.
 const LOSS_EVENTS_MAX: usize = 1_000;
 
 impl Tasks {
@@ -40,8 +41,9 @@ impl Tasks {
         self.mint.open_activity(token)
     }
 
-    /// Fails if no decider has the token's task any more, so that a token does not give access to a run forever. Only
-    /// the node that handed out a task without an event knows about it; for tokens of other nodes this check passes.
+    /// Fails if no decider has the token's task any more, so that an old token does not give access to a run forever. A
+    /// task without an event is known only to the node that handed it out; for such tokens of other nodes this check
+    /// succeeds.
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
         let key = token.key();
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
@@ -56,7 +58,7 @@ impl Tasks {
         must_hold(run, token.turn).map_err(Into::into)
     }
 
-    /// Admits a decider's answer: `CompleteTurn` or `FailTurn`.
+    /// Admits a decider's answer, which is `CompleteTurn` or `FailTurn`.
     ///
     /// # Errors
     ///
@@ -65,19 +67,19 @@ impl Tasks {
         self.answer_turn_with(token, command, Vec::new(), Vec::new()).await
     }
 
-    /// Admits a decider's answer, and sends the results of queries to their callers by the queries' ids. Results
-    /// without a waiting caller are ignored. The results of the turn's updates, and of updates that earlier turns
-    /// accepted, are recorded together with its decisions or not at all.
+    /// Admits a decider's answer, and sends the results of queries to their callers. A result is matched to its callers
+    /// by the query's id; results without a waiting caller are ignored. Results of the turn's updates, and of updates
+    /// that earlier turns accepted, are recorded in the same commit as the decisions.
     ///
     /// # Errors
     ///
     /// As for [`answer_turn`](Self::answer_turn), and:
     ///
-    /// * a fault for an answer to a query that the run never got, for a second answer to a query, and for decisions in
-    ///   answer to a task that has only queries,
-    /// * [`Refusal::QueryTaskLost`] if none of the queries of such a task has a waiting caller any more,
-    /// * [`Fault::UnknownUpdate`] for an answer to an update that is not part of the turn and that no turn has
-    ///   accepted.
+    /// * a fault for an answer to a query that was not sent to this run, for a second answer to the same query, and for
+    ///   decisions in answer to a task that has only queries,
+    /// * [`Refusal::QueryTaskLost`] if the task has only queries and none of them has a waiting caller any more,
+    /// * [`Fault::UnknownUpdate`] for an answer to an update that is not part of the turn and was not accepted by an
+    ///   earlier turn.
     pub async fn answer_turn_with(
         &self,
         token: &TurnToken,
@@ -88,8 +90,8 @@ impl Tasks {
         self.answer_turn_warned(token, command, results, updates).await.map(drop)
     }
 
-    /// Admits a decider's answer with results of queries and updates, and returns warnings about decisions that are
-    /// recorded but are probably mistakes. An answer that another node records has no warnings.
+    /// Admits a decider's answer with results of queries and updates. Returns warnings about decisions that are
+    /// recorded but are probably mistakes. If another node records the answer, there are no warnings.
     ///
     /// # Errors
     ///
@@ -101,7 +103,7 @@ impl Tasks {
         results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<Vec<Warning>, Refusal> {
-        // A longer list was truncated when the request was read.
+        // A longer list was already truncated when the request was parsed.
         let (found, max) = (updates.len(), limits::UPDATE_RESULTS_MAX);
         if found > max {
             let problem = format!("has {found} entries, at most {max} are allowed");
@@ -133,7 +135,7 @@ impl Tasks {
         }
     }
 
-    /// Returns the refusal of an answer to a turn. If the turn is lost, adds the reason from the history.
+    /// Returns the error for an answer to a turn. If the turn is lost, adds the reason from the history.
     pub async fn how_turn_was_lost(&self, token: &TurnToken, refusal: Refusal) -> Refusal {
         let Refusal::Fault(Fault::TurnLost) = refusal else { return refusal };
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
@@ -142,25 +144,25 @@ impl Tasks {
         let (limit, leaves_payloads_out) = (LOSS_EVENTS_MAX, true);
         let page = EventRange { after, limit, leaves_payloads_out, ..EventRange::default() };
         match Box::pin(self.lookup.history(&at, &page)).await {
-            // A speculative turn is recorded only with its answer.
+            // A speculative turn is recorded only together with its answer, so there are no events to search.
             Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
             Ok(read) => match TurnLoss::find(token.turn, &read.events) {
                 Some(how) => Refusal::TurnLost { how },
                 None => refusal,
             },
-            // The history is no longer available, but the turn is lost anyway.
+            // The history is no longer available. The original error is still correct.
             Err(_) => refusal,
         }
     }
 
-    /// Returns what is known about the names in these decisions.
+    /// Returns the registrations of the types that these decisions name.
     async fn decision_context_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<DecisionContext, Refusal> {
         let domain = &token.domain;
         let has_functions = self.lists.lambda.get().is_some();
         let mut context = DecisionContext { has_functions, ..DecisionContext::default() };
         for decision in decisions {
             match decision {
-                // Functions have no types.
+                // Lambda functions have no registered types.
                 Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {}
                 Decision::ScheduleActivity(it) => {
                     self.look_up(domain, &it.activity_type, &mut context.activity_types).await?;
@@ -194,7 +196,7 @@ impl Tasks {
         Ok(context)
     }
 
-    /// Adds the registration of a type, once for all decisions with this type.
+    /// Adds the registration of a type. Each type is read once, even if several decisions name it.
     async fn look_up<D: TypeKind>(
         &self,
         domain: &str,
@@ -269,8 +271,8 @@ impl Tasks {
     }
 }
 
-/// Returns the refusal of an answer with a valid token if the workflow id now has another run or none. It is the
-/// refusal of the token's own run while that run is kept, so that a successor does not change it.
+/// Returns the error for an answer with a valid token, if the workflow id now has another run or none. As long as the
+/// token's run is kept, the error describes that run, as if it had no successor.
 pub(super) async fn refusal_of_its_run(
     reader: &RunReader,
     key: &HeadKey,
@@ -283,7 +285,7 @@ pub(super) async fn refusal_of_its_run(
         Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => lost.into(),
         Refusal::RunNotCurrent { .. } => match reader.load_run(key, run_id).await {
             Ok(earlier) => judge(earlier.run()).unwrap_or(lost).into(),
-            // Retention of the run is over.
+            // The retention period of the run has ended.
             Err(Refusal::UnknownRun { .. }) => lost.into(),
             Err(refusal) => refusal,
         },

@@ -1,4 +1,4 @@
-//! Events that come with a decider task: the window, or the first page of the whole history.
+//! Reads the events that are returned with a decider task: the window, or the first page of the whole history.
 
 use history::event::DeciderCompleted;
 use history::{Event, EventId, EventKind, Payload};
@@ -15,12 +15,12 @@ pub(super) struct ReadEvents {
     pub(super) bytes: usize,
     /// Value of [`DeciderTask::next`](crate::DeciderTask::next).
     pub(super) next: Option<EventId>,
-    /// Context that the last completed turn left.
+    /// Context that the decider of the last completed turn stored.
     pub(super) context: Option<Payload>,
 }
 
 impl Tasks {
-    /// Reads the events of a task up to event `last`, and the context. The events in `shown` follow them and are not
+    /// Reads the context and the events of a task up to event `last`. The events in `shown` are appended; they are not
     /// recorded yet.
     pub(super) async fn read_events(
         &self,
@@ -59,7 +59,8 @@ impl Tasks {
         Ok(ReadEvents { events, bytes, next, context })
     }
 
-    /// Reads the context of the last completed turn from the part of the window that does not come with the task.
+    /// Reads the context of the last completed turn, if the event that has it is in the window but not among those
+    /// returned with the task.
     async fn read_context(
         &self,
         source: &RunEvents<'_>,
@@ -72,7 +73,7 @@ impl Tasks {
     }
 }
 
-/// Returns the DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
+/// Returns the DeciderCompleted event of the turn with this DeciderStarted event, if it is among the events.
 fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderCompleted> {
     events.iter().rev().find_map(|event| match &event.kind {
         EventKind::DeciderCompleted(it) if it.started_event_id == started_event_id => Some(it),

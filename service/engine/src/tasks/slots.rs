@@ -1,4 +1,5 @@
-//! Exchanges: polls for several tasks at once. Each slot gets one task, as tasks arrive.
+//! Exchanges, which are polls for several tasks at once. An exchange has slots, and each slot gets one task when a task
+//! arrives.
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use crate::lists::{ListKey, OnList, Side, Taker};
 use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
 use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over};
 
-/// Maximum size of the tasks that arrive together, and so of an exchange's response or one line of it, in bytes. Ours:
-/// the maximum size of a request. Source: `docs/exchanges.md`.
+/// Maximum size in bytes of the tasks that are returned together, and therefore of an exchange's response, or of one
+/// line of a streamed response. Our choice: the maximum size of a request, as documented in `docs/exchanges.md`.
 pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum size of one more task in bytes: a whole window, its riders, and the context of the run.
+/// Maximum size of one more task in bytes: a full window, its riders (queries and updates), and the context of the run.
 const TASK_BYTES_MAX: usize = EVENTS_BYTES_MAX + TASK_RIDER_BYTES_MAX + 2 * history::limits::PAYLOAD_BYTES_MAX;
 
 /// Returns true if one more task can be added to tasks of this total size.
@@ -30,31 +31,34 @@ fn has_room(bytes: usize) -> bool {
     bytes + TASK_BYTES_MAX <= EXCHANGE_BYTES_MAX
 }
 
-/// Slots of a list that wait for their tasks. Drop them only if the caller's connection is gone: tasks on their way
-/// into a slot are then returned. In other cases end the wait with [`Tasks::last_turns`] or [`Tasks::last_activities`].
+/// Slots of an exchange that wait for tasks of one list. Drop this value only if the caller has disconnected: tasks on
+/// their way to a slot are then returned. Otherwise end the wait with [`Tasks::last_turns`] or
+/// [`Tasks::last_activities`].
 pub struct Slots {
     lists: Arc<TaskLists>,
     background: Arc<Background>,
     list: ListKey,
     taker: Taker,
-    /// Earlier attempts of the poll.
+    /// Ids of earlier attempts of the poll.
     earlier: Vec<PollId>,
     events: TaskEvents,
     deadline: Instant,
-    /// Slots that are not on the list, or are on it as standby, in the reverse of their order.
+    /// Slots that are not on the list, or are on it on standby, in descending order.
     free: Vec<u32>,
-    /// Number of slots that are on the list or reserved.
+    /// Number of slots that wait on the list or are reserved by a commit.
     waits: usize,
     waiting: Option<WaitingSlots>,
-    /// True if the slots in `waiting` are off their list. Only the reserved ones can still get tasks.
+    /// True if the slots in `waiting` were taken off their list. Only slots that a commit has reserved can still get
+    /// tasks.
     is_withdrawn: bool,
-    /// Started tasks that come with the next call, because they did not fit.
+    /// Started tasks that did not fit into the previous response. The next call returns them.
     held_over: Vec<(u32, Grant)>,
     _polling: Option<Polling>,
 }
 
 impl Tasks {
-    /// Polls for several tasks at once. A repeated poll passes in `slots` those that have received no task.
+    /// Begins a poll for several tasks at once. When the poll is repeated, `slots` has only the slots that have
+    /// received no task.
     ///
     /// # Errors
     ///
@@ -71,7 +75,7 @@ impl Tasks {
         let free = in_order(slots)?;
         let list = ListKey { domain: domain.into(), side: Side::of(is_decider), name: list.into() };
         let (taker, earlier) = taker(&list, poll)?;
-        // A request without slots is no poll.
+        // A request without slots does not count as a poll.
         let polling = if free.is_empty() { None } else { Some(self.lists.pollers.polling(&list, &taker)?) };
         if polling.is_some() {
             if !poll.wait.is_zero() {
@@ -99,9 +103,10 @@ impl Tasks {
         })
     }
 
-    /// Waits for the next turns and returns each with its slot: at least one, or none if the wait is over or all slots
-    /// have a turn. Together they have at most [`EXCHANGE_BYTES_MAX`]; others come with the next call. If a turn cannot
-    /// be read, its slot stays empty, and the turn is returned to the list, or left to time out if its run is broken.
+    /// Waits for decider tasks and returns each with its slot. Returns none if the wait has ended or all slots have a
+    /// task. The tasks together have at most [`EXCHANGE_BYTES_MAX`]; the next call returns those that do not fit. If a
+    /// task cannot be read, its slot stays free, and the task is returned to the list. It is left to time out instead
+    /// if the data of its run is damaged.
     ///
     /// # Errors
     ///
@@ -110,7 +115,7 @@ impl Tasks {
         slots.next_read(self).await
     }
 
-    /// Waits for the next activities, as [`next_turns`](Self::next_turns) does for turns.
+    /// Waits for activity tasks, like [`next_turns`](Self::next_turns) for decider tasks.
     ///
     /// # Errors
     ///
@@ -119,9 +124,9 @@ impl Tasks {
         slots.next_read(self).await
     }
 
-    /// Waits as [`next_turns`](Self::next_turns) does and then ends the wait. Returns the next turns together with
-    /// those for which slots were reserved at that moment. Turns beyond [`EXCHANGE_BYTES_MAX`] come with further calls
-    /// of [`next_turns`](Self::next_turns), until [`are_filled`](Slots::are_filled).
+    /// Waits like [`next_turns`](Self::next_turns) and then ends the wait. Returns the decider tasks that arrived,
+    /// including those of commits that had already reserved a slot. Tasks beyond [`EXCHANGE_BYTES_MAX`] are returned by
+    /// further calls of [`next_turns`](Self::next_turns), until [`are_filled`](Slots::are_filled) returns true.
     ///
     /// # Errors
     ///
@@ -130,7 +135,7 @@ impl Tasks {
         slots.last_read(self).await
     }
 
-    /// Ends the wait for activities, as [`last_turns`](Self::last_turns) does for turns.
+    /// Ends the wait for activity tasks, like [`last_turns`](Self::last_turns) for decider tasks.
     ///
     /// # Errors
     ///
@@ -142,7 +147,7 @@ impl Tasks {
 
 /// A task that a slot can get.
 trait SlotsTask: Sized {
-    /// Reads the task of a grant with the content that its poller gets.
+    /// Reads a started task with the content that its poller gets.
     fn read<'a>(tasks: &'a Tasks, grant: &'a Grant, events: TaskEvents) -> BoxFuture<'a, Result<Self, Refusal>>;
 
     /// Returns the size of the task's content in bytes.
@@ -187,7 +192,7 @@ impl ActivityTask {
     }
 }
 
-/// Returns the tasks if there are any, otherwise the refusal. A failure does not hold up the other tasks.
+/// Returns the tasks if there are any, otherwise the error. An error of one task does not delay the others.
 fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refusal> {
     match refused {
         Some(refusal) if tasks.is_empty() => Err(refusal),
@@ -195,7 +200,7 @@ fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refu
     }
 }
 
-/// Returns the slots in the reverse of the order in which they are filled.
+/// Sorts the slots in the reverse of the order in which they are filled. Fails for duplicate slots.
 fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
     let problem = if slots.len() > SLOTS_MAX {
         Some(format!("has {} slots, at most {SLOTS_MAX} are allowed", slots.len()))
@@ -211,12 +216,13 @@ fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
 }
 
 impl Slots {
-    /// Returns true if each slot has had its task, or if there are no slots.
+    /// Returns true if each slot has received a task, or if there are no slots.
     pub fn are_filled(&self) -> bool {
         self.free.is_empty() && self.waits == 0 && self.held_over.is_empty()
     }
 
-    /// Returns true if the next task of the list comes here: a slot waits, and no other poller has waited longer.
+    /// Returns true if the list's next task will be given to one of these slots: a slot waits, and no other poller has
+    /// waited longer.
     pub fn are_next(&self) -> bool {
         match &self.waiting {
             Some(waiting) => waiting.are_first,
@@ -224,8 +230,8 @@ impl Slots {
         }
     }
 
-    /// Lets the slots wait from now on as standby, for tasks that are created before the next call and that no other
-    /// poller waits for. Tasks that already wait stay on the list until that call.
+    /// Puts the slots on standby until the next call: they receive only tasks that are created meanwhile and for which
+    /// no other poller waits. Tasks that already wait stay on the list.
     pub fn stand_by(&mut self) {
         let is_polled = !self.earlier.is_empty() || self.waiting.is_some();
         if !is_polled && !self.are_filled() && !self.background.is_stopping() {
@@ -233,8 +239,8 @@ impl Slots {
         }
     }
 
-    /// Ends the standby until the next call. That call returns the tasks that arrived, and those for which slots are
-    /// reserved.
+    /// Takes the slots off the list until the next call. That call returns the tasks that have arrived, and the tasks
+    /// of commits that have reserved a slot.
     pub fn stand_down(&mut self) {
         if let Some(waiting) = &self.waiting {
             let free = waiting.withdraw();
@@ -245,14 +251,14 @@ impl Slots {
         }
     }
 
-    /// Ends the wait of all slots at once. Tasks on their way to them return to the list.
+    /// Ends the wait of all slots at once. Tasks on their way to the slots return to the list.
     pub fn give_up(&mut self) {
         self.free.clear();
         self.held_over.clear();
         (self.waiting, self.waits, self.is_withdrawn) = (None, 0, false);
     }
 
-    /// Returns waiting tasks. If there are none, the slots begin to wait.
+    /// Takes waiting tasks off the list. If there are none, the slots begin to wait.
     fn poll(&mut self, is_standby: bool) -> Vec<(u32, OnList)> {
         let standby_slots = if is_standby { self.free.clone() } else { Vec::new() };
         match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, is_standby) {
@@ -306,7 +312,7 @@ impl Slots {
         }
     }
 
-    /// Takes waiting tasks, all at once. The slot of a task that another poller got is free again.
+    /// Starts waiting tasks concurrently. If another poller was faster, the slot is free again.
     async fn take(&mut self, tasks: Vec<(u32, OnList)>) -> Result<Vec<(u32, Grant)>, Refusal> {
         let (lists, list, taker) = (&self.lists, &self.list, &self.taker);
         let take =
@@ -321,7 +327,7 @@ impl Slots {
             }
         }
         self.free.sort_unstable_by(|one, other| other.cmp(one));
-        // Tasks that were taken are returned despite errors for others, which are offered again.
+        // Tasks that were started are returned even if others had errors. Those others are offered again.
         or_refused(taken, refused)
     }
 
@@ -343,11 +349,11 @@ impl Slots {
             }
         }
         self.free.retain(|slot| found.iter().all(|(other, _)| other != slot));
-        // Tasks that were found are returned despite errors for others. A later attempt finds those.
+        // Tasks that were found are returned even if others had errors. A later attempt of the poll finds those others.
         or_refused(found, refused)
     }
 
-    /// Returns the next tasks that can be read. A broken run does not end the wait of the other slots.
+    /// Returns the next tasks that can be read. If the data of one run is damaged, the other slots continue to wait.
     async fn next_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
         let mut tasks = Vec::new();
         loop {
@@ -360,7 +366,8 @@ impl Slots {
         }
     }
 
-    /// Returns the next tasks that can be read, and those for which slots are reserved. No slot waits afterwards.
+    /// Returns the next tasks that can be read, including those of commits that have reserved a slot. Afterwards no
+    /// slot waits.
     async fn last_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
         let mut tasks = self.next_read(from).await?;
         self.stand_down();
@@ -371,7 +378,7 @@ impl Slots {
         Ok(tasks)
     }
 
-    /// Reads tasks while they fit. Tasks that do not fit are held over.
+    /// Reads tasks as long as they fit into a response. The others are kept for the next call.
     async fn read<T: SlotsTask>(
         &mut self,
         granted: Vec<(u32, Grant)>,
@@ -394,7 +401,7 @@ impl Slots {
         self.held_over.extend(granted);
     }
 
-    /// Waits until tasks arrive and takes all that have arrived. Returns none if the wait is over.
+    /// Waits until tasks arrive, and takes all that have arrived. Returns none if the wait has ended.
     async fn wait(&mut self) -> Vec<(u32, Grant)> {
         let mut granted = Vec::new();
         while let (Some(waiting), true) = (&mut self.waiting, granted.is_empty()) {
@@ -407,7 +414,7 @@ impl Slots {
             let Some(first) = first else {
                 self.stand_down();
                 granted = self.take_reserved().await;
-                // The wait is over for all slots.
+                // The sender was dropped, so no slot waits any more.
                 self.free.clear();
                 break;
             };
@@ -423,7 +430,7 @@ impl Slots {
         granted
     }
 
-    /// Returns the tasks of slots that no longer wait, after waiting for each commit that has reserved one.
+    /// Returns the tasks of slots that are off the list, after waiting for each commit that has reserved one of them.
     async fn take_reserved(&mut self) -> Vec<(u32, Grant)> {
         let mut granted = Vec::new();
         if let Some(mut waiting) = self.waiting.take() {

@@ -1,4 +1,4 @@
-//! Nodes that join and leave.
+//! Tests with nodes that join and leave.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
-//! Check of the clock before anything is deleted by retention: a clock that is set ahead by mistake would end the
-//! retention of every closed run at once.
+//! Checks the clock before anything is deleted because of its age. Otherwise, a clock that was set ahead by mistake
+//! would end the retention period of every closed run at once.
 //!
-//! The newest time seen is kept in the store. A clock far ahead of it is doubted: nothing is deleted by retention
-//! until the clock is back, has advanced at the normal rate for long enough, or is confirmed by an operator. The
-//! clock is also doubted after the service was down for as long, which only delays deletion.
+//! The newest time that the clock has shown is kept in the store. A clock that is far ahead of it is doubted. While the
+//! clock is doubted, nothing is deleted because of its age. The doubt ends when the clock is set back, when it has
+//! advanced at the normal rate for long enough, or when an operator confirms it. The clock is also doubted after the
+//! service was down for a long time, which only delays deletion.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,35 +18,37 @@ use crate::base::notices::Notices;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
-/// Time for which a doubted clock must advance at the normal rate to be believed. Our choice: long enough for an
-/// operator to see the log and `/readyz`; deletion is delayed by a day at most.
+/// Time for which a doubted clock must advance at the normal rate to be trusted again. Our choice: long enough for an
+/// operator to see the log and `/readyz`, while deletion is delayed by a day at most.
 const BELIEVED_AFTER: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
 /// Maximum deviation of a doubted clock from the normal rate. Our choice: more than time synchronization corrects at
 /// once.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// Interval at which the newest time is stored. Our choice: as much as a clock may lag behind before that is reported,
-/// at one write per minute.
+/// Interval at which the newest time is stored. Our choice: equal to the lag of a clock that is tolerated without a
+/// report, and only one write per minute.
 const WRITE_EVERY: Duration = Duration::from_secs(60);
 
-/// Interval at which the clock is compared with steady time. Our choice: a jump that lasts three seconds is seen.
+/// Interval at which the clock is compared with the steady clock. Our choice: short enough to notice a jump that lasts
+/// three seconds.
 pub(crate) const WATCH_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Maximum number of unconfirmed jumps that are kept. Our choice: the newest suffice for a diagnosis.
+/// Maximum number of unconfirmed jumps that are kept. Our choice: the newest ones are enough for a diagnosis.
 const MOVES_MAX: usize = 16;
 
 /// Name of the record in the store.
 const RECORD: &str = "clock";
 
-/// Record of the newest time that was seen and not doubted.
+/// Stored record with the newest time that the clock has shown without being doubted.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct GuardRecord {
     newest: Timestamp,
     /// Jumps that no operator has confirmed, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     moves: Vec<ClockMove>,
-    /// Number of confirmations. A node that reads a changed number discards what it has seen.
+    /// Number of confirmations by operators. If a node reads a different number than before, it trusts the stored time
+    /// and discards its doubt.
     #[serde(default)]
     confirmed: u64,
 }
@@ -53,9 +56,9 @@ struct GuardRecord {
 /// A doubted clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doubt {
-    /// The newest time that was not doubted.
+    /// The newest time that the clock showed without being doubted.
     pub newest: Timestamp,
-    /// Time of the clock when it was first doubted, or when it last deviated from the normal rate.
+    /// Time that the clock showed when the doubt began, or when the clock last deviated from the normal rate.
     pub found: Timestamp,
     since: Instant,
 }
@@ -65,18 +68,18 @@ struct SeenTime {
     newest: Option<Timestamp>,
     written: Option<Timestamp>,
     doubt: Option<Doubt>,
-    /// The record's unconfirmed jumps.
+    /// Unconfirmed jumps, as in the record.
     moves: Vec<ClockMove>,
     confirmed: u64,
-    /// Jumps to be stored: expected time, and time of the clock.
+    /// Jumps that must be added to the record, each with the expected time and the time that the clock showed.
     unwritten: Vec<(Timestamp, Timestamp)>,
-    /// Last time of the clock, with the steady time then.
+    /// Last time that the clock showed, with the time of the steady clock at that moment.
     last: Option<(Timestamp, std::time::Duration)>,
     was_put_back: bool,
 }
 
 impl SeenTime {
-    /// Compares the clock with steady time.
+    /// Compares the clock with the steady clock.
     fn watch(&mut self, now: Timestamp, steady: std::time::Duration) {
         if let Some((said, then)) = self.last.replace((now, steady)) {
             let passed = u64::try_from(steady.saturating_sub(then).as_millis()).unwrap_or(u64::MAX);
@@ -96,7 +99,7 @@ impl SeenTime {
         }
     }
 
-    /// Applies what the record contains.
+    /// Applies the content of the record.
     fn take_in(&mut self, record: &GuardRecord) {
         if self.confirmed != record.confirmed && self.written.is_some() {
             self.believe(record.newest);
@@ -105,17 +108,17 @@ impl SeenTime {
         (self.moves, self.confirmed) = (record.moves.clone(), record.confirmed);
     }
 
-    /// Returns the lag of the clock behind the newest time seen.
+    /// Returns the time by which the clock is behind the newest known time; `None` if that is within the tolerance.
     fn behind(&self, now: Timestamp) -> Option<Duration> {
         let behind = self.newest?.since(now);
         (behind > CLOCK_MOVED_MIN).then_some(behind)
     }
 
-    /// Checks the clock; `stored` is the newest time that any node has stored.
+    /// Checks the clock. `stored` is the newest time that any node has stored.
     fn observe(&mut self, stored: Option<Timestamp>, now: Timestamp, at: Instant) -> Option<Doubt> {
         self.written = stored;
         let Some(newest) = self.newest.max(stored) else {
-            // The store has no time yet.
+            // The store has no time yet, so there is nothing to compare with.
             self.newest = Some(now);
             return None;
         };
@@ -142,22 +145,22 @@ impl SeenTime {
         self.doubt = None;
     }
 
-    /// Returns the stored time if the record need not be read to check the clock. While there is no doubt, this
-    /// saves nearly all reads.
+    /// Returns the stored time if the clock can be checked without reading the record again. While there is no doubt,
+    /// this avoids nearly all reads.
     fn known(&self, now: Timestamp) -> Option<Timestamp> {
         let (newest, written) = (self.newest?, self.written?);
         let is_clear = self.doubt.is_none() && now.since(newest) <= CLOCK_AHEAD_MAX && self.behind(now).is_none();
         (is_clear && newest.max(now).since(written) < WRITE_EVERY).then_some(written)
     }
 
-    /// Returns the newest time if it must be stored.
+    /// Returns the newest time if it must be written to the store; otherwise `None`.
     fn news(&self) -> Option<Timestamp> {
         let newest = self.newest?;
         self.written.is_none_or(|written| newest.since(written) >= WRITE_EVERY).then_some(newest)
     }
 }
 
-/// Checker of the clock.
+/// Checks the clock and keeps the record of the newest time.
 pub struct Guard {
     records: Records,
     clock: Arc<dyn Clock>,
@@ -190,12 +193,13 @@ fn read(head: Option<&Head>) -> Result<Option<GuardRecord>, Refusal> {
 }
 
 impl Guard {
-    /// Returns the doubt because of which nothing is deleted by retention; `None` if there is none.
+    /// Returns the current doubt about the clock, which stops deletion by age; `None` if the clock is not doubted.
     pub fn doubt(&self) -> Option<Doubt> {
         self.lock().doubt
     }
 
-    /// Returns the time of the clock unless it is doubted, and stores the newest time.
+    /// Checks the clock and stores the newest time if necessary. Returns the time of the clock, or `None` if the clock
+    /// is doubted.
     pub(crate) async fn believed_now(&self) -> Result<Option<Timestamp>, Refusal> {
         let now = self.clock.now();
         let known = self.lock().known(now);
@@ -215,27 +219,29 @@ impl Guard {
                 seen.take_in(record);
             }
             let doubt = seen.observe(known.or(record.as_ref().map(|record| record.newest)), now, Instant::now());
-            // The process has just started: only the store shows that the clock is behind.
+            // The process has just started and knows no earlier time, so only the stored time shows that the clock is
+            // behind.
             if is_first && let Some(behind) = seen.behind(now) {
                 seen.record_move(now.plus(behind), now);
             }
-            // The clock may have been corrected while the service was down.
+            // The clock may have been set back to the right time while the service was down.
             seen.was_put_back |= is_first && !seen.moves.is_empty();
             self.newest.set(seen.newest.unwrap_or_default());
             (before, doubt, seen.news())
         };
         match (before, doubt) {
-            // Rate limited, and repeated until an operator acts.
+            // The notice is rate limited, and repeated until an operator acts.
             (_, Some(Doubt { newest, found, .. })) => self.notices.clock_doubted(newest, found),
             (Some(_), None) => tracing::warn!("the clock is believed again; what is past its retention is deleted"),
             (None, None) => {}
         }
         if let Some(newest) = news {
-            // Another node has stored its time first; it is read at the next check.
+            // Another node has written its time first. The next check reads that time.
             let record = GuardRecord { newest, ..record.unwrap_or_default() };
             match self.records.write(RECORD, head.as_ref(), &record).await {
                 Ok(Cas::Won) => self.lock().written = Some(newest),
-                // On a full disk the stored time stays valid, and retention frees space.
+                // If the disk is full, the stored time stays valid. Deletion by age must continue, because it frees
+                // space.
                 Ok(Cas::Lost(_)) | Err(Refusal::DiskFull { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -243,17 +249,18 @@ impl Guard {
         Ok(doubt.is_none().then_some(now))
     }
 
-    /// Whether the clock was put back or confirmed since the last call, as far as this node has seen.
+    /// Returns true if the clock was set back or confirmed since the last call, as far as this node knows.
     pub(crate) fn take_put_back(&self) -> bool {
         std::mem::take(&mut self.lock().was_put_back)
     }
 
-    /// Requests another attempt of the work that [`take_put_back`](Self::take_put_back) asked for.
+    /// Makes the next call of [`take_put_back`](Self::take_put_back) return true, because the caller's work failed and
+    /// must be repeated.
     pub(crate) fn put_back_again(&self) {
         self.lock().was_put_back = true;
     }
 
-    /// Compares the clock with steady time, and stores a jump.
+    /// Compares the clock with the steady clock, and records a jump in the store.
     pub(crate) async fn watch(&self) -> Result<(), Refusal> {
         let unwritten = {
             let mut seen = self.lock();
@@ -292,11 +299,11 @@ impl Guard {
         ClockStanding { now, newest: seen.newest, behind: seen.behind(now), is_doubted, moves }
     }
 
-    /// Confirms the clock, whether it jumped ahead or was put back, and returns its time.
+    /// Confirms that the clock is right, after it jumped ahead or was set back. Returns the time of the clock.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// An error of the store.
     pub async fn confirm(&self) -> Result<Timestamp, Refusal> {
         loop {
             let head = self.records.load(RECORD).await?;
@@ -325,7 +332,8 @@ mod tests {
     const HOUR: u64 = 3_600;
     const DAY: u64 = 24 * HOUR;
 
-    /// Test clock that shows given seconds since the epoch after given seconds have passed.
+    /// Clock check with a simulated clock. A test gives the time that the clock shows and the time that has really
+    /// passed, both in seconds.
     struct Bench {
         seen: SeenTime,
         stored: Option<Timestamp>,
@@ -365,7 +373,7 @@ mod tests {
         for hour in 0..24 {
             assert!(!bench.is_believed(30 * DAY + hour * HOUR, hour * HOUR + 30), "{hour}");
         }
-        // It jumps again, so that the day starts over.
+        // The clock jumps again, so that the day of normal advance starts over.
         assert!(!bench.is_believed(60 * DAY, DAY));
         assert!(!bench.is_believed(60 * DAY + 23 * HOUR, DAY + 23 * HOUR));
         assert!(bench.is_believed(61 * DAY, 2 * DAY));
@@ -392,16 +400,16 @@ mod tests {
         let steady = std::time::Duration::from_secs;
         let mut seen = SeenTime::default();
         seen.watch(at(0), steady(5));
-        // A minute of drift in each direction.
+        // The clock drifts by a minute in each direction, which is tolerated.
         seen.watch(at(61), steady(6));
         seen.watch(at(2), steady(7));
         assert_eq!(seen.unwritten, []);
-        // Two days ahead for three seconds, then right.
+        // The clock is two days ahead for three seconds, then right again.
         seen.watch(at(2 * DAY + 3), steady(8));
         seen.watch(at(2 * DAY + 6), steady(11));
         seen.watch(at(7), steady(12));
         assert_eq!(seen.unwritten, [(at(3), at(2 * DAY + 3)), (at(2 * DAY + 7), at(7))]);
-        // Just over a minute.
+        // The clock jumps by just over a minute, which is reported.
         seen.watch(at(8 + 61), steady(13));
         assert_eq!(seen.unwritten.len(), 3);
     }

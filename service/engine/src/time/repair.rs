@@ -1,6 +1,6 @@
-//! Repair of deadlines that were set while the clock was ahead. The rules in `history` decide which deadlines are
-//! too late and how they are repaired. This module checks that a repair is allowed and reads data that the state of
-//! a run does not contain.
+//! Repair of deadlines that were set while the clock was ahead. The crate `history` decides which deadlines are too
+//! late and how they are corrected. This module checks that a repair is allowed, and reads data that the state of a run
+//! does not contain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,33 +21,33 @@ use crate::{Clock, EventRange, Refusal, RunRef, RunState};
 /// An open run with deadlines that are too late.
 #[derive(Debug, Clone)]
 pub struct LateRun {
-    /// The run.
+    /// State of the run.
     pub run: Run,
-    /// The deadlines, earliest first.
+    /// Deadlines that are too late, earliest first.
     pub deadlines: Vec<LateDeadline>,
 }
 
 /// Page of open runs with deadlines that are too late.
 #[derive(Debug, Clone, Default)]
 pub struct LateRuns {
-    /// The runs.
+    /// Runs with deadlines that are too late.
     pub runs: Vec<LateRun>,
     /// Number of open runs that were checked for this page.
     pub looked_at: u64,
-    /// Start of the next page.
+    /// Token of the next page; `None` on the last page.
     pub next: Option<PageToken>,
 }
 
 /// A run after its deadlines were repaired.
 #[derive(Debug, Clone)]
 pub struct RepairedRun {
-    /// The run before the repair, with the repaired deadlines; empty if none were too late.
+    /// State of the run before the repair, with the deadlines that were repaired. Empty if none were too late.
     pub late: LateRun,
-    /// The first recorded event.
+    /// Id of the first event that the repair recorded; `None` if it recorded none.
     pub event_id: Option<EventId>,
 }
 
-/// Finder and repairer of deadlines that are too late.
+/// Finds and repairs deadlines that are too late.
 pub struct DeadlineRepair {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lookup: Arc<RunLookup>,
@@ -57,21 +57,21 @@ pub struct DeadlineRepair {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// A run with the data needed for its repair.
+/// State of a run, with other data that its repair needs.
 struct RepairData {
     late: LateRun,
     heartbeats: Vec<Heartbeat>,
-    /// Durations of timers whose duration is not in the state.
+    /// Durations of timers, for those timers whose duration is not in the run's state.
     timers: BTreeMap<EventId, Duration>,
 }
 
 impl DeadlineRepair {
-    /// Lists open runs of a domain with deadlines that are too late. A page checks as many open runs as the query's
-    /// limit and contains the late ones.
+    /// Lists open runs of a domain with deadlines that are too late. For each page, the number of checked runs is the
+    /// query's limit, and the page contains those with late deadlines.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's.
+    /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn late_runs(&self, query: ListQuery, page: Option<&PageToken>) -> Result<LateRuns, Refusal> {
         self.lookup.must_know_domain(&query.domain).await?;
         let query = ListQuery { open: Some(true), ..query };
@@ -82,7 +82,7 @@ impl DeadlineRepair {
             match self.find_late(&RunRef { domain, workflow_id: row.workflow_id, run_id }).await {
                 Ok(looked) if looked.late.deadlines.is_empty() => {}
                 Ok(looked) => found.runs.push(looked.late),
-                // Deleted since the page was read.
+                // The run was deleted after the list was read.
                 Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -90,13 +90,13 @@ impl DeadlineRepair {
         Ok(found)
     }
 
-    /// Repairs the deadlines of an open run that are too late. If there are none, nothing is recorded, so that it
+    /// Repairs the deadlines of an open run that are too late. If there are none, records nothing, so that the request
     /// can be repeated.
     ///
     /// # Errors
     ///
     /// [`Refusal::ClockSuspect`] unless the clock is known to be right, [`Refusal::UnknownWorkflow`],
-    /// [`Refusal::UnknownRun`], [`Refusal::RunNotCurrent`], a fault of the rules, or the store's.
+    /// [`Refusal::UnknownRun`], [`Refusal::RunNotCurrent`], a fault of the rules, or an error of the store.
     pub async fn repair(&self, at: &RunRef, operator: OperatorAction, author: Author) -> Result<RepairedRun, Refusal> {
         history::admit::check_operator(&operator)?;
         self.must_be_right().await?;
@@ -127,7 +127,7 @@ impl DeadlineRepair {
         Ok(RepairData { late: LateRun { run, deadlines }, heartbeats, timers })
     }
 
-    /// Returns the duration of a timer from its TimerScheduled event.
+    /// Reads the duration of a timer from its TimerScheduled event.
     async fn timer_span(&self, at: &RunRef, run_id: RunId, event_id: EventId) -> Result<Option<Duration>, Refusal> {
         let at = RunRef { run_id: Some(run_id), ..at.clone() };
         let page = EventRange { after: event_id - 1, limit: 1, ..EventRange::default() };
@@ -138,7 +138,7 @@ impl DeadlineRepair {
         }))
     }
 
-    /// Repairs heartbeats with times ahead of the clock: they count as received now.
+    /// Repairs heartbeats whose time is later than that of the clock. They are treated as received now.
     async fn repair_heartbeats(&self, at: &RunRef, run: &Run, heartbeats: &[Heartbeat]) -> Result<(), Refusal> {
         let now = self.clock.now();
         for beat in heartbeats.iter().filter(|beat| beat.at > now) {
@@ -147,7 +147,7 @@ impl DeadlineRepair {
             let (run_id, details) = (run.started.run_id, beat.details.clone());
             let beaten = self.runs.submit(&at.key(), |reply| Alone::Heartbeat { run_id, task, details, reply }).await;
             match beaten {
-                // The activity was completed in the meantime.
+                // The activity has ended in the meantime.
                 Ok(_) | Err(Refusal::Fault(_)) => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -155,10 +155,9 @@ impl DeadlineRepair {
         Ok(())
     }
 
-    /// Checks that nothing speaks against the clock, because a repair with a wrong clock could fire deadlines
-    /// early.
+    /// Fails if the clock may be wrong, because a repair with a wrong clock could fire deadlines too early.
     async fn must_be_right(&self) -> Result<(), Refusal> {
-        // Another node may have confirmed the clock or noticed a jump.
+        // Reads the record, because another node may have confirmed the clock or noticed a jump.
         self.guard.believed_now().await?;
         let apart = self.nodes.clocks_apart();
         let ClockStanding { behind, is_doubted, moves, .. } = self.guard.standing();
@@ -176,11 +175,12 @@ impl DeadlineRepair {
         Err(Refusal::ClockSuspect { now: self.clock.now(), why })
     }
 
-    /// Returns the reason to doubt the clock; `None` if it is known to be right, so that a repair is admitted.
+    /// Returns the reason why the clock may be wrong. Returns `None` if the clock is known to be right, so that a
+    /// repair is allowed.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// An error of the store.
     pub async fn doubt(&self) -> Result<Option<String>, Refusal> {
         match self.must_be_right().await {
             Ok(()) => Ok(None),

@@ -1,10 +1,11 @@
-//! Background work of the engine: it wakes due runs and deletes runs whose retention is over.
+//! Background work of the engine: wakes due runs, and deletes runs whose retention period has ended.
 //!
-//! A waiting task is on a list in memory, and its run is in the due index at the time when the task must be
-//! [offered again](OFFER_SOON_MAX). When a node starts or other nodes leave, it takes over: it offers at once the
-//! tasks of its shards that are due within that time, so that no task waits longer because of the node that left.
-//! Runs that are due later wait only for time, or for a poller that has long been absent and finds them through the
-//! rows of its list (`backlog.rs`). They are not read, so that a start does not depend on the number of open runs.
+//! A waiting task is on a list in memory, and its run is in the due index with the time when the task must be [offered
+//! again](OFFER_SOON_MAX). When a node starts, or when other nodes leave, the node takes over: it immediately offers
+//! the tasks of its shards that are due within that time, so that no task waits longer because another node has left.
+//! The runs that are due later are not read, so that the start of a node does not take longer with more open runs. They
+//! only wait for a deadline, or for a poller that has long been absent and finds them through the rows of its list
+//! (`lists/backlog.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,36 +29,37 @@ use crate::schedules::Scheduler;
 use crate::time::guard::{Guard, WATCH_EVERY};
 use crate::{Clock, Metrics, Refusal};
 
-/// Time ahead for which a node that takes over reads the due index: all waiting tasks without a row in their list,
-/// and one second for differing clocks.
+/// Time ahead for which a node that takes over reads the due index. It covers all waiting tasks without a row in the
+/// backlog of their list, plus one second for different clocks.
 const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_SOON_MAX.as_millis() + 1_000);
 
-/// Number of runs that a node that takes over reads at once.
+/// Number of entries of the due index that are read with one request during a takeover. Our choice.
 const TAKE_OVER_AT_ONCE: usize = 1_000;
 
-/// Number of runs woken concurrently.
+/// Maximum number of runs that are woken concurrently. Our choice.
 const WAKES_AT_ONCE: usize = 64;
 
-/// Interval at which a node reads the due index of its shards from the beginning, because it does not see the
-/// writes of other nodes and an index may lag. Shorter than the grace period of a waiting task.
+/// Interval at which a node reads the due index of its shards from the beginning, because it does not see the writes of
+/// other nodes and because an index may lag. Our choice: shorter than the delay before a waiting task is offered again.
 pub(crate) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(5);
 
-/// Time for which a run of another node's shard must be overdue before this node wakes it.
+/// Time by which a run in another node's shard must be overdue before this node wakes it. Our choice.
 const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
 
-/// Delay after a failed read of the store.
+/// Delay after a failed read of the store. Our choice.
 const ERROR_WAIT: Duration = Duration::from_secs(1);
 
-/// The same for a node that takes over. Our choice: short, because runs make no progress in the meantime.
+/// Delay after a failed read of the store during a takeover. Our choice: short, because runs make no progress in the
+/// meantime.
 const TAKE_OVER_ERROR_WAIT: Duration = Duration::from_millis(200);
 
-/// Interval at which expired runs are deleted.
+/// Interval at which expired runs are deleted. Our choice.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 
-/// Number of runs deleted at once.
+/// Number of expired runs that are deleted with one request to the store. Our choice.
 const EXPIRE_AT_ONCE: usize = 500;
 
-/// Sweeper of due and expired runs.
+/// Wakes due runs and deletes expired ones.
 pub(crate) struct Sweeper {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
@@ -71,12 +73,12 @@ pub(crate) struct Sweeper {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Arc<Background>,
-    /// Number of reads of the due index.
+    /// Number of times that the due index was read.
     pub(crate) rescans: AtomicU32,
 }
 
 impl Sweeper {
-    /// Starts the background tasks. They end at the engine's shutdown.
+    /// Starts the background tasks. They end when the engine shuts down.
     pub(crate) fn start_sweeping(self: &Arc<Self>) {
         let keep = |what, work: fn(Arc<Self>) -> BoxFuture<'static, ()>| {
             let sweep = Arc::clone(self);
@@ -113,19 +115,20 @@ impl Sweeper {
         }
     }
 
-    /// Takes over the tasks of nodes that have left, as at a start.
+    /// Handles nodes that have joined or left: takes over their tasks, as at a start.
     fn nodes_have_changed(self: &Arc<Self>) {
         self.agenda.read_again();
         self.nodes.changed.notify_one();
         self.lists.seek_all_again();
-        // Waiting callers expect notifications from nodes that may have left, so they must check again.
+        // Nodes that have left can no longer notify this node's watchers. Closing the watchers makes the callers read
+        // their runs again.
         self.watchers.close();
         self.lists.announce_pollers();
         self.lists.send_lost_polls();
     }
 
     async fn sweep(self: &Arc<Self>) {
-        // Wakes under way; a slow one does not delay the others.
+        // Wakes in progress. A slow wake does not delay the others.
         let mut looks = JoinSet::new();
         loop {
             let now = self.clock.now();
@@ -154,7 +157,8 @@ impl Sweeper {
         }
     }
 
-    /// Offers waiting tasks that other nodes had in memory: at the start, and whenever the set of nodes changes.
+    /// Offers waiting tasks that are only in the memory of other nodes. Called at the start, and whenever the set of
+    /// nodes changes.
     async fn take_over(self: &Arc<Self>) {
         loop {
             self.wake_due_ahead().await;
@@ -162,7 +166,8 @@ impl Sweeper {
         }
     }
 
-    /// Reads all shards concurrently, so that a slow shard or run does not delay the others.
+    /// Wakes the runs that are due soon. All shards are read concurrently, so that a slow shard or run does not delay
+    /// the others.
     async fn wake_due_ahead(self: &Arc<Self>) {
         let until = self.clock.now().plus(TAKE_OVER_AHEAD).as_millis();
         let looks = Arc::new(Semaphore::new(WAKES_AT_ONCE));
@@ -173,7 +178,7 @@ impl Sweeper {
         while shards.join_next().await.is_some() {}
     }
 
-    /// Wakes the due runs of a shard, if they are wanted.
+    /// Wakes the runs of a shard that are due before `until` and for which `is_wanted` returns true.
     async fn wake_each(
         self: Arc<Self>,
         shard: u32,
@@ -211,9 +216,10 @@ impl Sweeper {
         let shards = self.limits.due_shards.max(1);
         let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
         let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
-        // Also one shard of another node, a different one each time, because its home may not know that it is.
+        // Also reads one shard of another node, a different one each time. The home node of that shard may not know
+        // that it is the home.
         let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
-        // Read concurrently, so that a slow shard does not delay the others.
+        // Shards are read concurrently, so that a slow shard does not delay the others.
         let mut reads = JoinSet::new();
         for shard in 0..shards {
             let is_home = self.nodes.is_home(shard);
@@ -240,7 +246,7 @@ impl Sweeper {
         outcome
     }
 
-    /// Wakes a run, or schedules another attempt soon if that fails.
+    /// Wakes a run. If that fails, schedules another attempt soon.
     async fn wake_or_retry(self: &Arc<Self>, key: &HeadKey) {
         self.metrics.looks.inc();
         let looked = match domain_of_schedule(key) {
@@ -248,11 +254,11 @@ impl Sweeper {
             None => self.runs.wake(key).await,
         };
         if let Err(refusal) = looked {
-            // A full disk is logged once, not for each run.
+            // A full disk is logged elsewhere, once and not for each run.
             if !matches!(refusal, Refusal::DiskFull { .. }) {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
             }
-            // The row is still in the store, but this agenda has passed it.
+            // The due index still lists the run, but the agenda will not read that part of the index again soon.
             self.agenda.wake_again(key, self.clock.now());
         }
     }
@@ -266,8 +272,8 @@ impl Sweeper {
         }
     }
 
-    /// Wakes runs and schedules again after the clock was put back or confirmed, because those woken while it was
-    /// ahead have their next wake in the future.
+    /// After the clock was set back or confirmed, wakes runs and schedules again. Those that were woken while the clock
+    /// was ahead have their next wake too far in the future.
     async fn wake_after_put_back(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;

@@ -1,5 +1,5 @@
-//! Check of stored runs against their histories: the state must be the fold of the events, and the events must
-//! satisfy the invariants.
+//! Checks stored runs against their histories: the stored state must equal the state computed from the events, and the
+//! events must satisfy the invariants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use uuid::Uuid;
 use crate::views::Views;
 use crate::{EventRange, Refusal, RunRef};
 
-/// A problem of a stored run.
+/// A problem with a stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The workflow id.
+    /// Workflow id of the run.
     pub workflow_id: String,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The problem.
+    /// Description of the problem.
     pub problem: String,
 }
 
-/// Numbers of checked runs and events, and the findings.
+/// Result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FsckReport {
     /// Number of checked runs.
@@ -31,7 +31,7 @@ pub struct FsckReport {
     pub events: u64,
     /// Problems found.
     pub findings: Vec<Finding>,
-    /// Numbers of runs by status according to the store, and as listed, if they differ.
+    /// Numbers of runs by status, first as the store counts them, then as it lists them. `None` if they are equal.
     pub miscounted: Option<(RunsByStatus, RunsByStatus)>,
 }
 
@@ -39,11 +39,12 @@ pub struct FsckReport {
 type RunsByStatus = BTreeMap<Arc<str>, u64>;
 
 impl Views {
-    /// Checks every run of a domain; calls `progress` after each page.
+    /// Checks every run of a domain. Calls `progress` after each page of runs.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or the store's. A run that cannot be read is a finding, not an error.
+    /// [`Refusal::UnknownDomain`], or an error of the store. A run that cannot be read is reported as a finding and is
+    /// not an error.
     pub async fn fsck(&self, domain: &str, mut progress: impl FnMut(&FsckReport)) -> Result<FsckReport, Refusal> {
         let query = ListQuery { domain: domain.into(), limit: 1_000, ..ListQuery::default() };
         let mut report = FsckReport::default();
@@ -59,7 +60,7 @@ impl Views {
                         let (workflow_id, run_id) = (row.workflow_id.to_string(), Uuid::from_bytes(row.run));
                         report.findings.extend(problem.map(|problem| Finding { workflow_id, run_id, problem }));
                     }
-                    // Deleted in the meantime.
+                    // The run was deleted in the meantime.
                     Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
                     Err(refusal) => {
                         let (workflow_id, run_id) = (row.workflow_id.to_string(), Uuid::from_bytes(row.run));
@@ -121,7 +122,8 @@ impl Views {
     }
 }
 
-/// Returns a problem with the run's links to other runs that its history does not support.
+/// Returns the description of a link with another run for which the run's history has no event; `None` if there is
+/// none.
 fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     let event = |id: EventId| events.iter().find(|event| event.id == id);
     for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
@@ -205,7 +207,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     if let Some((_, id)) = run.known.own().find(|(key, id)| !event(*id).is_some_and(|event| is_of(*key, event))) {
         return Some(format!("event {id} is said to be of a request, and is not"));
     }
-    // Effects that an earlier run of the workflow id has accepted are in the history of that run.
+    // Effects that an earlier run with the same workflow id has received are in the history of that run.
     let own = links.seen.iter().filter(|seen| seen.run_id == run.started.run_id);
     for seen in own {
         let origin = event(seen.event_id).and_then(|event| match &event.kind {
@@ -281,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a run with two pending effects and a signal of another run.
+    /// Returns a run with two pending effects and a signal that it received from another run.
     fn run() -> (Box<Run>, Links, Vec<Event>) {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
@@ -308,7 +310,7 @@ mod tests {
         assert_eq!(misplaced(&run, &links, &events), None);
         let forgotten = misplaced(&run, &Links::default(), &events).unwrap();
         assert!(forgotten.contains("it is not owed"), "{forgotten}");
-        // The history has another event in place of the one that requested the effect.
+        // The history has a different event in place of the one that requested the effect.
         let mut others = events.clone();
         others.swap_remove(7);
         let unasked = misplaced(&run, &links, &others).unwrap();

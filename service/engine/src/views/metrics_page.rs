@@ -1,4 +1,4 @@
-//! Page of metrics: counters, and gauges that are read when the page is requested.
+//! Page of metrics, with counters and with gauges that are read when the page is requested.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,24 +38,24 @@ pub(crate) struct Gauges {
 }
 
 impl Metrics {
-    /// Renders all metrics of the engine into a page to which callers can add others.
+    /// Renders all metrics of the engine into a page to which callers can add other metrics.
     pub(crate) fn page(&self, gauges: &Gauges, now: Timestamp) -> MetricsPage {
         let mut page = MetricsPage::default();
         page.add(&self.registry);
-        // Gauges that are cheap to read are not kept up to date.
+        // These gauges are read now instead of being kept up to date, because reading them is cheap.
         gauges.write(&mut page, now);
         page
     }
 
-    /// Returns a page with a value of each metric of the engine, so that tests can compare their names with other
-    /// texts.
+    /// Returns a page with a value for each metric of the engine, so that tests can compare the names of all metrics
+    /// with the documentation.
     pub fn sample() -> MetricsPage {
         let throttled = ThrottledCounts::default();
         let labels = ["open-runs", "domain", "default"].map(Arc::from);
         let [limit, scope, name] = labels;
         drop(throttled.get_or_create(&[("limit", limit), ("scope", scope), ("name", name)]));
         let metrics = Self::new(&throttled);
-        // These have no series before their first value.
+        // These metrics have no series before their first value.
         metrics.put_off("unavailable");
         metrics.denied("unauthorized");
         metrics.refused("unavailable");
@@ -84,13 +84,13 @@ impl Metrics {
 /// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only increases.
+    /// Value that only increases.
     Counter,
-    /// Increases and decreases.
+    /// Value that increases and decreases.
     Gauge,
 }
 
-/// Value of a gauge or counter, or a histogram.
+/// Value of a metric on a page.
 #[derive(Debug, Clone)]
 pub enum PageNumber {
     /// Integer.
@@ -120,7 +120,7 @@ impl From<f64> for PageNumber {
 /// Labels of a value, each with its name.
 pub type PageLabels = Vec<(&'static str, LabelValue)>;
 
-/// A metric read when the page is requested.
+/// A metric whose values are read when the page is requested.
 #[derive(Debug)]
 struct ReadOff {
     name: String,
@@ -135,11 +135,11 @@ impl Collector for ReadOff {
             MetricKind::Counter => MetricType::Counter,
             MetricKind::Gauge => MetricType::Gauge,
         };
-        // Registered metrics get a full stop from the library; collectors must add it.
+        // The library appends a full stop to the help text of registered metrics, but not to that of collectors.
         let help = format!("{}.", self.help);
         let mut family = encoder.encode_descriptor(&self.name, &help, None, metric_type)?;
         for (labels, number) in &self.numbers {
-            // Without labels, no braces are written.
+            // If there are no labels, no braces are written.
             if labels.is_empty() {
                 number.encode(self.kind, &mut family)?;
             } else {
@@ -161,7 +161,7 @@ impl PageNumber {
     }
 }
 
-/// Histogram of latencies measured by the store.
+/// Histogram of the sync latencies that the store has measured.
 #[derive(Debug)]
 struct StoreSyncLatency(store::LatencyHistogram);
 
@@ -174,16 +174,16 @@ impl Collector for StoreSyncLatency {
     }
 }
 
-/// A page while it is written.
+/// A page to which metrics are being added.
 #[derive(Debug, Default)]
 pub struct MetricsPage {
-    /// Text of the counters.
+    /// Text of the engine's counters.
     counted: String,
-    /// Gauges.
+    /// Gauges and other metrics that were added to the page.
     read_off: Registry,
 }
 
-/// End of a page.
+/// Last line of a page, as `OpenMetrics` requires.
 const END: &str = "# EOF\n";
 
 impl MetricsPage {
@@ -215,7 +215,7 @@ impl MetricsPage {
         self.family_of_process(&format!("baton_{name}"), kind, help, numbers);
     }
 
-    /// Adds a metric without the `baton_` prefix: one that every process has.
+    /// Adds a metric without the `baton_` prefix, for metrics that every process has.
     pub fn family_of_process<N: Into<PageNumber>>(
         &mut self,
         name: &str,

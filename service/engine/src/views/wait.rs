@@ -1,4 +1,4 @@
-//! Waiting for changes of a run, or for its end.
+//! Waits until a run changes or ends.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::base::watch::RunProgress;
 use crate::views::Views;
 use crate::{Refusal, RunRef, RunState, SeenVersion};
 
-/// If other nodes may write to a run, interval at which watchers here read it, at first and at most. One read costs
-/// a read unit for all watchers together.
+/// If other nodes may write to a run: first and maximum interval at which this node reads the run for its watchers. Our
+/// choice: each read costs one read unit for all watchers of the run together.
 const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
 impl Views {
-    /// Waits until the run has an event after `after`, has closed or has been replaced by another run, at most for
+    /// Waits until the run has an event after `after`, has closed or has been replaced by another run, but at most for
     /// `wait`.
     ///
     /// # Errors
@@ -41,8 +41,8 @@ impl Views {
         Ok(())
     }
 
-    /// Returns the state of a run once its version differs from `seen`, or another run is the newest; or the
-    /// current state after `wait`.
+    /// Waits until the run's version differs from `seen` or another run is the newest, but at most for `wait`. Returns
+    /// the current state of the run.
     ///
     /// # Errors
     ///
@@ -51,7 +51,8 @@ impl Views {
         let key = at.key();
         let deadline = Instant::now() + wait;
         loop {
-            // Watches again each time, because a watcher from before a change of the nodes is no longer notified.
+            // Creates a new watcher in each iteration: after a change of the set of nodes, the old one is no longer
+            // notified.
             let mut watching = self.watchers.watch(&key);
             let described = self.describe(at).await?;
             let run = &described.run;
@@ -61,7 +62,7 @@ impl Views {
                 return Ok(described);
             }
             count_waiting()?;
-            // A closed run can only be replaced by another, which matters only if the caller did not name a run.
+            // A closed run can only be replaced by another run. That matters only if the caller did not name a run id.
             let changed = async {
                 match at.run_id {
                     _ if run.is_open() => watching.beyond(run_id, run.last_event_id).await,
@@ -79,7 +80,8 @@ impl Views {
         }
     }
 
-    /// Notifies the watchers of the newest run of a workflow id of changes by other nodes. Never ends.
+    /// Reads the newest run of a workflow id periodically and notifies the run's watchers of changes by other nodes.
+    /// Never returns.
     pub(crate) async fn watch_others(&self, at: &RunRef) {
         if !self.nodes.is_shared() {
             return std::future::pending().await;
@@ -92,7 +94,7 @@ impl Views {
             if self.nodes.is_alone() {
                 continue;
             }
-            // Another watcher may have read it.
+            // Another watcher may have caused a read recently.
             if !self.watchers.is_check_due(&key, wait / 2) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Admitted requests under way: their waiting and their bytes are charged to the quotas that admitted them.
+//! Admitted requests in progress. Their waiting time and their bytes are charged to the quotas that admitted them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::base::admission::rate::{Debt, Rate};
 use crate::base::admission::throttled::{LimitKind, QuotaHolder, Throttled};
 
 tokio::task_local! {
-    /// The request of the current task.
+    /// The request that the current tokio task is handling.
     static ADMITTED: ChargedRequest;
 }
 
@@ -16,9 +16,9 @@ tokio::task_local! {
 pub struct RequestOrigin<'a> {
     /// Name of the credential, if credentials are configured.
     pub credential: Option<&'a str>,
-    /// Domain, if the request is for one.
+    /// Domain; `None` if the request concerns no domain.
     pub domain: Option<&'a str>,
-    /// Whether the request is for a task that was handed out. Such a request is never throttled.
+    /// True if the request is about a task that was already handed out. Such a request is never throttled.
     pub is_of_task: bool,
 }
 
@@ -46,7 +46,7 @@ impl Quotas {
     }
 }
 
-/// An admitted request. All clones are of the same request.
+/// An admitted request. All clones refer to the same request.
 #[derive(Debug, Clone)]
 pub struct ChargedRequest(Arc<Inner>);
 
@@ -54,7 +54,7 @@ pub struct ChargedRequest(Arc<Inner>);
 struct Inner {
     quotas: Arc<Quotas>,
     of: Vec<Arc<QuotaUse>>,
-    /// Filled when the request begins to wait.
+    /// Watchers that count the request as waiting. Added when the request begins to wait.
     watchers: Mutex<Vec<Watcher>>,
 }
 
@@ -63,22 +63,22 @@ impl ChargedRequest {
         Self(Arc::new(Inner { quotas: Arc::clone(quotas), of, watchers: Mutex::default() }))
     }
 
-    /// Runs a future as part of the request.
+    /// Runs a future with this request as the current request.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         ADMITTED.scope(self.clone(), work).await
     }
 
-    /// Runs a function as part of the request.
+    /// Runs a function with this request as the current request.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         ADMITTED.sync_scope(self.clone(), work)
     }
 
-    /// Whether a limit of bytes applies to the request.
+    /// Returns true if a bandwidth limit applies to the request.
     pub fn counts_bytes(&self) -> bool {
         self.0.of.iter().any(|used| used.bytes.is_some())
     }
 
-    /// Adds transferred bytes.
+    /// Adds transferred bytes to the bandwidth limits.
     pub fn add_bytes(&self, bytes: u64) {
         for debt in self.0.of.iter().filter_map(|used| used.bytes.as_ref()) {
             Debt::add(debt, bytes);
@@ -98,7 +98,7 @@ impl ChargedRequest {
 ///
 /// # Errors
 ///
-/// If the maximum number of requests is already waiting.
+/// If the maximum number of waiting requests is reached.
 pub fn count_waiting() -> Result<(), Throttled> {
     ADMITTED.try_with(ChargedRequest::count_waiting).unwrap_or(Ok(()))
 }

@@ -1,4 +1,4 @@
-//! Configuration of quotas: the limits as an operator writes them, and as they are read.
+//! Configuration of limits: the form that operators write, and the validated form.
 
 use std::collections::HashMap;
 
@@ -6,51 +6,54 @@ use serde::Deserialize;
 
 use crate::base::admission::throttled::{LimitKind, QuotaHolder};
 
-/// Maximum rate of requests. Our choice: far more than a service answers.
+/// Largest configurable number of requests per second. Our choice: far more than the service can answer.
 pub const REQUESTS_PER_SECOND_MAX: u64 = 1_000_000;
 
-/// Maximum burst of requests. Ours, likewise.
+/// Largest configurable burst of requests. Our choice: the same as [`REQUESTS_PER_SECOND_MAX`].
 pub const BURST_MAX: u64 = 1_000_000;
 
-/// Minimum rate of bytes. Our choice: at a lower rate, one of the largest bodies would throttle its sender for minutes.
+/// Smallest configurable number of bytes per second. Our choice: at a lower rate, a single body of the maximum size
+/// would throttle its sender for minutes.
 pub const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 const BYTES_PER_SECOND_MAX: u64 = 10 * 1024 * 1024 * 1024;
 
-/// Maximum limit of open runs. Our choice: more than any store was tested with.
+/// Largest configurable number of open runs. Our choice: more than any store was tested with.
 pub const OPEN_RUNS_MAX: u64 = 1_000_000_000;
 
-/// Maximum limit of task lists. Source: the number of lists kept in memory in addition to polled ones.
+/// Largest configurable number of polled task lists. Source: the number of lists that are kept in memory in addition to
+/// polled ones.
 pub const TASK_LISTS_MAX: u64 = 10_000;
 
-/// Maximum limit of waiting requests. Our choice: more than the maximum number of connections.
+/// Largest configurable number of waiting requests. Our choice: more than the maximum number of connections.
 pub const WATCHERS_MAX: u64 = 1_000_000;
 
-/// Name that stands for every domain, or every credential, without its own entry.
+/// Name for all domains, or all credentials, without their own entry.
 const EACH: &str = "*";
 
-/// Limits of a domain or a credential, as an operator writes them. Absent fields are not limited.
+/// Limits of a domain or a credential, in the form that operators write. An absent field means no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Limit {
-    /// Domain; `*` is every domain without its own entry.
+    /// Name of the domain. `*` applies to every domain without its own entry, separately.
     pub domain: Option<String>,
-    /// Name of the credential; `*` is every credential without its own entry.
+    /// Name of the credential. `*` applies to every credential without its own entry, separately.
     pub credential: Option<String>,
-    /// Requests per second, 1 to 1,000,000.
+    /// Maximum number of requests per second, 1 to 1,000,000.
     pub requests_per_second: Option<u64>,
-    /// Requests at once after idle time, 1 to 1,000,000. Defaults to the number of requests per second.
+    /// Maximum number of requests at once after idle time, 1 to 1,000,000. Defaults to the number of requests per
+    /// second.
     pub burst: Option<u64>,
-    /// Bytes of request and response bodies per second, at least 65,536.
+    /// Maximum number of bytes of request and response bodies per second, at least 65,536.
     pub bytes_per_second: Option<u64>,
-    /// Open runs, 1 to 1,000,000,000. Only for a domain.
+    /// Maximum number of open runs, 1 to 1,000,000,000. Only for a domain.
     pub open_runs: Option<u64>,
-    /// Task lists that are polled at once, 1 to 10,000. Only for a domain.
+    /// Maximum number of task lists that are polled at the same time, 1 to 10,000. Only for a domain.
     pub task_lists: Option<u64>,
-    /// Requests that wait at once, 1 to 1,000,000.
+    /// Maximum number of requests that wait at the same time, 1 to 1,000,000.
     pub watchers: Option<u64>,
 }
 
-/// Numbers of an entry.
+/// Limits of one entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Amounts {
     pub(super) requests_per_second: Option<u64>,
@@ -73,7 +76,7 @@ impl Amounts {
     }
 }
 
-/// All limits of a configuration.
+/// All limits of a configuration, validated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QuotaLimits {
     entries: HashMap<QuotaHolder, Amounts>,
@@ -82,7 +85,7 @@ pub struct QuotaLimits {
 }
 
 impl QuotaLimits {
-    /// Returns the domains with their own entries.
+    /// Returns the names of the domains that have their own entries.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().filter_map(|whose| match whose {
             QuotaHolder::Domain(name) => Some(&**name),
@@ -94,8 +97,11 @@ impl QuotaLimits {
     ///
     /// # Errors
     ///
-    /// An entry that names neither or both of a domain and a credential, one without limits, a number out of its
-    /// range, a limit that only domains have, or two entries with the same name.
+    /// * An entry that names neither a domain nor a credential, or both.
+    /// * An entry without limits.
+    /// * A number out of its range.
+    /// * A limit for a credential that only domains can have.
+    /// * Two entries with the same name.
     pub fn read(limits: Vec<Limit>) -> Result<Self, String> {
         let mut read = Self::default();
         let is_each = |name: &Option<String>| name.as_deref() == Some(EACH);
@@ -125,7 +131,7 @@ impl QuotaLimits {
         self.entries.is_empty() && self.each_domain.is_none() && self.each_credential.is_none()
     }
 
-    /// Returns the limits of a domain or credential. Its own entry replaces the one for `*`.
+    /// Returns the limits of a domain or credential: those of its own entry, or else those of `*`.
     pub(super) fn of(&self, whose: &QuotaHolder) -> Option<Amounts> {
         let each = match whose {
             QuotaHolder::Domain(_) => self.each_domain,

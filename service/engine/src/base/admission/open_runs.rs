@@ -1,6 +1,6 @@
-//! Limits of a domain's open runs and other numbers: SWF's quotas, if they are enforced for its protocol, and the
-//! operator's quotas. This module counts the open runs of a domain. The limits of a single run are set at its start
-//! and enforced by the rules.
+//! Limits on the number of open runs of a domain: SWF's quotas, if they are enforced for SWF's protocol, and the
+//! operator's quotas. This module counts the open runs. The limits of a single run are set when it starts and enforced
+//! by the crate `history`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,18 +17,18 @@ use crate::{Limited, Refusal};
 /// SWF's quotas. The defaults are those of AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwfQuotas {
-    /// Limits of each run.
+    /// Limits that apply to each run.
     pub run: SwfLimits,
     /// Maximum number of open runs of a domain, including children.
     pub open_runs: usize,
     /// Maximum number of domains, including deprecated ones.
     pub domains: usize,
-    /// Maximum number of polls that wait on a list at this node.
+    /// Maximum number of polls that wait on a task list at this node.
     pub pollers: usize,
 }
 
-/// Source of all defaults: SWF's quotas. Types (10,000 of a kind per domain) and open items of a run are always
-/// limited.
+/// Default maximum number of open runs of a domain. Source of this and the other defaults: SWF's quotas. The numbers of
+/// types (10,000 of each kind per domain) and of open items of a run are always limited.
 const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;
@@ -39,39 +39,39 @@ impl Default for SwfQuotas {
     }
 }
 
-/// Maximum age of a count of open runs if counting is billed; starts by this node since then are added to it.
-/// Otherwise runs are counted each time. Our choice.
+/// Maximum age of a count of open runs if the store bills for counting. Starts by this node since the count are added
+/// to it. If counting is not billed, runs are counted each time. Our choice.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
-/// The same if the count leaves no capacity. Our choice: a caller that repeats a refused start must not cause a count
-/// each time.
+/// Maximum age of a billed count that leaves no capacity. Our choice: a caller that repeats a refused start must not
+/// cause a count each time.
 const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
-/// Time for which capacity is kept for a child that was decided but has not started. Our choice: it starts in a moment,
-/// or waits for the store.
+/// Time for which capacity is reserved for a child that was decided but has not started. Our choice: a child starts
+/// within moments, or waits for the store.
 const CHILD_LASTS: Duration = Duration::from_secs(10);
 
-/// A count in the store.
+/// Number of open runs that the store has counted.
 #[derive(Debug, Clone, Copy)]
 struct QuotaCount {
-    /// Position in the order of events of this domain.
+    /// Number of the domain's event at which the count began. Counts and starts are numbered in one sequence.
     began: u64,
     at: Instant,
     open: u64,
     is_billed: bool,
 }
 
-/// Count and starts of a domain.
+/// Last count and later starts of a domain.
 #[derive(Debug, Default)]
 struct KnownOfDomain {
     /// The newest count.
     counted: Option<QuotaCount>,
-    /// Starts that took capacity, with the time of their completion. A start is added to the count until a count
-    /// that began after its completion.
+    /// Starts that took capacity, by number, with the number of their completion. Each start is added to the last
+    /// count, unless that count began after the completion of the start and therefore includes its run.
     starts: BTreeMap<u64, Option<u64>>,
-    /// Times at which children were decided that have not started.
+    /// Times at which children were decided that have not started yet.
     children: VecDeque<Instant>,
-    /// Number of events so far.
+    /// Number of the last event (count, start or completion) of the domain.
     happened: u64,
 }
 
@@ -89,7 +89,7 @@ impl KnownOfDomain {
         counted + self.starts.len() as u64 + self.children.len() as u64
     }
 
-    /// Returns the start of a new count, if runs must be counted before the answer is known.
+    /// Returns the number of a new count if the open runs must be counted again; `None` if the last count can be used.
     fn stale(&mut self, max: u64) -> Option<u64> {
         let has_room = self.open() < max;
         let is_stale = self.counted.is_none_or(|QuotaCount { at, is_billed, .. }| {
@@ -107,13 +107,13 @@ impl KnownOfDomain {
         Some(number)
     }
 
-    /// Marks a start as completed: counts that begin from now on include its run.
+    /// Marks a start as completed. Counts that begin after this include its run.
     fn mark_completed(&mut self, number: u64) {
         let done = self.next();
         self.starts.insert(number, Some(done));
     }
 
-    /// Replaces the count with a newer one, which includes the starts completed before it began.
+    /// Replaces the count with a newer one, and drops the starts that were completed before it began.
     fn count(&mut self, began: u64, open: u64, is_billed: bool) {
         if self.counted.is_none_or(|counted| counted.began < began) {
             self.counted = Some(QuotaCount { began, at: Instant::now(), open, is_billed });
@@ -144,14 +144,14 @@ impl OpenRuns {
         if let Some(known) = self.lock().get_mut(domain)
             && known.children.pop_front().is_some()
         {
-            // The run is in the store, but not in counts that began earlier.
+            // The run is in the store now. Counts that began earlier may not include it.
             let number = known.next();
             known.mark_completed(number);
         }
     }
 }
 
-/// Capacity for one open run. Dropping it frees the capacity, unless the run has started and is counted.
+/// Capacity reserved for one open run. Dropping it frees the capacity, unless the run has started.
 pub(crate) struct RunPermit {
     runs: Arc<OpenRuns>,
     domain: Arc<str>,
@@ -166,7 +166,7 @@ impl RunPermit {
         }
     }
 
-    /// Keeps the capacity for a child that was decided.
+    /// Keeps the capacity reserved for a child that was decided, until the child starts or [`CHILD_LASTS`] has passed.
     fn keep_for_child(self) {
         if let Some(known) = self.runs.lock().get_mut(&self.domain) {
             known.children.push_back(Instant::now());
@@ -190,8 +190,8 @@ impl OpenRuns {
         self.swf_quotas.as_ref()
     }
 
-    /// Takes capacity for a run if fewer than `max` are open; otherwise `None`. Exact for starts by this node;
-    /// starts by other nodes are seen within ten seconds.
+    /// Reserves capacity for a run if fewer than `max` are open; otherwise returns `None`. The number is exact for
+    /// starts by this node. Starts by other nodes are included within ten seconds.
     async fn room(self: &Arc<Self>, domain: &str, max: u64) -> Result<Option<RunPermit>, Refusal> {
         let stale = self.lock().entry(domain.into()).or_default().stale(max);
         if let Some(began) = stale {
@@ -204,11 +204,11 @@ impl OpenRuns {
         Ok(number.map(|number| RunPermit { runs: Arc::clone(self), domain: domain.into(), number }))
     }
 
-    /// Takes capacity for a run to be started in a domain; `None` if there is no limit.
+    /// Reserves capacity for a run that is about to start in a domain. Returns `None` if the domain has no limit.
     ///
     /// # Errors
     ///
-    /// [`Refusal::QuotaExceeded`], [`Refusal::LimitExceeded`] over SWF's protocol, or the store's.
+    /// [`Refusal::QuotaExceeded`], [`Refusal::LimitExceeded`] over SWF's protocol, or an error of the store.
     pub(crate) async fn room_for(self: &Arc<Self>, domain: &str, start: &Start) -> Result<Option<RunPermit>, Refusal> {
         let swf = self.swf_quotas().filter(|_| start.swf.is_some()).map(|quotas| quotas.open_runs);
         match (self.quotas.open_runs(domain), swf) {
@@ -227,11 +227,12 @@ impl OpenRuns {
         }
     }
 
-    /// Whether a domain has capacity for a child that was decided. If so, the child is counted from now on.
+    /// Returns whether a domain has capacity for a child that was decided. If it has, the capacity is reserved from now
+    /// on.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// An error of the store.
     pub(crate) async fn room_for_child(self: &Arc<Self>, domain: &str) -> Result<DomainCapacity, Refusal> {
         let own = self.quotas.open_runs(domain);
         let swf = self.swf_quotas().map(|quotas| quotas.open_runs as u64);
@@ -241,7 +242,7 @@ impl OpenRuns {
             return Ok(DomainCapacity::Free);
         }
         if let Some(max) = own.filter(|own| *own == min) {
-            // Counted and logged here, because no caller receives the refusal.
+            // No caller receives this error, so it is counted and logged here.
             drop(self.quotas.reached(domain, LimitKind::OpenRuns, max));
             return Ok(DomainCapacity::Full);
         }
@@ -259,7 +260,7 @@ mod tests {
         let began = known.stale(2).unwrap();
         known.count(began, 0, false);
         let first = known.take(2).unwrap();
-        // A count that began before the completion of the start may or may not include its run.
+        // This count began before the start was completed, so it may or may not include the run.
         let early = known.stale(2).unwrap();
         known.mark_completed(first);
         known.count(early, 0, false);

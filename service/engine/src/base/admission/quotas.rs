@@ -1,8 +1,8 @@
-//! Quotas of domains and credentials: the configured limits and the use of each. A request beyond a limit fails with
-//! the time to wait, and is counted and logged.
+//! Quotas of domains and credentials: the configured limits and the current use of each. A request beyond a limit fails
+//! with the time to wait, which is also counted and logged.
 //!
-//! A request is admitted once, on arrival ([`Quotas::admit`]). Its later use (waiting, bytes) is charged to the same
-//! quotas by the [`ChargedRequest`](super::ChargedRequest) that admission returned.
+//! A request is admitted once, when it arrives ([`Quotas::admit`]). The waiting and the bytes that follow are charged
+//! to the same quotas by the [`ChargedRequest`](super::ChargedRequest) that admission returned.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,33 +16,33 @@ use crate::base::admission::limits::{Amounts, QuotaLimits};
 use crate::base::admission::rate::{Debt, Rate};
 use crate::base::admission::throttled::{LimitKind, QuotaHolder, Throttled, ThrottledLog};
 
-/// Maximum number of domains and credentials whose throttled requests are counted by name; those of others are
-/// counted together. Our choice: the names are labels of a metric.
+/// Maximum number of domains and credentials whose throttled requests are counted by name. All others are counted
+/// together. Our choice: the names are labels of a metric.
 const NAMES_COUNTED_MAX: usize = 100;
 
-/// Label that stands for the others.
+/// Label under which all other domains or credentials are counted.
 const OTHERS: &str = "*";
 
-/// Maximum number of domains and credentials whose use is kept. Our choice: four times the maximum number of domains.
-/// Beyond it, the use of idle ones is forgotten and starts at zero again.
+/// Maximum number of domains and credentials whose use is remembered. Beyond it, the use of idle ones is forgotten and
+/// starts at zero again. Our choice: four times the maximum number of domains.
 const QUOTAS_KEPT_MAX: usize = 4_096;
 
-/// Time to wait if it is not known when the quota is available again. Our choice.
+/// Reported time to wait if it is unknown when the quota is available again. Our choice.
 const WAIT_UNKNOWN: Duration = Duration::from_secs(1);
 
-/// Number of throttled requests by limit, by kind of holder (domain or credential), and by name.
+/// Number of throttled requests by limit, by kind of holder (domain or credential), and by the holder's name.
 pub type ThrottledCounts = Family<[(&'static str, Arc<str>); 3], Counter>;
 
-/// Use of one domain or credential.
+/// Current use of the limits of one domain or credential.
 #[derive(Debug)]
 pub(super) struct QuotaUse {
     whose: QuotaHolder,
-    /// Label in metrics.
+    /// Label of the holder in metrics.
     label: Arc<str>,
     amounts: Amounts,
     pub(super) requests: Option<Rate>,
     pub(super) bytes: Option<Debt>,
-    /// Number of waiting requests. It is kept when the limits change.
+    /// Number of waiting requests. It is kept when the configured limits change.
     watchers: Arc<AtomicUsize>,
 }
 
@@ -53,22 +53,22 @@ impl QuotaUse {
         Arc::new(Self { whose, label, amounts, requests, bytes, watchers })
     }
 
-    /// Returns the same use under changed limits.
+    /// Returns the same use with changed limits.
     fn with(&self, amounts: Amounts) -> Arc<Self> {
         Self::new(self.whose.clone(), Arc::clone(&self.label), amounts, Arc::clone(&self.watchers))
     }
 }
 
-/// Limits in force, and the use of each.
+/// Configured limits, and the current use by each holder.
 #[derive(Debug, Default)]
 struct LimitsInForce {
     limits: QuotaLimits,
     uses: HashMap<QuotaHolder, Arc<QuotaUse>>,
-    /// Holders that are counted by name.
+    /// Holders whose throttled requests are counted by name.
     named: HashSet<QuotaHolder>,
 }
 
-/// Quotas of all domains and credentials. Always behind an [`Arc`].
+/// Quotas of all domains and credentials.
 #[derive(Debug, Default)]
 pub struct Quotas {
     in_force: RwLock<LimitsInForce>,
@@ -77,7 +77,8 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Replaces the limits from the next request on. The use of unchanged limits is kept.
+    /// Replaces the configured limits. Requests that arrive later are checked against the new limits. The use of
+    /// unchanged limits is kept.
     pub fn replace(&self, limits: QuotaLimits) {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         in_force.uses.retain(|whose, used| match limits.of(whose) {
@@ -92,12 +93,12 @@ impl Quotas {
         in_force.limits = limits;
     }
 
-    /// Whether any limit is configured.
+    /// Returns true if any limit is configured.
     pub fn has_limits(&self) -> bool {
         !self.in_force.read().unwrap_or_else(PoisonError::into_inner).limits.is_empty()
     }
 
-    /// Numbers of throttled requests.
+    /// Returns the numbers of throttled requests.
     pub fn counts(&self) -> &ThrottledCounts {
         &self.counts
     }
@@ -124,24 +125,24 @@ impl Quotas {
         Some(Arc::clone(used.or_insert_with(|| QuotaUse::new(whose, label, amounts, Arc::default()))))
     }
 
-    /// Maximum number of open runs of a domain.
+    /// Returns the maximum number of open runs of a domain, if it is limited.
     pub fn open_runs(&self, domain: &str) -> Option<u64> {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         if in_force.limits.is_empty() { None } else { in_force.limits.of(&QuotaHolder::domain(domain))?.open_runs }
     }
 
-    /// Maximum number of task lists of a domain that are polled at once.
+    /// Returns the maximum number of task lists of a domain that may be polled at the same time, if it is limited.
     pub fn task_lists(&self, domain: &str) -> Option<u64> {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         if in_force.limits.is_empty() { None } else { in_force.limits.of(&QuotaHolder::domain(domain))?.task_lists }
     }
 
-    /// Records that a domain has reached a limit that is enforced elsewhere.
+    /// Records that a domain has reached a limit that another module enforces.
     pub fn reached(&self, domain: &str, kind: LimitKind, max: u64) -> Throttled {
         let whose = QuotaHolder::domain(domain);
         match self.use_of(whose.clone()) {
             Some(used) => self.throttled(&used, kind, WAIT_UNKNOWN),
-            // The limits have changed in the meantime.
+            // The limit was removed from the configuration in the meantime.
             None => Throttled { kind, max, whose, wait: WAIT_UNKNOWN },
         }
     }

@@ -1,4 +1,4 @@
-//! Rates per second with a burst after idle time. The only module that uses the `governor` crate.
+//! Rate limits per second, with a burst after idle time. This is the only module that uses the `governor` crate.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,13 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-/// Maximum time for which the bytes of concurrent requests can throttle later ones. Our choice: as long as a wait.
+/// Maximum time for which the bytes of earlier concurrent requests can throttle later ones. Our choice: as long as the
+/// longest wait.
 const DEBT_MAX: Duration = Duration::from_secs(60);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Time from tokio's clock, which tests control.
+/// Time from tokio's clock, which tests can control.
 #[derive(Debug, Clone)]
 struct Time {
     began: Instant,
@@ -32,7 +33,7 @@ impl Clock for Time {
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, Time, NoOpMiddleware<Nanos>>;
 
-/// Limit of requests per second.
+/// Limit on requests per second.
 #[derive(Debug)]
 pub(super) struct Rate {
     limiter: Limiter,
@@ -50,19 +51,19 @@ impl Rate {
         Self { limiter: RateLimiter::direct_with_clock(quota, time.clone()), time }
     }
 
-    /// Takes one request from the limit, or returns the time to wait.
+    /// Takes one request from the limit. If the limit is exceeded, returns the time to wait instead.
     pub(super) fn refuses(&self) -> Option<Duration> {
         let not_until = self.limiter.check().err()?;
         Some(not_until.earliest_possible().duration_since(self.time.now()).into())
     }
 }
 
-/// Limit of bytes per second. The size of a request is known only when it ends, so that later requests wait for it.
-/// Governor cannot exceed its limit and pay back.
+/// Limit on bytes per second. The size of a request is known only when the request ends, so its bytes become a debt for
+/// which later requests have to wait. The `governor` crate does not support such debts.
 #[derive(Debug)]
 pub(super) struct Debt {
     per_second: u64,
-    /// Time at which all bytes are paid back. Unused capacity is kept for one second.
+    /// Time at which the debt is paid. Unused capacity is kept for at most one second.
     paid_at: Mutex<Instant>,
 }
 
@@ -75,7 +76,7 @@ impl Debt {
         self.paid_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds transferred bytes.
+    /// Adds transferred bytes to the debt.
     pub(super) fn add(&self, bytes: u64) {
         let nanos = u128::from(bytes) * SECOND.as_nanos() / u128::from(self.per_second.max(1));
         let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(DEBT_MAX + SECOND);
@@ -84,7 +85,7 @@ impl Debt {
         *paid_at = ((*paid_at).max(saved(now)) + takes).min(now + DEBT_MAX);
     }
 
-    /// Returns the time to wait until all bytes are paid back, if they are not.
+    /// Returns the time to wait until the debt is paid; `None` if there is no debt.
     pub(super) fn unpaid(&self) -> Option<Duration> {
         Some(self.lock().saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
     }

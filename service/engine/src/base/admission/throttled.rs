@@ -1,11 +1,11 @@
-//! Throttled requests: their error and their log lines.
+//! Throttled requests: their error, and their lines in the log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Minimum interval between log lines.
+/// Minimum interval between two log lines. Our choice.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Kind of limit.
@@ -24,7 +24,7 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// Returns its name in the configuration.
+    /// Returns the name of the limit in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Requests => "requests-per-second",
@@ -36,7 +36,7 @@ impl LimitKind {
     }
 }
 
-/// Holder of a quota.
+/// Holder of a quota: a domain or a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum QuotaHolder {
     /// A domain.
@@ -54,7 +54,7 @@ impl QuotaHolder {
         Self::Credential(name.into())
     }
 
-    /// Returns `domain` or `credential`.
+    /// Returns the kind of holder: `domain` or `credential`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Domain(_) => "domain",
@@ -62,7 +62,7 @@ impl QuotaHolder {
         }
     }
 
-    /// Returns its name.
+    /// Returns the holder's name.
     pub fn name(&self) -> Arc<str> {
         match self {
             Self::Domain(name) | Self::Credential(name) => Arc::clone(name),
@@ -76,17 +76,17 @@ impl std::fmt::Display for QuotaHolder {
     }
 }
 
-/// Error of a request over its quota.
+/// Error of a request that exceeds a quota.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{whose} has reached its limit of {max} {}", kind.word())]
 pub struct Throttled {
-    /// Kind of limit.
+    /// Kind of limit that was exceeded.
     pub kind: LimitKind,
-    /// Its value.
+    /// Value of the limit.
     pub max: u64,
-    /// Its holder.
+    /// Holder of the quota.
     pub whose: QuotaHolder,
-    /// Time to wait.
+    /// Time after which a retry may succeed.
     pub wait: Duration,
 }
 
@@ -108,7 +108,7 @@ struct ThrottledLine {
 pub(super) struct ThrottledLog(Mutex<ThrottledLine>);
 
 impl ThrottledLog {
-    /// Writes a line at most once per second.
+    /// Logs a throttled request, at most once per second.
     pub(super) fn tell(&self, throttled: &Throttled) {
         let others = {
             let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);

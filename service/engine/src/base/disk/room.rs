@@ -1,6 +1,6 @@
-//! Free space of a disk and its reserve.
+//! Free space of a disk, with the reserve for open runs.
 
-/// Bytes of a MiB.
+/// Number of bytes in a MiB.
 const MIB: u64 = 1 << 20;
 
 /// Free space of a disk, with its thresholds.
@@ -8,19 +8,19 @@ const MIB: u64 = 1 << 20;
 pub struct DiskRoom {
     /// Free bytes.
     pub free: u64,
-    /// Bytes reserved for open runs; 0 for no reserve.
+    /// Bytes reserved for open runs; 0 if there is no reserve.
     pub reserve: u64,
-    /// Free bytes without which the store only deletes.
+    /// If fewer bytes than this are free, the store only deletes.
     pub least: u64,
 }
 
 impl DiskRoom {
-    /// Whether no new run may start. Free space that equals the reserve is enough.
+    /// Returns true if no new run may start. Free space that equals the reserve is sufficient.
     pub fn is_low(self) -> bool {
         self.free < self.reserve || self.is_full()
     }
 
-    /// Whether the store only deletes.
+    /// Returns true if the store only deletes.
     pub fn is_full(self) -> bool {
         self.free < self.least
     }

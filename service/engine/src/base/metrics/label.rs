@@ -1,4 +1,4 @@
-//! Values of labels, and the maximum number of series of a metric.
+//! Label values of metrics, and the limit on the number of series of a metric.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// Maximum number of series of a metric that have their own labels. Our choice: a histogram has about fifteen numbers,
-/// so that a scrape of all metrics stays below a megabyte.
+/// Maximum number of series of a metric that have their own labels. Our choice: a histogram has about fifteen numbers
+/// per series, so that a scrape of all metrics stays below a megabyte.
 pub(crate) const SERIES_MAX: usize = 100;
 
 /// Label value of the series that counts everything beyond [`SERIES_MAX`].
 const OTHERS: &str = "*";
 
-/// Value of a label, escaped here because the library writes values unchanged.
+/// Value of a label, escaped when it is created, because the metrics library writes values unchanged.
 ///
-/// Source: the Prometheus text format and `OpenMetrics`: only backslash, newline and double quote are escaped.
+/// Only backslash, newline and double quote are escaped. Source: the Prometheus text format and `OpenMetrics`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LabelValue(Arc<str>);
 
@@ -51,8 +51,8 @@ impl EncodeLabelValue for LabelValue {
 /// Labels of one series, each with its name.
 pub(crate) type Labels<const N: usize> = [(&'static str, LabelValue); N];
 
-/// Metric whose label values callers choose: the first [`SERIES_MAX`] label sets have their own series, all later
-/// ones share one.
+/// Metric whose label values are chosen by callers. The first [`SERIES_MAX`] combinations of labels get their own
+/// series, and all later ones share one series.
 #[derive(Debug)]
 pub(crate) struct Bounded<const N: usize, M> {
     family: Family<Labels<N>, M, fn() -> M>,
@@ -66,8 +66,8 @@ impl<const N: usize, M: Clone + EncodeMetric + TypedMetric + Debug + Send + Sync
         Self { family, count: AtomicUsize::new(0) }
     }
 
-    /// Returns the series with these labels, or the shared one. If two are added at the same time, there may be one
-    /// more than the maximum.
+    /// Returns the series with these labels, or the shared series. If two callers add a series concurrently, there may
+    /// be one more than the maximum.
     pub(crate) fn of(&self, labels: Labels<N>) -> M {
         if let Some(metric) = self.family.get(&labels) {
             return metric.clone();

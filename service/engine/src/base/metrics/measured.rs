@@ -1,4 +1,4 @@
-//! Counts and durations of runs and tasks, by type and by list.
+//! Counts and durations of runs and tasks, by type and by task list.
 
 use std::sync::Arc;
 
@@ -9,39 +9,39 @@ use prometheus_client::registry::Registry;
 
 use super::label::{Bounded, LabelValue, Labels};
 
-/// Histogram bounds in seconds for work that normally takes milliseconds.
+/// Histogram bounds in seconds for operations that normally take milliseconds.
 pub const BRIEF: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
-/// Histogram bounds in seconds for waiting for deciders and runners: up to a day.
+/// Histogram bounds in seconds for waits for deciders and runners, up to a day.
 const WAITS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0, 21_600.0, 86_400.0];
 
-/// Histogram bounds in seconds for the time that a run is open: up to a month.
+/// Histogram bounds in seconds for the time from a run's start to its close, up to a month.
 const RUNS: [f64; 12] = [0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0, 86_400.0, 604_800.0, 2_592_000.0];
 
-/// Fact in a commit that is counted or measured.
+/// Fact about a commit that is counted or measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fact {
     /// A run was started.
     Started,
-    /// A run has closed with this status after this time.
+    /// A run has closed with this status, this long after it started.
     Closed(&'static str, Duration),
-    /// A turn was completed, this long after it was started.
+    /// A turn was completed, this long after it started.
     TurnCompleted(Duration),
-    /// A turn failed or timed out.
+    /// A turn failed or timed out; the value is the kind of failure.
     TurnFailed(&'static str),
-    /// The last attempt of an activity of this type failed or timed out, or found no runner in time.
+    /// The last attempt of an activity of this type has failed or timed out, or no runner has taken it in time.
     TryFailed(String),
 }
 
 /// Facts of a commit.
 #[derive(Debug, Default)]
 pub(crate) struct CommitFacts {
-    /// Type of its run.
+    /// Workflow type of the run.
     pub(crate) workflow_type: Arc<str>,
     pub(crate) all: Vec<Fact>,
 }
 
-/// Number of tasks and pollers of a list.
+/// Number of tasks and pollers of a task list.
 #[derive(Debug, Clone)]
 pub(crate) struct ListDepth {
     pub(crate) domain: Arc<str>,
@@ -50,7 +50,7 @@ pub(crate) struct ListDepth {
     pub(crate) name: Arc<str>,
     pub(crate) tasks: usize,
     pub(crate) pollers: usize,
-    /// Since when the oldest task has waited.
+    /// Time when the oldest task began to wait.
     pub(crate) oldest: Option<Timestamp>,
 }
 
@@ -131,7 +131,7 @@ impl Measured {
         }
     }
 
-    /// Gives each metric a first value, so that tests can compare their names with other texts.
+    /// Sets a first value for each metric, so that tests can compare the names of all metrics with the documentation.
     pub(crate) fn sample(&self) {
         let (domain, long) = ("default".into(), Duration::ZERO);
         self.taken(&domain, "decider", &"l".into(), long);

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of lines of one kind per [`NoticeKind::span`]. Our choice: few enough to read a minute of them, and
-/// enough to see whether they have something in common.
+/// Maximum number of log lines of one kind per [`NoticeKind::span`]. Our choice: few enough to read, and enough to see
+/// whether the events have a common cause.
 pub(super) const KIND_LINES_MAX: u32 = 10;
 
-/// Span of the rate limit. Our choice: a log is read by the minute.
+/// Period of the rate limit. Our choice: operators read a log in steps of about a minute.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Span of the rate limit for a doubted clock, which stays doubted for a day unless an operator confirms it. Our
-/// choice.
+/// Period of the rate limit for a doubted clock. Our choice: the clock stays doubted for a day unless an operator
+/// confirms it.
 const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
 
 /// Kind of a notice.
@@ -25,7 +25,7 @@ pub(crate) enum NoticeKind {
     Stuck,
     /// A list with tasks has no poller.
     Unpolled,
-    /// Such a list is polled again.
+    /// A list that was reported as having no poller is polled again.
     PolledAgain,
     /// A task did not reach its poller.
     DeliveryFailed,
@@ -45,7 +45,7 @@ impl NoticeKind {
         Self::ClockSuspect,
     ];
 
-    /// Returns its index in [`ALL`](Self::ALL).
+    /// Returns the index of this kind in [`ALL`](Self::ALL).
     pub(super) const fn place(self) -> usize {
         self as usize
     }
@@ -65,7 +65,7 @@ impl NoticeKind {
     }
 }
 
-/// A task list in a notice.
+/// The task list that a notice names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct NoticeList {
     pub(crate) domain: Arc<str>,

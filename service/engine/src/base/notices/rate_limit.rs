@@ -1,5 +1,5 @@
-//! Rate limit of notices: per kind, and within a kind per task list. It takes the time as a parameter and writes
-//! nothing. Its memory is bounded.
+//! Rate limit of notices: per kind, and within a kind per task list. It takes the time as a parameter and writes no log
+//! lines. Its memory is bounded.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -9,24 +9,25 @@ use tokio::time::Instant;
 
 use super::kinds::{NoticeKind, NoticeList};
 
-/// Maximum number of (kind, task list) pairs whose last line is remembered, about 200 bytes each. If more lists
-/// have notices within a span, the oldest is forgotten and its omitted events are counted for the kind.
+/// Maximum number of (kind, task list) pairs whose last log line is remembered. If more lists have notices within a
+/// period, the oldest is forgotten, and its suppressed events are counted for the kind. Our choice: about 200 bytes
+/// each.
 pub(super) const LISTS_MAX: usize = 1_000;
 
-/// Permission to write a line.
+/// Permission to write a log line now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineAllowed {
-    /// Number of events that the line stands for: of its list, or of its kind if it has no list.
+    /// Number of events that the line reports: those of its task list, or of its kind if the notice names no list.
     pub(super) count: u64,
-    /// Number of events of the same kind that had no line since the last one.
+    /// Number of suppressed events of the same kind since the last line.
     pub(super) left_out: u64,
 }
 
-/// Events that had no line, although the span of the last line is over.
+/// Suppressed events that can be reported now, because the period of the last line has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Overdue {
     pub(super) kind: NoticeKind,
-    /// `None` if they are of several lists, or of runs.
+    /// The task list of the events; `None` if the events concern several lists, or runs.
     pub(super) list: Option<NoticeList>,
     pub(super) count: u64,
 }
@@ -39,7 +40,7 @@ struct KindWindow {
 }
 
 impl KindWindow {
-    /// Starts a new span if the last one is over.
+    /// Starts a new period if the last one has ended.
     fn turn(&mut self, span: Duration, at: Instant) {
         if self.began.is_none_or(|began| at.duration_since(began) >= span) {
             (self.began, self.lines) = (Some(at), 0);
@@ -62,7 +63,7 @@ struct ListWindow {
     left_out: u64,
 }
 
-/// Counts lines and omitted events.
+/// Counts log lines and suppressed events.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     kinds: [KindWindow; NoticeKind::ALL.len()],
@@ -71,7 +72,7 @@ pub(super) struct RateLimit {
 
 impl Default for RateLimit {
     fn default() -> Self {
-        // The capacity is set afterwards, so that no memory is allocated for it in advance.
+        // Created unbounded and then resized, because `LruCache::new` would allocate memory for all entries at once.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self { kinds: Default::default(), lists }
@@ -83,7 +84,7 @@ impl RateLimit {
         self.kinds.get_mut(kind.place()).expect("every kind has a place")
     }
 
-    /// Counts events; returns how many the line stands for if one may be written now.
+    /// Counts an event. If a log line may be written now, returns the number of events that the line reports.
     pub(super) fn admit(
         &mut self,
         kind: NoticeKind,
@@ -108,7 +109,7 @@ impl RateLimit {
         Some(LineAllowed { count: count.saturating_add(before), left_out })
     }
 
-    /// Notes that a list has a line now; returns its omitted events before it.
+    /// Records that a line is written for a list now. Returns the number of events that were suppressed before it.
     fn note_line(&mut self, kind: NoticeKind, list: &NoticeList, at: Instant) -> u64 {
         let key = (kind, list.clone());
         let before = self.lists.peek(&key).map_or(0, |window| window.left_out);
@@ -121,7 +122,7 @@ impl RateLimit {
         before
     }
 
-    /// Takes the omitted events that may have a line now, and forgets lists without any.
+    /// Takes the suppressed events for which a line may be written now, and forgets lists without suppressed events.
     pub(super) fn take_overdue(&mut self, at: Instant) -> Vec<Overdue> {
         let mut overdue = Vec::new();
         let is_over = |kind: NoticeKind, window: &ListWindow| at.duration_since(window.told_at) >= kind.span();

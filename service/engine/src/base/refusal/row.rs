@@ -1,37 +1,37 @@
-//! Presentation of a refusal to the caller. Problem documents, SWF's faults and the engine's own retries are
+//! The form in which an error is presented to callers. Problem documents, SWF's faults and the engine's own retries are
 //! derived from it.
 
-/// Whether a refused request may have been recorded.
+/// States whether a failed request may have been recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MayBeRecorded {
-    /// Not recorded.
+    /// The request was certainly not recorded.
     No,
-    /// Possibly recorded.
+    /// The request may have been recorded.
     Unknown,
 }
 
-/// Presentation of a refusal to the caller.
+/// The form in which an error is presented to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusalRow {
-    /// HTTP status.
+    /// HTTP status code.
     pub status: u16,
-    /// Stable error code that callers see.
+    /// Stable error code that is sent to callers.
     pub code: &'static str,
     /// Advice for the caller.
     pub advice: &'static str,
-    /// Whether the same request may succeed later without a change by the caller.
+    /// True if the same request may succeed later without a change by the caller.
     pub is_retryable: bool,
-    /// Whether the request may have been recorded.
+    /// States whether the request may have been recorded.
     pub recorded: MayBeRecorded,
 }
 
 impl RefusalRow {
-    /// Creates the row of a refusal that retries do not help and that recorded nothing.
+    /// Creates the presentation of an error that is not retryable and of a request that was not recorded.
     pub const fn new(status: u16, code: &'static str, advice: &'static str) -> Self {
         Self { status, code, advice, is_retryable: false, recorded: MayBeRecorded::No }
     }
 
-    /// Marks the request as worth retrying.
+    /// Marks the error as retryable.
     #[must_use]
     pub const fn retryable(self) -> Self {
         Self { is_retryable: true, ..self }

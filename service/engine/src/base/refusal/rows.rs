@@ -1,4 +1,4 @@
-//! Table of all refusals.
+//! Table of the presentation of all errors.
 
 use history::{Fault, ImportFault, TurnLoss};
 
@@ -43,7 +43,7 @@ impl From<&Fault> for RefusalRow {
     }
 }
 
-/// Returns the row of a lost turn, depending on how it was lost.
+/// Returns the presentation of a lost turn, depending on the cause of the loss.
 fn turn_lost(how: &TurnLoss) -> RefusalRow {
     let row = RefusalRow::from(&Fault::TurnLost);
     match how {
@@ -58,7 +58,7 @@ fn turn_lost(how: &TurnLoss) -> RefusalRow {
 }
 
 impl Refusal {
-    /// Returns the presentation of the refusal to the caller.
+    /// Returns the presentation of the error to callers.
     pub fn row(&self) -> RefusalRow {
         const fn row(status: u16, code: &'static str, advice: &'static str) -> RefusalRow {
             RefusalRow::new(status, code, advice)

@@ -1,4 +1,5 @@
-//! Secrets that sign task tokens and the pass of nodes: their record, and when each is used.
+//! Secrets that sign task tokens and authenticate nodes: their record in the store, and the period in which each is
+//! used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,22 +15,22 @@ use crate::base::records::{own_head, own_key};
 /// Name of the record in the store.
 pub(crate) const RECORD: &str = "secret";
 
-/// Bytes of a secret. Source: the size of the hash that it keys.
+/// Number of bytes of a secret. Source: the size of the hash that uses it as its key.
 const SECRET_BYTES: usize = 32;
 
-/// All valid secrets, newest last. Must not be logged.
+/// All valid secrets, newest last. They must not be logged.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Secrets(Vec<TokenSecret>);
 
-/// A secret.
+/// A secret with the period in which it is used.
 #[skip_serializing_none]
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct TokenSecret {
-    /// The key in base 64.
+    /// The secret, encoded in Base64.
     key: String,
-    /// Start of its use for signing.
+    /// Time from which the secret is used for signing.
     pub(crate) from: Timestamp,
-    /// End of the validity of tokens that it signed.
+    /// Time until which tokens signed with the secret are valid; `None` for no end.
     pub(crate) until: Option<Timestamp>,
 }
 
@@ -44,18 +45,18 @@ impl TokenSecret {
 }
 
 impl Secrets {
-    /// Creates a single secret that never expires.
+    /// Creates secrets with a single one that never expires.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(vec![TokenSecret::new(bytes, Timestamp::default())])
     }
 
-    /// Reads the record. An old record with a single secret contains only its bytes.
+    /// Decodes the record. An old record, which has a single secret, consists of the secret's bytes only.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Refusal> {
         if body.len() == SECRET_BYTES {
             return Ok(Self::of(body));
         }
         let corrupt = |what: String| Refusal::Corrupt { what: format!("the record of secrets: {what}") };
-        // The error text of serde would contain part of the secret.
+        // The original error text may contain part of the secret, so it is dropped.
         let Self(secrets) = history::read_json(body).map_err(|_| corrupt("it is no list of them".to_owned()))?;
         let is_whole = |secret: &TokenSecret| secret.bytes().len() == SECRET_BYTES;
         if secrets.is_empty() || !secrets.iter().all(is_whole) {
@@ -72,8 +73,8 @@ impl Secrets {
         self.0.iter()
     }
 
-    /// Adds a secret for signing from `from` on. Earlier secrets stay valid for `overlap` after that; expired ones
-    /// are removed.
+    /// Adds a secret that is used for signing from the time `from`. The earlier secrets stay valid for `overlap` after
+    /// that time. Expired secrets are removed.
     pub(crate) fn rotate(&mut self, bytes: &[u8], now: Timestamp, from: Timestamp, overlap: Duration) {
         let until = from.plus(overlap);
         self.0.retain(|secret| secret.until.is_none_or(|until| now < until));
@@ -94,7 +95,7 @@ pub(crate) fn draw(seed: Option<u64>) -> Result<[u8; SECRET_BYTES], Refusal> {
     Ok(bytes)
 }
 
-/// Reads the secrets. The first start creates the first one.
+/// Reads the secrets from the store. Creates the first secret if there is none.
 pub(crate) async fn secrets(store: &dyn Store, seed: Option<u64>) -> Result<Secrets, Refusal> {
     let key = own_key(RECORD);
     if let Some(head) = store.load(&key).await? {

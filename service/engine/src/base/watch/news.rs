@@ -1,5 +1,5 @@
-//! Notification of callers that watch a domain. It says only that something has changed, so that one message can
-//! stand for many changes. Domains that are not watched cost nothing.
+//! Notifies callers that watch a domain. A notification only says that something has changed, so that one notification
+//! can stand for many changes. Domains without watchers cause no cost.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -14,7 +14,7 @@ type Senders = HashMap<Arc<str>, watch::Sender<()>>;
 #[derive(Default)]
 pub(crate) struct DomainNews {
     domains: Mutex<Senders>,
-    /// Number of watched domains, so that notifying does not need the lock if there are none.
+    /// Number of watched domains. If it is zero, notifying does not need the lock.
     count: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ impl DomainNews {
         }
     }
 
-    /// Ends every wait.
+    /// Ends all waits.
     pub(crate) fn close(&self) {
         self.lock().clear();
     }
@@ -64,7 +64,7 @@ impl DomainWatch {
 impl Drop for DomainWatch {
     fn drop(&mut self) {
         let mut domains = self.news.lock();
-        // This is the last receiver if the count here is still one.
+        // If only one receiver is left, it is this one.
         if domains.get(&self.domain).is_some_and(|sender| sender.receiver_count() <= 1) {
             domains.remove(&self.domain);
         }

@@ -1,4 +1,4 @@
-//! One list: its tasks and its pollers, in the order in which they are served.
+//! One task list: its tasks and its pollers, in the order in which they are served.
 
 pub(super) mod dispatch;
 
@@ -14,14 +14,14 @@ use history::Timestamp;
 use crate::lists::grant::RiderKind;
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
-/// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists have more than
-/// three, and the list is locked meanwhile.
+/// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists use more than three
+/// priorities, and the list is locked meanwhile.
 const PRIORITIES_EXAMINED: usize = 16;
 
 /// Position of a task on its list: higher priorities first, then the order of arrival.
 pub(super) type PlaceOnList = (Reverse<i32>, u64);
 
-/// A task in memory. It is counted until it is dropped.
+/// A task in memory. The counter of all tasks includes it until it is dropped.
 pub(super) struct Kept {
     pub(super) task: OnList,
     all: Arc<AtomicUsize>,
@@ -42,11 +42,11 @@ impl Drop for Kept {
 
 #[derive(Default)]
 pub(crate) struct TaskList {
-    /// In the order in which they are taken.
+    /// Tasks in the order in which they are taken.
     pub(super) tasks: BTreeMap<PlaceOnList, Kept>,
-    /// Number of tasks that were ever added.
+    /// Number of tasks that were ever added to this list.
     pub(super) came: u64,
-    /// Position of each task.
+    /// Position of each task on the list.
     pub(super) known: HashMap<TaskKey, PlaceOnList>,
     pub(super) pollers: VecDeque<Poller>,
     /// True if some tasks of this list wait only in the store.
@@ -70,7 +70,7 @@ impl TaskList {
         self.known.contains_key(&task.known())
     }
 
-    /// Adds a task at this place; without one, behind the tasks of its priority.
+    /// Adds a task at this position. If no position is given, adds the task after all others with its priority.
     pub(super) fn insert(&mut self, task: OnList, place: Option<PlaceOnList>, all: &Arc<AtomicUsize>) {
         let place = place.unwrap_or_else(|| {
             self.came += 1;
@@ -81,9 +81,9 @@ impl TaskList {
         self.tasks.insert(place, Kept::new(task, all));
     }
 
-    /// Takes the next poller that passes `can`. Only [`dispatch`](Self::dispatch) calls this.
+    /// Takes the first poller for which `can` returns true. Only [`dispatch`](Self::dispatch) calls this.
     fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
-        // Removes disconnected pollers from the front. Others are removed once they are in front.
+        // Removes disconnected pollers from the front. Those further back are removed once they reach the front.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
         }
@@ -120,8 +120,8 @@ impl TaskList {
         firsts.take(PRIORITIES_EXAMINED).filter_map(|kept| kept.task.task()?.since).min()
     }
 
-    /// Removes the waiting riders of a run whose turn carries them: a run has only one of the two on a list. Returns
-    /// their place.
+    /// Removes the waiting riders of a run when the run's turn is added, because the turn carries them. Returns the
+    /// position that they had.
     pub(super) fn remove_riders_of(&mut self, turn: &OnList) -> Option<PlaceOnList> {
         let WaitingTask { run_id, .. } = turn.task().filter(|_| self.riders > 0)?;
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));

@@ -1,4 +1,4 @@
-//! Tests of matching alone.
+//! Tests task matching without a store or a run.
 
 use store::HeadKey;
 
@@ -30,7 +30,7 @@ fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
     matching.withdraw(&list(), Uuid::from_u128(2), 2);
-    // Tasks that are not on the list are ignored.
+    // Withdrawing a task that is not on the list has no effect.
     matching.withdraw(&list(), Uuid::from_u128(1), 7);
     matching.withdraw(&ListKey { name: "other".into(), ..list() }, Uuid::from_u128(1), 2);
     assert_eq!(matching.waiting(&list()), (2, false));
@@ -125,7 +125,7 @@ fn examined_lists_are_bounded_and_more_are_reported() {
     assert_eq!([examine(1), examine(2), examine(3), examine(4)], [(1, true), (2, true), (3, false), (3, false)]);
 }
 
-/// Takes a poller for a new task.
+/// Reserves a waiting poller for a new task.
 fn reserve(matching: &Matching) -> Result<Poller, Stays> {
     matching.dispatch(&list(), ToWaiting::Task(&task(9, 9)))
 }
@@ -174,7 +174,7 @@ async fn a_poller_put_back_gets_the_task_that_came_meanwhile() {
     assert_eq!((matching.pollers(&list()), matching.waiting(&list()).0), (0, 1));
 }
 
-/// Polls with these slots and expects to wait.
+/// Polls with these slots and expects that they wait.
 fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
     let mut slots = slots.to_vec();
@@ -184,7 +184,7 @@ fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots
     }
 }
 
-/// Returns the polls of the next reserved pollers.
+/// Reserves this many pollers and returns the poll id of each.
 fn taken(matching: &Matching, count: usize) -> Vec<Option<PollId>> {
     (0..count).map(|_| reserve(matching).ok().and_then(|poller| poller.taker.poll)).collect()
 }
@@ -203,7 +203,7 @@ fn slots_are_served_in_order_each_with_its_own_poll_id() {
     assert_eq!(polls.len(), 512);
 }
 
-/// Polls with these slots as a standby poller; `None` if a task may wait.
+/// Polls with these slots on standby. Returns `None` if the list may have a waiting task.
 fn standby_with(matching: &Arc<Matching>, list: &ListKey, poll: u64, slots: &[u32]) -> Option<WaitingSlots> {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
     match matching.poll_slots(list, &taker, &mut slots.to_vec(), true) {

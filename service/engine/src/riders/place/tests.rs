@@ -1,4 +1,4 @@
-//! Transition tables, one case per line.
+//! Tests of the transition tables, one case per line.
 
 use history::event::OperatorAction;
 use history::{Command, Decision, SucceedWorkflow, UpdateAnswer, Verdict};
@@ -22,7 +22,7 @@ fn word(place: Option<RiderPlace>) -> &'static str {
     }
 }
 
-/// Returns where a rider is after each of these events, which all concern this task.
+/// Returns the states that result from each event, applied to a rider in this state. All events concern this task.
 fn line(kind: RiderKind, place: RiderPlace, by: By) -> String {
     let all = [
         RiderEvent::Taken(By::Turn(LATER)),
@@ -111,7 +111,7 @@ fn reading_the_run_gives_its_held_turn_and_idle_version() {
     assert_eq!(seen(&paused), RiderEvent::RunSeen { held: Some(TURN), idle_at: None });
 }
 
-/// Returns the outcome of an update in these places: waiting, out, lent and being answered.
+/// Returns the outcome of an update in each of these states: waiting, out, lent and answering.
 fn ends(asked: &ProposedUpdate, run_id: Uuid, run: &Run) -> String {
     let word = |place| match ends_unjudged(place, run_id, asked, run) {
         None => "–".to_owned(),

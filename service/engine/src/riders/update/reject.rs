@@ -1,11 +1,10 @@
-//! Announcement of rejections with several nodes over one store. A rejection is not stored, so that nothing
-//! prevents a decider of another node from accepting the same update, if its caller stopped waiting there and
-//! repeated it here. Therefore the caller gets the rejection only after all other nodes have replied that none of their
-//! deciders has the update. A node that replies so remembers the rejection and does not have the update judged
-//! again.
+//! Rejections of updates if several nodes share a store. A rejection is not stored. If a caller has sent the same
+//! update to another node before and stopped waiting there, a decider of that node could still accept it. Therefore the
+//! caller gets a rejection only after all other nodes have replied that none of their deciders has the update. A node
+//! that replies so also remembers the rejection and does not hand out the update again.
 //!
-//! A node that is considered dead is not asked. It does not record verdicts any more, because it knows that its
-//! heartbeats have failed for that long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
+//! A node that is considered dead is not asked. It does not record answers to updates any more, because it knows that
+//! its own heartbeats have failed for that long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +18,12 @@ use crate::nodes::Nodes;
 use crate::riders::outcome::UpdateTurnOutcome;
 use crate::{Refusal, RejectedUpdate};
 
-/// Time for the other nodes to reply whether one of their deciders has an update. Our choice: as for repeated polls.
+/// Time within which the other nodes must reply whether one of their deciders has an update. Our choice: the same as
+/// for repeated polls.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
-/// Returns the outcome for the caller of an update: a rejection only if no decider of another node can still accept
-/// it.
+/// Returns the outcome for the caller of an update. A rejection is returned only if no decider of another node can
+/// still accept the update.
 pub(super) async fn confirm_rejection(
     (nodes, elsewhere): (&Nodes, &Elsewhere),
     key: &HeadKey,
@@ -57,7 +57,8 @@ pub(super) async fn confirm_rejection(
     UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { update_id, recorded: true, why, waits_for: None })
 }
 
-/// Asks all other nodes to give up an update; `None` if one does not reply.
+/// Tells all other nodes that an update was rejected. Returns true if none of them can accept it any more, false if a
+/// decider of one may, and `None` if a node does not reply.
 async fn all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
     let peers = elsewhere.peers()?;
     let mut asked = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Riders of one run, without a worker.
+//! Tests of the riders of one run, without a worker.
 
 use history::{Command, Payload};
 use tokio::sync::oneshot::Receiver;
@@ -65,7 +65,7 @@ impl Riders {
         self.takes(run, &Carrier::Turn(turn, &taker(10)))
     }
 
-    /// Takes riders with a separate task, which shows all of the run.
+    /// Takes riders with a separate task that shows the run's newest event.
     fn own_takes(&self, run: &Run, kind: RiderKind, number: u64) -> (usize, Vec<String>) {
         let timer = AbortOnDrop(tokio::spawn(std::future::pending::<()>()).abort_handle());
         let (last_event_id, started_at) = (run.last_event_id, Timestamp::default());
@@ -92,7 +92,8 @@ fn equal_queries_and_equal_update_ids_are_shared() {
     );
     let shows = TurnId { started_event_id: run.last_event_id, ..TURN };
     assert_eq!(riders.turn_takes(&run, shows).0, 2);
-    // A query that is out is not joined by a new caller, because its answer may show less; an update is.
+    // A new caller cannot share a query that was already handed out, because the answer may not reflect the newest
+    // event. For an update it can.
     let _more = (riders.ask(&run, "a", 7), riders.send(&run, "a", None, 8));
     assert_eq!((riders.query_callers(), riders.updates()), (4, 2));
     assert_eq!(riders.turn_takes(&run, shows), (1, Vec::new()));
@@ -118,7 +119,7 @@ async fn a_task_of_their_own_takes_riders_of_its_kind_alone() {
     assert_eq!(riders.settle(&key(), &run), [RiderKind::Update]);
     assert_eq!(riders.own_takes(&run, RiderKind::Update, 2), (0, vec!["u".to_owned()]));
     assert!(riders.settle(&key(), &run).is_empty());
-    // One speculative turn at a time.
+    // A run has only one speculative turn at a time.
     let _more = riders.send(&run, "v", None, 3);
     assert!(riders.settle(&key(), &run).is_empty());
     assert!(riders.lose(&key(), By::Own(2)));

@@ -1,10 +1,10 @@
-//! Extracts from a commit the facts that metrics count and measure. Pure.
+//! Extracts the facts from a commit that metrics count and measure. The functions are pure.
 
 use history::{Event, EventKind, Run, Transition};
 
 use crate::base::metrics::measured::{CommitFacts, Fact};
 
-/// Returns the facts of a transition that is about to be committed. `before` is the run before it.
+/// Returns the facts of a transition that is about to be committed. `before` is the run's previous state.
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> CommitFacts {
     let run = made.run();
     let before = before.filter(|before| before.started.run_id == run.started.run_id);

@@ -1,11 +1,12 @@
-//! Notices to operators about runs that a commit leaves failing, blocked or stuck: the reason, and what to do. Pure.
+//! Notices to operators about runs that are failing, blocked or stuck after a commit. A notice has the reason and says
+//! what to do. The functions are pure.
 
 use history::event::{ActivityPausedCause, DeciderFailedCause, DeciderTimeout};
 use history::{Event, EventKind, PendingActivity, Run, RunCondition, Transition};
 
 use crate::base::notices::{NoticeKind, RunNotice, in_log, in_shell};
 
-/// Returns the notice of a transition that is about to be committed; `None` unless it changes the run's condition.
+/// Returns the notice for a transition that is about to be committed; `None` if the run's condition does not change.
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> Option<RunNotice> {
     let run = made.run();
     let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::condition);

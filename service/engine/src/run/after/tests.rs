@@ -1,5 +1,5 @@
-//! Tests what follows from commits, one case a line. Most lines leave out what follows from every commit (riders) and
-//! the tasks in flight.
+//! Tests the consequences of commits, one case per line. Most lines omit the tasks in flight and the consequences that
+//! every commit has (the updates of riders).
 
 use history::{
     Command, ContinueAsNew, Decision, Duration, ScheduleActivity, Scheduled, Start, StartChild, StartTimer, Transition,
@@ -31,7 +31,7 @@ fn scheduled() -> Start {
     Start { schedule: Some(schedule), ..start() }
 }
 
-/// Returns the run after one more commit.
+/// Applies these commands to the run in `base`, or to a new run, and returns the committed run.
 fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> StoredRun {
     let mut transition = match base {
         Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
@@ -46,13 +46,13 @@ fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> Stor
     commit::prepare(draft, &LIMITS, |head| head.body.len()).next
 }
 
-/// Returns a run with these commits.
+/// Returns a run after a start and these commits, each with its commands.
 fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
     let begun = commit(None, start, &[]);
     commits.iter().fold(begun, |base, commands| commit(Some(&base), start, commands))
 }
 
-/// Returns a poller that waits for a task of the list.
+/// Returns a poller that is reserved for a task of the list.
 fn reserved(list: &ListKey, scheduled_event_id: EventId, poll: Option<PollId>) -> Reserved {
     let lists = Matching::new(WaitingBounds::default());
     let taker = Taker { poll, ..Taker::default() };
@@ -69,7 +69,8 @@ fn counts() -> CommitCounts {
     CommitCounts { events: 1, took, facts, marks_written: 0, forgotten_early: 0 }
 }
 
-/// Returns what follows from one more commit if a poller waits for `matched`.
+/// Returns the consequences of a commit that leads from `before` to `next`. If `matched` is given, a poller was
+/// reserved for that task.
 fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Option<EventId>) -> Vec<String> {
     let known = before.map(|before| backlog::waiting(&key(), before.run())).unwrap_or_default();
     let waiting = backlog::waiting(&key(), next.run()).into_iter();
@@ -91,14 +92,14 @@ fn line(after: Vec<String>) -> String {
     told.join(", ")
 }
 
-/// Returns what follows from `commands` on a run with these commits.
+/// Returns the consequences of a commit of `commands` on a run with the earlier `commits`.
 fn follows(start: &Start, commits: &[&[Command]], commands: &[Command]) -> String {
     let before = run(start, commits);
     let next = commit(Some(&before), start, commands);
     line(all_that_follows(Some(&before), &next, None))
 }
 
-/// Returns what follows from a wake of a run with these commits of which nothing is in memory.
+/// Returns the consequences of a wake of a run with these commits, if memory has no state of the run.
 fn found(start: &Start, commits: &[&[Command]]) -> String {
     let loaded = run(start, commits);
     let (outbox, round) = (&loaded.body.links.outbox, loaded.body.links.outbox.round());
@@ -180,7 +181,7 @@ fn riders_are_settled_before_grants_and_handed_out_last() {
     assert_eq!(all, expected);
 }
 
-/// Returns what follows from a commit of the run `run_id` that started turn 2 for this poll, if `next` is found.
+/// Returns the consequences of a commit that started turn 2 of the run `run_id` for this poll, if the store has `next`.
 fn follows_for_poll(next: &StoredRun, run_id: Uuid, poll: PollId) -> Vec<String> {
     let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
     let reserved = vec![reserved(&list, 2, Some(poll))];
@@ -195,7 +196,7 @@ fn a_poll_is_remembered_before_it_gets_its_task() {
     let run_id = next.run().started.run_id;
     let all = follows_for_poll(&next, run_id, POLL);
     assert!(all.join(", ").contains("settle riders, remember 2 for poll 9, grant 2, dispatch riders"), "{all:?}");
-    // After a commit of unknown outcome, another node may have sent the task to another poll.
+    // If the outcome of the commit was unknown for a while, another node may have sent the task to another poll.
     let all = follows_for_poll(&next, run_id, PollId(8));
     assert!(all.join(", ").contains("settle riders, grant 2, dispatch riders"), "{all:?}");
 }

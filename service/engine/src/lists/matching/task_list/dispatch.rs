@@ -1,15 +1,14 @@
-//! The dispatch gate of a list: [`TaskList::dispatch`] is the only function through which a task leaves for a poller,
-//! whoever asks for it.
+//! The dispatch gate of a list: every task that leaves a list for a poller passes through [`TaskList::dispatch`].
 //!
 //! | departure | task | recipient |
 //! |---|---|---|
-//! | [`ToPoll`] | the first one on the list that the poller handles | a poll that asks now, or a poller that is put back |
+//! | [`ToPoll`] | the first task that the poller can handle | a new poll, or a poller that is put back |
 //! | [`ToNode`] | the first turn or activity on the list | a poller that waits at another node |
-//! | [`ToWaiting`] | one that is not on the list: a commit is about to create it, or it is offered to the list | the poller that has waited longest |
+//! | [`ToWaiting`] | a task not on the list: about to be committed or offered | the poller that has waited longest |
 //!
-//! A rule about when tasks may leave belongs here and nowhere else. A rule for a whole list belongs at the top of
-//! `dispatch`, and a rule for single tasks into [`TaskList::take_first`] and [`ToWaiting`]. A rule names its reason
-//! with a variant of [`Stays`], and the task stays on its list, or is put on it by the caller.
+//! Rules about when tasks may leave a list belong here and nowhere else. A rule for a whole list belongs at the top of
+//! `dispatch`. A rule for single tasks belongs in [`TaskList::take_first`] and [`ToWaiting`]. Each rule has a variant
+//! of [`Stays`] that names its reason. The task then stays on its list, or the caller puts it there.
 
 use crate::lists::grant::RiderKind;
 use crate::lists::matching::task_list::TaskList;
@@ -18,33 +17,36 @@ use crate::lists::{OnList, Poller, Taker, WaitingTask};
 /// Reason why no task leaves a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// No task waits that the recipient handles.
+    /// No task waits that the recipient can handle.
     NoTask,
-    /// No poller waits that handles the task.
+    /// No poller waits that can handle the task.
     NoPoller,
-    /// Other tasks have waited longer. If there are any, each waiting poller is about to get one of them.
+    /// Other tasks have waited longer and must be taken first. If pollers wait, each of them is about to get one of
+    /// those tasks.
     BehindOthers,
 }
 
 /// A way in which a task leaves its list.
 pub(crate) trait Departure {
-    /// Result of leaving: the task for a recipient that asks, or the recipient for a task that asks.
+    /// Result of a departure: for a recipient that requests a task, the task; for a task that requests a recipient, the
+    /// recipient.
     type Left;
 
-    /// Reason why nothing leaves a list that has neither tasks nor pollers.
+    /// Reason that is returned for a list that has neither tasks nor pollers.
     const IF_EMPTY: Stays;
 
-    /// Takes the task off the list, or the recipient.
+    /// Takes the task, or the recipient, off the list.
     fn leave(self, list: &mut TaskList) -> Result<Self::Left, Stays>;
 }
 
-/// The first task that this poller handles, for the poller itself.
+/// Takes the first task that this poller can handle.
 pub(crate) struct ToPoll<'a>(pub(crate) &'a Taker);
 
-/// The first task for a poller of another node. Riders reach pollers of other nodes in another way.
+/// Takes the first turn or activity for a poller of another node. Riders are sent to other nodes through
+/// `riders/nodes.rs`.
 pub(crate) struct ToNode;
 
-/// A task that is not on the list, for a poller that waits.
+/// Takes the first waiting poller for a task that is not on the list.
 pub(crate) enum ToWaiting<'a> {
     /// A turn or an activity.
     Task(&'a WaitingTask),
@@ -97,7 +99,7 @@ impl Departure for ToWaiting<'_> {
                 debug_assert!(!list.has(task), "a task on the list leaves with a departure that takes it off");
                 list.take_poller(|_| true)
             }
-            // Pollers that handle riders may be other ones than those that tasks wait for.
+            // Riders may overtake waiting tasks, because those may wait for pollers that do not handle riders.
             Self::Riders(kind) => list.take_poller(|taker| taker.takes(kind)),
         };
         poller.ok_or(Self::IF_EMPTY)
