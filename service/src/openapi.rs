@@ -1,4 +1,4 @@
-//! Describes the inputs of a call for the OpenAPI document, from the signature of its handler. `rest/document.rs`
+//! Describes the inputs of a call for the `OpenAPI` document, from the signature of its handler. `rest/document.rs`
 //! builds the document.
 
 mod components;

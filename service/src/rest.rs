@@ -1,4 +1,4 @@
-//! The REST API. It parses requests, calls the engine, and renders responses. It contains no rules of workflows.
+//! The REST API. It parses requests, calls the engine, and renders responses. It contains no workflow rules.
 
 mod activities;
 mod audit;

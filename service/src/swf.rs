@@ -1,5 +1,5 @@
 //! The protocol of AWS SWF, so that programs written for SWF run unchanged: `POST /` with `X-Amz-Target` and AWS JSON
-//! 1.0. This module translates requests and responses; it contains no rules of workflows.
+//! 1.0. This module translates requests and responses; it contains no workflow rules.
 //!
 //! Path of a call:
 //!

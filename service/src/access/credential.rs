@@ -25,7 +25,7 @@ pub struct Credential {
     pub secrets: Vec<Secret>,
     /// Id of the key with which a client signs SWF requests.
     pub access_key_id: Option<String>,
-    /// Secret of that key. It is stored in clear text, because verifying a signature requires it.
+    /// Secret of the signing key. It is stored in clear text, because verifying a signature requires it.
     pub secret_access_key: Option<String>,
     /// Further signing keys, each with a validity period.
     #[serde(default)]

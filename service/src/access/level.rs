@@ -26,7 +26,7 @@ macro_rules! levels {
 }
 
 levels! {
-    /// No credential.
+    /// No credential is needed.
     Nothing "nothing" "none needed";
     /// Any credential; the response contains only domains that it names.
     Known "any" "any; the response has only the domains that the credential names";
@@ -67,7 +67,7 @@ pub(crate) trait Subject {
 /// Permission that one request needs: its level, and the domain or task list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// No credential.
+    /// No credential is needed.
     Nothing,
     /// Any credential.
     Known,

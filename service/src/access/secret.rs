@@ -30,7 +30,7 @@ pub const EXPIRY_WARNING: history::Duration = history::Duration::from_days(7);
 #[derive(Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Secret {
-    /// SHA-256 in hexadecimal.
+    /// SHA-256 of the secret, in hexadecimal.
     pub sha256: String,
     /// Start of the validity; valid immediately if absent.
     pub not_before: Option<Moment>,

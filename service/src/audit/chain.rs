@@ -140,7 +140,7 @@ pub enum EntryContent {
 pub struct Entry {
     /// Sequence number: 1, 2, 3, …
     pub seq: u64,
-    /// Time when it was written.
+    /// Time when the entry was written.
     pub at: Timestamp,
     /// Content of the entry.
     #[serde(flatten)]

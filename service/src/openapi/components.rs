@@ -1,4 +1,4 @@
-//! Named schemas of the OpenAPI document, in a form that client generators understand: one map for request and
+//! Named schemas of the `OpenAPI` document, in a form that client generators understand: one map for request and
 //! response schemas, plain enumerations, and unions of named variants with a discriminator.
 
 use std::collections::{BTreeMap, BTreeSet};
