@@ -1,8 +1,8 @@
-//! Renders the documentation into the pages that the service serves below `/docs`.
+//! Build script: renders the documentation as the HTML pages that the service serves below `/docs`.
 //!
-//! `book/` has links to the repository's documents at the same relative paths, so that they are also in the package.
-//! `book/docs/README.md` lists the pages in their order. The output is a table of compressed files for
-//! `src/http/docs.rs`.
+//! `book/` contains links to the repository's documents at the same relative paths, so that the published package
+//! includes them. `book/docs/README.md` lists the pages in their order. The output is a table of compressed files,
+//! which `src/http/docs.rs` includes.
 
 mod page;
 mod summary;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes a file in compressed form.
+/// Writes a file, compressed with gzip.
 fn write_packed(path: &Path, bytes: &[u8]) -> Result<(), std::io::Error> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     packed.write_all(bytes)?;

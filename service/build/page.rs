@@ -1,4 +1,4 @@
-//! One page: its Markdown as HTML, its headings, and the frame around it.
+//! Renders one page: converts its Markdown to HTML, collects its headings, and adds the frame that all pages have.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Par
 
 use crate::summary::{Entry, Summary, resolve};
 
-/// Files that the service serves elsewhere, with their paths.
+/// Files that are not pages but that the service serves, with their paths there.
 const SERVED: [(&str, &str); 1] = [("docs/openapi.json", "/openapi.json")];
 
-/// Deepest level of headings that the search finds.
+/// Deepest level of headings that the search can find.
 const SEARCHED: HeadingLevel = HeadingLevel::H3;
 
 pub(crate) struct Heading {
@@ -19,14 +19,14 @@ pub(crate) struct Heading {
     anchor: String,
 }
 
-/// A rendered page.
+/// Body of a rendered page, and its headings.
 pub(crate) struct Page {
     body: String,
     headings: Vec<Heading>,
 }
 
-/// Renders a page. Raw HTML becomes text, because the content security policy permits neither inline scripts nor
-/// inline styles.
+/// Renders a page. HTML in the Markdown is shown as text, because the content security policy permits neither inline
+/// scripts nor inline styles.
 pub(crate) fn render(markdown: &str, entry: &Entry, summary: &Summary) -> Page {
     let mut renderer =
         Renderer { entry, summary, links: Vec::new(), table: Table::default(), anchors: BTreeMap::new() };
@@ -46,7 +46,7 @@ pub(crate) fn render(markdown: &str, entry: &Entry, summary: &Summary) -> Page {
                 headings.push(Heading { level, text, anchor });
             }
             Event::Start(Tag::Image { .. }) => {
-                // Pictures are not part of the package: their descriptions are shown instead.
+                // The package does not contain images, so their descriptions are shown instead.
                 let alternative: Vec<_> =
                     parser.by_ref().take_while(|event| !matches!(event, Event::End(TagEnd::Image))).collect();
                 let text = escape(&text_of(&alternative));
@@ -60,18 +60,18 @@ pub(crate) fn render(markdown: &str, entry: &Entry, summary: &Summary) -> Page {
     Page { body, headings }
 }
 
-/// Adapts the events of a page.
+/// Converts the parser's events of one page.
 struct Renderer<'a> {
     entry: &'a Entry,
     summary: &'a Summary,
-    /// For each open link: whether it is kept.
+    /// For each link that is open at this point: whether it is rendered as a link.
     links: Vec<bool>,
     table: Table,
-    /// How often each anchor is in use.
+    /// Number of headings so far with each anchor.
     anchors: BTreeMap<String, usize>,
 }
 
-/// The table that is open.
+/// State of the table that is open at this point.
 #[derive(Default)]
 struct Table {
     alignments: Vec<Alignment>,
@@ -96,11 +96,11 @@ impl Renderer<'_> {
                     CodeBlockKind::Fenced(info) => info.split([',', ' ']).next().unwrap_or_default().to_owned(),
                     CodeBlockKind::Indented => "text".to_owned(),
                 };
-                // Keyboards can scroll only what can have the focus.
+                // Code blocks get the focus, because the keyboard scrolls only the element with the focus.
                 Event::Html(format!("<pre tabindex=\"0\"><code class=\"language-{}\">", escape(&language)).into())
             }
             Event::End(TagEnd::CodeBlock) => Event::Html("</code></pre>\n".into()),
-            // The library aligns cells with inline styles, which the policy forbids.
+            // The library would align cells with inline styles, which the content security policy forbids.
             Event::Start(Tag::Table(alignments)) => {
                 self.table = Table { alignments, column: 0, is_head: false };
                 Event::Html("<div class=\"scroll\" tabindex=\"0\"><table>\n".into())
@@ -132,7 +132,7 @@ impl Renderer<'_> {
         })
     }
 
-    /// Returns the address of a link, or `None` if its target is a file that the service does not serve.
+    /// Returns the address of a link. Returns `None` if the target is a file that the service does not serve.
     fn target(&self, target: &str) -> Option<String> {
         if target.starts_with('#') || target.contains("://") || target.starts_with("mailto:") {
             return Some(target.to_owned());
@@ -144,7 +144,7 @@ impl Renderer<'_> {
         Some(anchor.map_or_else(|| path.to_owned(), |anchor| format!("{path}#{anchor}")))
     }
 
-    /// Returns the anchor of a heading, as GitHub derives it.
+    /// Returns the anchor of a heading, in the form in which GitHub generates anchors.
     fn anchor(&mut self, text: &str) -> String {
         let lower = text.to_lowercase();
         let kept = lower.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
@@ -156,7 +156,7 @@ impl Renderer<'_> {
 }
 
 impl Table {
-    /// Begins the next cell.
+    /// Returns the start of the next table cell.
     fn cell(&mut self) -> String {
         let is_right = self.alignments.get(self.column) == Some(&Alignment::Right);
         self.column += 1;
@@ -165,7 +165,7 @@ impl Table {
     }
 }
 
-/// Returns the text of inline content.
+/// Returns the plain text of inline content.
 fn text_of(events: &[Event<'_>]) -> String {
     let text = events.iter().map(|event| match event {
         Event::Text(text) | Event::Code(text) => text,
@@ -175,12 +175,12 @@ fn text_of(events: &[Event<'_>]) -> String {
     text.collect()
 }
 
-/// Escapes text for HTML.
+/// Escapes text for use in HTML.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Returns a JSON string.
+/// Returns the text as a JSON string.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
@@ -195,7 +195,7 @@ fn quote(text: &str) -> String {
 }
 
 impl Page {
-    /// Returns what the search needs of the page: its path, its title, and its headings with their anchors.
+    /// Returns the page's entry in the search index: its path, its title, and its headings with their anchors.
     pub(crate) fn search_row(&self, entry: &Entry) -> String {
         let headings = self.headings.iter().skip(1).filter(|heading| heading.level <= SEARCHED);
         let headings: Vec<_> =
@@ -203,7 +203,7 @@ impl Page {
         format!("[{},{},[{}]]", quote(&entry.path), quote(&entry.title), headings.join(","))
     }
 
-    /// Returns the table of contents of the page.
+    /// Returns the list of headings that is shown beside the page.
     fn contents(&self) -> String {
         let sections: Vec<_> = self.headings.iter().filter(|heading| heading.level == HeadingLevel::H2).collect();
         if sections.len() < 2 {
@@ -217,20 +217,20 @@ impl Page {
     }
 }
 
-/// What is around every page.
+/// Parts that all pages have in common: header, navigation and footer.
 pub(crate) struct Frame<'a> {
     pub(crate) summary: &'a Summary,
     pub(crate) version: &'a str,
 }
 
 impl Frame<'_> {
-    /// Returns a whole page.
+    /// Returns the complete HTML of a page.
     pub(crate) fn html(&self, entry: &Entry, page: &Page) -> String {
         let body = format!("{}\n{}", page.body, self.neighbors(entry));
         self.document(&entry.title, Some(entry), &body, &page.contents())
     }
 
-    /// Returns the page for paths that do not exist.
+    /// Returns the page that is shown for paths that do not exist.
     pub(crate) fn missing(&self) -> String {
         let body = "<h1>Page not found</h1>\n<p>The documentation has no page at this address. \
             Search for it, or see <a href=\"/docs/\">all pages</a>.</p>";
@@ -284,7 +284,8 @@ impl Frame<'_> {
         )
     }
 
-    /// Returns the list of pages. Of the parts other than the page's, the long last one shows only its heading.
+    /// Returns the list of all pages. The last part is long, so unless it contains the current page, only its heading
+    /// is shown.
     fn navigation(&self, here: Option<&Entry>) -> String {
         let is_here = |entry: &Entry| here.is_some_and(|here| here.path == entry.path);
         let mut list = String::new();
@@ -306,7 +307,7 @@ impl Frame<'_> {
         list
     }
 
-    /// Returns links to the pages before and after.
+    /// Returns links to the previous and the next page.
     fn neighbors(&self, entry: &Entry) -> String {
         let all: Vec<_> = self.summary.entries().collect();
         let at = all.iter().position(|one| one.path == entry.path).unwrap_or_default();

@@ -1,30 +1,30 @@
-//! The table of contents: the parts and links of `docs/README.md`.
+//! The table of contents: the parts and pages that `docs/README.md` lists.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// File of the table of contents, relative to the book.
+/// File with the table of contents, relative to `book/`.
 const INDEX: &str = "docs/README.md";
 
-/// A page of the documentation.
+/// Page of the documentation.
 pub(crate) struct Entry {
-    /// Source, relative to the repository.
+    /// Source file, relative to the repository.
     pub(crate) file: String,
-    /// Path of the page at the service.
+    /// Path of the page in the service.
     pub(crate) path: String,
     /// Title in the table of contents.
     pub(crate) title: String,
 }
 
-/// A part of the table of contents.
+/// Part of the table of contents.
 pub(crate) struct Part {
     pub(crate) title: String,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// The table of contents.
+/// Table of contents.
 pub(crate) struct Summary {
     index: Entry,
     pub(crate) parts: Vec<Part>,
@@ -32,8 +32,8 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Reads the table of contents: each second-level heading is a part, each item that begins with a link to a
-    /// Markdown file is a page.
+    /// Reads the table of contents. Each second-level heading begins a part, and each list item that begins with a
+    /// link to a Markdown file is a page.
     pub(crate) fn read(book: &Path) -> Result<Self, Box<dyn Error>> {
         let source = book.join(INDEX);
         println!("cargo::rerun-if-changed={}", source.display());
@@ -58,25 +58,25 @@ impl Summary {
         Ok(Self { index, parts, paths })
     }
 
-    /// Returns all pages in their order, the table of contents first.
+    /// Returns all pages in their order, beginning with the table of contents itself.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         std::iter::once(&self.index).chain(self.parts.iter().flat_map(|part| &part.entries))
     }
 
-    /// Returns the path of the page of a file.
+    /// Returns the path of the page that is rendered from this file, if there is one.
     pub(crate) fn path(&self, file: &str) -> Option<&str> {
         self.paths.get(file).map(String::as_str)
     }
 }
 
-/// Returns the title and the target of an item of the table of contents.
+/// Returns the title and the target of a list item that begins with a link.
 fn link_of(line: &str) -> Option<(&str, &str)> {
     let (title, rest) = line.strip_prefix("* [")?.split_once("](")?;
     let (target, _) = rest.split_once(')')?;
     target.strip_suffix(".md").map(|_| (title, target))
 }
 
-/// Returns the file that a link in another file refers to.
+/// Returns the path of a file to which another file links, relative to the repository.
 pub(crate) fn resolve(from: &str, target: &str) -> String {
     let mut segments: Vec<&str> = from.split('/').collect();
     segments.pop();
@@ -90,7 +90,7 @@ pub(crate) fn resolve(from: &str, target: &str) -> String {
     segments.join("/")
 }
 
-/// Returns the path of the page of a file: `docs/tls.md` is `/docs/tls`, `tests/README.md` is `/docs/tests`.
+/// Returns the path of the page for a file: `/docs/tls` for `docs/tls.md`, `/docs/tests` for `tests/README.md`.
 fn path_of(file: &str) -> String {
     let stem = file.strip_suffix(".md").unwrap_or(file);
     let stem = stem.strip_suffix("/README").unwrap_or(stem);

@@ -1,5 +1,6 @@
 //! Permissions: credentials, token issuers, and the level that each call needs. One table lists every call of every
-//! protocol with its level. It is enforced, it generates `docs/access.md`, and the tests iterate over it.
+//! protocol with its level. The service enforces the table, `docs/access.md` is generated from it, and tests check
+//! each of its rows.
 
 mod caller;
 mod certificate;

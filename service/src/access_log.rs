@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Maximum number of lines that wait to be written. Further ones are counted and dropped. Our choice: one second of
-/// many requests, about 5 MB.
+/// Maximum number of lines waiting to be written. Further lines are counted and dropped. Our choice: one second of a
+/// high request rate, about 5 MB.
 const LINES_MAX: usize = 16_384;
 
-/// Maximum number of lines written before the writer checks whether the file was moved.
+/// Maximum number of lines written before the writing thread checks whether the file was moved.
 const BATCH_LINES_MAX: usize = 1_024;
 
-/// Time that the shutdown waits for outstanding lines. Our choice.
+/// Maximum time for which a shutdown waits until the queued lines are written. Our choice.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 /// Mode of the file, which contains personal data.
@@ -28,9 +28,10 @@ const FILE_MODE: u32 = 0o600;
 /// Destination of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
-    /// Standard output, `-`.
+    /// Standard output, which the command line writes as `-`.
     Stdout,
-    /// A file to append to. It may be moved at any time; further lines go to a new file.
+    /// A file to append to. It may be moved at any time, for example by log rotation; further lines go to a new file
+    /// at the same path.
     File(PathBuf),
 }
 
@@ -57,11 +58,11 @@ pub struct AccessLog {
     count_lost: Arc<CountLost>,
 }
 
-/// Callback with the number of lost lines.
+/// Callback that receives a number of lost lines.
 type CountLost = dyn Fn(u64) + Send + Sync;
 
 impl AccessLog {
-    /// Opens the log. `count_lost` is called with the number of lines that could not be written.
+    /// Opens the log. `count_lost` is called with the number of lines whenever lines could not be written.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
         let written = if bytes.is_empty() { Ok(()) } else { sink.write(&bytes) };
         if let Err(error) = &written {
             count_lost(lines);
-            // The failure is logged once, not for each line.
+            // A persistent failure is logged once, not for each batch of lines.
             if !is_failing {
                 tracing::warn!(%error, "the access log cannot be written; requests go on without it");
             }
@@ -128,7 +129,7 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
     }
 }
 
-/// Output of the log.
+/// Open output of the log.
 enum Sink {
     Stdout,
     File { path: PathBuf, file: Option<File> },
@@ -168,7 +169,7 @@ fn open_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
 }
 
-/// Returns true if the path still refers to this file. Log rotation moves it.
+/// Returns true if the path still refers to this open file. Log rotation moves the file to another path.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())

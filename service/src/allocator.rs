@@ -1,7 +1,7 @@
-//! The allocator of the binary, and the return of unused memory to the system.
+//! The memory allocator of the program, and the return of unused memory to the operating system.
 //!
-//! mimalloc returns memory while a thread allocates. A thread that has nothing more to do after a flood of requests
-//! would keep it, so each thread returns its unused memory when it goes idle.
+//! mimalloc returns memory to the system only while a thread allocates. After a burst of requests, an idle thread
+//! would keep unused memory indefinitely. Each thread therefore returns its unused memory when it becomes idle.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use tokio::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Time between two returns of memory by one thread. Our choice: short enough for operators who watch the memory, and
-/// long enough for the cost (about a millisecond after a flood, microseconds otherwise) not to matter.
+/// Minimum time between two returns of memory by one thread. Our choice: short enough for operators who watch memory
+/// usage, and long enough that the cost does not matter (about a millisecond after a burst, microseconds otherwise).
 const RETURN_EVERY: Duration = Duration::from_secs(2);
 
 std::thread_local! {
     static RETURNED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Returns unused memory of this thread to the system. Must be called whenever the thread goes idle.
+/// Returns unused memory of this thread to the system. Must be called whenever the thread becomes idle.
 pub(crate) fn return_unused() {
     let now = Instant::now();
     if RETURNED.get().is_some_and(|returned| now.duration_since(returned) < RETURN_EVERY) {

@@ -1,5 +1,5 @@
-//! All HTTP endpoints as one router: the REST API, the SWF protocol, and the calls between nodes. Also the table of all
-//! their calls.
+//! The router of all HTTP endpoints: the REST API, the SWF protocol, and the calls between nodes. Also the access
+//! table of these calls.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ pub const REST_VERSION: &str = "v1";
 /// Version of the SWF API. Source: the Amazon SWF API reference, "API Version 2012-01-25".
 pub const SWF_VERSION: &str = "2012-01-25";
 
-/// Target of `OPTIONS *`, which asks about the service as a whole (RFC 9110, 9.3.7).
+/// Target of `OPTIONS *`, a request about the service as a whole. Source: RFC 9110, section 9.3.7.
 const ALL_PATHS: &str = "*";
 
-/// Returns the router of the API, with the console and for any host name. If there are no credentials, callers are not
-/// authenticated.
+/// Returns the router of all endpoints, with the console, for requests to any host name. If no credentials are
+/// configured, callers are not authenticated.
 pub fn router_for(front: impl Into<Front>, credentials: Credentials) -> Router {
     router_at(front, credentials, Hosts::any(), Console::On)
 }
 
-/// Returns the router for these host names, with or without the console.
+/// Returns the router of all endpoints for requests to these host names, with or without the console.
 pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts, console: Console) -> Router {
     let front = front.into();
     let measured = front.clone();
@@ -45,7 +45,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     if console == Console::On {
         routes.extend([(Wire::Rest, console_routes()), (Wire::Rest, docs_routes())]);
     }
-    // Only nodes over a shared store call each other.
+    // Calls between nodes exist only if several nodes can share the store.
     if front.engine().nodes().is_shared() {
         routes.push((Wire::Nodes, nodes::routes()));
     }
@@ -53,7 +53,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     paths.add(swf::PATH, "POST", Level::Known);
     let paths = Arc::new(paths);
     let ours = routes.into_iter().fold(Router::new(), |router, (_, routes)| router.merge(routes.into_router(&gate)));
-    // The SWF protocol applies the budget of bytes in flight itself, because its errors have another format.
+    // The SWF protocol enforces the budget of bytes in flight itself, because its errors have a different format.
     with_options(ours, &paths, &gate)
         .with_state(front.clone())
         .merge(swf::router(front, credentials))
@@ -62,12 +62,12 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
         .layer(MiddlewareLayer((measure(measured), check_host(hosts))))
 }
 
-/// Returns the router of the API without authentication.
+/// Returns the router of all endpoints without authentication.
 pub fn router(front: impl Into<Front>) -> Router {
     router_for(front, Credentials::default())
 }
 
-/// Returns the access table of all calls.
+/// Returns the access table: all calls of all protocols with their levels.
 pub fn table() -> Vec<CallAccess> {
     let rows = |routes: Routes, wire| routes.rows(wire);
     let rest = rows(rest::routes(Console::On), Wire::Rest).into_iter();

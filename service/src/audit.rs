@@ -1,6 +1,6 @@
-//! The audit log: an entry for every call that changes something, durable before the change begins, each with the hash
-//! of the previous one. This module owns the chain, its files and their verification. `access/table.rs` lists the calls
-//! that change something, and `http/audit.rs` defines what an entry contains.
+//! The audit log. Every call that changes something has an entry, which is durable before the change begins and
+//! contains the hash of the previous entry. This module has the chain of entries, its files and their verification.
+//! `access/table.rs` lists the calls that change something, and `http/audit.rs` defines the content of an entry.
 
 mod chain;
 mod files;

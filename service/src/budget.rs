@@ -1,8 +1,8 @@
-//! Bytes in flight: memory for requests that are being read, pages that are being built, and responses that are being
-//! written. One limit applies to all connections together.
+//! Budget of bytes in flight: memory of requests that are being read, pages that are being built, and responses that
+//! are being written. One limit applies to all connections together.
 //!
-//! A `Purse` holds the bytes of a request from its first byte to its response. A `Share` belongs to the bytes of a
-//! response until the last of them is written. Both release their bytes when they are dropped.
+//! A `Purse` holds the bytes of a request from its first byte until the response exists. A `Share` holds the bytes of
+//! a response until the last of them is written. Both return their bytes to the budget when they are dropped.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of bytes in flight. Our choice: thirty bodies or sixty pages of maximum size, alongside many small
-/// ones.
+/// Maximum number of bytes in flight. Our choice: thirty bodies or sixty pages of maximum size, in addition to many
+/// small ones.
 pub const BYTES_IN_FLIGHT_MAX: usize = 256 * 1024 * 1024;
 
-/// Divisor for the part that requests may use before their sender is authenticated. Our choice.
+/// Divisor of the budget that gives the part which unauthenticated requests may use. Our choice.
 const STRANGERS_PART: usize = 8;
 
-/// Maximum number of history pages that are built at once; further ones wait. Our choice: each takes several times its
-/// 4 MiB while it is built.
+/// Maximum number of history pages that are built at the same time; further ones wait. Our choice: while it is built,
+/// a page takes several times its maximum size of 4 MiB.
 const PAGES_AT_ONCE: usize = 8;
 
 /// Maximum number of large bodies that are parsed at the same time; further ones wait. Our choice: the number of cores,
@@ -28,19 +28,19 @@ fn parsed_at_once() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Free bytes that are required before a page is built. Our choice: about the size limit of the calls that build them.
+/// Free bytes that are required before a page is built. Our choice: about the maximum size of a page.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum size of responses that are counted but never refused. Our choice: a refused caller must still receive the
-/// reason.
+/// Maximum size of a response in bytes that is counted but never refused. Our choice: a refused caller must still
+/// receive the reason.
 const ANSWER_SMALL: usize = 16 * 1024;
 
-/// Error of an exceeded budget.
+/// Error: too many bytes are in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many bytes are in flight")]
 pub struct Exhausted;
 
-/// Used bytes, with a limit.
+/// Number of bytes in use, with a maximum.
 #[derive(Debug)]
 struct Pool {
     what: &'static str,
@@ -73,7 +73,7 @@ impl Pool {
     }
 }
 
-/// Budget of bytes in flight of a process.
+/// Budget of bytes in flight of this process.
 #[derive(Debug)]
 pub struct Budget {
     all: Pool,
@@ -95,7 +95,7 @@ impl Budget {
         })
     }
 
-    /// Returns the number of bytes in flight.
+    /// Returns the number of bytes that are in flight now.
     pub fn taken(&self) -> usize {
         self.all.taken.load(Ordering::Relaxed)
     }
@@ -105,13 +105,13 @@ impl Budget {
         self.put_off.load(Ordering::Relaxed)
     }
 
-    /// Waits for permission to build a history page. The permission ends when the permit is dropped.
+    /// Waits for permission to build a history page. The permission ends when the returned permit is dropped.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] if a large page would not fit, so that building it would be useless.
+    /// [`Exhausted`] if there are too few free bytes for a large page, so that it would be built in vain.
     pub(crate) async fn page(&self) -> Result<OwnedSemaphorePermit, Exhausted> {
-        // The semaphore is never closed.
+        // `acquire_owned` fails only after the semaphore is closed, which never happens.
         let permit = Arc::clone(&self.pages).acquire_owned().await.map_err(|_| Exhausted)?;
         if !self.all.take(PAGE_BYTES) {
             self.put_off.fetch_add(1, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Budget {
         Ok(permit)
     }
 
-    /// Returns a share for a response of this size. Small responses always get one.
+    /// Returns a share of the budget for a response of this size. Small responses are never refused.
     pub(crate) fn answer(self: &Arc<Self>, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = Share { budget: Arc::clone(self), who: Who::Known, bytes: 0 };
         if bytes <= ANSWER_SMALL {
@@ -134,16 +134,16 @@ impl Budget {
     }
 }
 
-/// Sender of bytes.
+/// Kind of a request's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Authenticated caller, or any caller if callers are not authenticated.
+    /// Authenticated sender, or any sender if callers are not authenticated.
     Known,
-    /// Caller that is not authenticated yet.
+    /// Sender that is not authenticated yet.
     Stranger,
 }
 
-/// Used bytes of the budget, which are released on drop.
+/// Bytes taken from the budget, which are returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -152,11 +152,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Takes more bytes.
+    /// Takes more bytes from the budget.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`], with nothing taken.
+    /// [`Exhausted`]; then no bytes are taken.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let budget = &self.budget;
         let has_room = match self.who {
@@ -178,7 +178,7 @@ impl Share {
         Ok(())
     }
 
-    /// Takes the bytes that are missing to this number.
+    /// Increases the share to at least this number of bytes.
     fn grow_to(&mut self, bytes: usize) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             None | Some(0) => Ok(()),
@@ -186,7 +186,7 @@ impl Share {
         }
     }
 
-    /// Releases the bytes above this number.
+    /// Reduces the share to at most this number of bytes.
     fn shrink_to(&mut self, bytes: usize) {
         let beyond = self.bytes.saturating_sub(bytes);
         if beyond > 0 {
@@ -209,7 +209,8 @@ impl Share {
         }
     }
 
-    /// Attaches a part of the share to these bytes, until their last clone is dropped.
+    /// Moves a part of the share, which is as large as `bytes`, into the returned bytes. It is released when their
+    /// last clone is dropped.
     ///
     /// # Errors
     ///
@@ -237,7 +238,7 @@ impl Drop for Share {
     }
 }
 
-/// Bytes that one request holds until it is answered. Clones share them.
+/// Bytes that one request holds until it is answered. Clones refer to the same bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Purse(Arc<Mutex<Share>>);
 
@@ -250,36 +251,36 @@ impl Purse {
         call(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes more bytes, for data derived from the request.
+    /// Takes more bytes from the budget, for data derived from the request.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`], with nothing taken.
+    /// [`Exhausted`]; then no bytes are taken.
     pub(crate) fn take(&self, bytes: usize) -> Result<(), Exhausted> {
         self.with(|share| share.grow(bytes))
     }
 
-    /// Waits for permission to parse a large body. The permission ends when the permit is dropped.
+    /// Waits for permission to parse a large body. The permission ends when the returned permit is dropped.
     pub(crate) async fn parsing(&self) -> Option<OwnedSemaphorePermit> {
         let parsing = self.with(|share| Arc::clone(&share.budget.parsing));
-        // The semaphore is never closed.
+        // `acquire_owned` fails only after the semaphore is closed, which never happens.
         parsing.acquire_owned().await.ok()
     }
 
-    /// Records that the sender is authenticated from now on.
+    /// Records that the sender is now authenticated.
     pub(crate) fn mark_known(&self) {
         self.with(Share::mark_known);
     }
 }
 
-/// Bytes of a request body. The purse is charged before bytes are copied here.
+/// Received bytes of a request body. Their purse is charged before memory is allocated for them.
 #[derive(Debug)]
 pub(crate) struct GatheredBytes {
     bytes: Vec<u8>,
     purse: Purse,
 }
 
-/// Minimum allocation in bytes. Our choice: most bodies fit.
+/// Minimum size of an allocation in bytes. Our choice: most bodies fit.
 const GATHERED_MIN: usize = 1024;
 
 impl GatheredBytes {
@@ -287,20 +288,21 @@ impl GatheredBytes {
         Self { bytes: Vec::new(), purse }
     }
 
-    /// Returns the purse that holds these bytes.
+    /// Returns the purse that is charged for these bytes.
     pub(crate) fn purse(&self) -> &Purse {
         &self.purse
     }
 
-    /// Appends received bytes; `expected` is the total number, if known.
+    /// Appends received bytes. `expected` is the announced size of the whole body, if known.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`], with nothing appended.
+    /// [`Exhausted`]; then no bytes are appended.
     pub(crate) fn push(&mut self, some: &[u8], expected: Option<usize>) -> Result<(), Exhausted> {
         let needed = self.bytes.len() + some.len();
         if needed > self.bytes.capacity() {
-            // Memory grows with the received bytes, not with the announced length, which a client can invent.
+            // Memory grows with the number of received bytes. The announced size is not used for this, because a
+            // client can announce anything.
             let doubled = needed.max(2 * self.bytes.capacity()).max(GATHERED_MIN);
             let room = expected.map_or(doubled, |expected| doubled.min(expected.max(needed)));
             self.purse.with(|share| share.grow_to(room))?;
@@ -336,7 +338,7 @@ mod tests {
         share.shrink_to((1 << 20) - 1);
         GatheredBytes::new(purse.clone()).push(b"x", Some(1)).unwrap();
         assert_eq!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(b"x", Some(1)), Err(Exhausted));
-        // The request keeps its bytes after parsing, because the parsed data takes as much.
+        // The purse still holds the request's bytes after parsing, because the parsed data takes as much memory.
         assert_eq!(budget.taken(), 1 << 20);
         drop(purse);
         drop(share);
@@ -354,7 +356,7 @@ mod tests {
         assert!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(&vec![0; 1 << 19], None).is_ok());
         stranger.mark_known();
         GatheredBytes::new(other.clone()).push(b"x", Some(1)).unwrap();
-        // Authenticated callers can use the bytes that other callers leave.
+        // Authenticated callers can use all bytes that unauthenticated ones leave free.
         let rest = budget.answer((1 << 20) - budget.taken()).unwrap();
         assert_eq!(GatheredBytes::new(other).push(b"xx", Some(2)), Err(Exhausted));
         drop((rest, stranger, gathered));
@@ -385,7 +387,8 @@ mod tests {
         assert_eq!(budget.taken(), 1 << 16);
         drop(part);
         assert_eq!(budget.taken(), 0);
-        // A response longer than announced takes more bytes, or is not written.
+        // A response that is longer than announced takes more bytes from the budget; if there are none, it is not
+        // written.
         let mut share = budget.answer(10).unwrap();
         assert!(share.hold(Bytes::from(vec![0; 1 << 20])).is_ok());
         assert_eq!(share.hold(Bytes::from(vec![0; (1 << 20) + 1])), Err(Exhausted));

@@ -1,7 +1,7 @@
-//! The commands of the program `baton`: `serve`, the commands that are part of the service, and those of the crate
-//! `cli`.
+//! The commands of the program `baton`: `serve`, further commands that are part of the service, and those of the
+//! crate `cli`.
 
-// Everything is printed by the functions of `cli`.
+// All output is printed by functions of `cli`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod audit;

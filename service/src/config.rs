@@ -1,5 +1,5 @@
-//! The configuration file: reading it, and error messages about it. It contains secrets. Messages therefore contain
-//! keys and positions, but no value that may be secret.
+//! The configuration file: reading and parsing it, and error messages about it. The file contains secrets. Messages
+//! therefore contain keys and positions, but no value that may be secret.
 
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,30 +8,31 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
-/// Permissions that users other than the owner of a file with secrets should not have.
+/// Permission bits that must not be set for a file with secrets. They concern all users except the owner.
 const OTHERS: u32 = 0o077;
 
-/// The same for a file owned by root. Its group may read it, which is how a service gets files that it must not
-/// change. Source: `PostgreSQL`'s rule for the key of its certificate.
+/// Permission bits that must not be set for a file with secrets that is owned by root. The group may read it, because
+/// a service that must not change its files can get access to them this way. Source: `PostgreSQL`'s rule for the key
+/// of its certificate.
 const OTHERS_THAN_ROOT: u32 = 0o037;
 
-/// Keys with secrets: credentials, and the addresses and commands of functions.
+/// Sections that contain secrets: credentials, and the addresses and commands of functions.
 const SECRET_KEYS: [&str; 2] = ["credentials", "lambda"];
 
-/// Prefixes of error messages that contain a key and no value.
+/// Beginnings of parser messages that contain at most a key, but no value.
 const NAMES_A_KEY: [&str; 4] = ["unknown field", "missing field", "duplicate field", "expected a time such as"];
 
-/// Reads and parses a file.
+/// Reads and parses a configuration file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     parse_file(path, &text(path)?)
 }
 
-/// Reads the text of a file.
+/// Reads the text of a configuration file.
 pub(crate) fn text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Parses the text of a file.
+/// Parses the text of a configuration file.
 pub(crate) fn parse_file<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> {
     parse(text).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -41,10 +42,10 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let file = toml::Deserializer::parse(text).map_err(|error| format!("{}this is not TOML", at(&error)))?;
     T::deserialize(file).map_err(|error| {
         let root = || Some(DeValue::Table(DeTable::parse(text).ok()?.into_inner()));
-        // An empty span refers to the whole file.
+        // An empty span means that the error concerns the whole file.
         let key = error.span().filter(|span| !span.is_empty()).and_then(|span| key_of(&root()?, &span));
         let message = error.message();
-        // Without a key the value may be secret.
+        // If the key is unknown, the value may be secret.
         let may_be_secret = key.as_ref().is_none_or(|key| SECRET_KEYS.iter().any(|of| key.starts_with(of)));
         let names_a_key = NAMES_A_KEY.iter().any(|begin| message.starts_with(begin));
         let place = key.map(|key| format!("{}`{key}`: ", at(&error))).unwrap_or_default();
@@ -55,7 +56,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Returns the key that contains the whole span, such as `credentials[0].name`.
+/// Returns the innermost key whose name or value contains the whole span, such as `credentials[0].name`.
 fn key_of(value: &DeValue<'_>, of: &Range<usize>) -> Option<String> {
     let lies_in = |span: Range<usize>| span.start <= of.start && of.end <= span.end;
     let within = |step: String, span: Range<usize>, value: &DeValue<'_>| match key_of(value, of) {
@@ -75,7 +76,7 @@ fn key_of(value: &DeValue<'_>, of: &Range<usize>) -> Option<String> {
     }
 }
 
-/// Returns the line and column of an offset, counted from one.
+/// Returns the line and column of a byte offset as text. Both are counted from one.
 fn place(text: &str, offset: usize) -> String {
     let before = text.get(..offset).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
@@ -83,14 +84,14 @@ fn place(text: &str, offset: usize) -> String {
     format!("line {line}, column {column}: ")
 }
 
-/// Warns if users other than the owner may read or write a configuration with secrets. Weak secrets can be guessed
-/// from their hashes, secrets of access keys are in the file themselves, and a writer of the file can grant any
+/// Warns if users other than the owner may read or write a configuration with secrets. Readers could guess weak
+/// secrets from their hashes, and find the secrets of access keys in the file. Writers could grant themselves any
 /// permission.
 pub(crate) fn warn_if_open(path: &Path) {
     warn_if_others_use("the configuration", "credentials or functions", path);
 }
 
-/// Warns if users other than its owner may read or write a file.
+/// Warns if users other than the owner may read or write a file.
 pub(crate) fn warn_if_others_use(file: &str, what: &str, path: &Path) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let (mode, shown) = (found.permissions().mode() & 0o777, path.display());
@@ -165,7 +166,7 @@ mod tests {
             ("[[credentials]]\noperator = true".to_owned(), "line 1, column 1: `credentials[0]`: missing field `name`"),
             (format!("{issuer}claim = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `has`"),
             (format!("{issuer}has = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `claim`"),
-            // The key of an incomplete value is unknown.
+            // The line is incomplete, so that its key is unknown to the parser.
             ("log-json = true\nkey-file = 'hunter2'".to_owned(), "the value is not of the kind"),
         ] {
             let said = parse::<File>(&text).unwrap_err();

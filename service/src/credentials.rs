@@ -1,5 +1,5 @@
-//! The credentials and quotas of a running service: reads them again when their file changes, and warns before
-//! secrets expire.
+//! Reloading of the credentials and quotas of a running service when their file changes, and warnings before secrets
+//! expire.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,13 +13,14 @@ use service::reload::{FileWatch, Why};
 use crate::config;
 use crate::settings::{Serve, must_be_shown};
 
-/// Name of the credentials in `/readyz`, the metrics and the log.
+/// Name of the credentials as a reloaded file in `/readyz`, the metrics and the log.
 const WHAT: &str = "credentials";
 
-/// Sections of the configuration file that are reloaded while the service runs.
+/// Sections of the configuration file that take effect when the file is reloaded. All others take effect at the next
+/// start.
 const READ_AGAIN: [&str; 3] = ["credentials", "issuers", "limits"];
 
-/// Time between two checks for secrets that expire soon. Our choice: it is the precision of the gauge.
+/// Time between two checks for secrets that expire soon. Our choice: also the precision of the metric about them.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
@@ -29,7 +30,7 @@ fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
     file
 }
 
-/// The task that keeps the credentials of a service up to date.
+/// State of the task that keeps the credentials and quotas of a service up to date.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
     pub(crate) files: FileWatch,
@@ -41,7 +42,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Runs as long as the service.
+    /// Reloads the file whenever it changes, and checks for expiring secrets, as long as the service runs.
     pub(crate) async fn keep(mut self) {
         self.front.reloads().expect(WHAT);
         let mut rest = config::read::<toml::Table>(&self.path).map(without_what_is_read_again).unwrap_or_default();
@@ -55,7 +56,7 @@ impl Keeper {
                     self.warn_of_unknown_domains().await;
                 }
                 () = tokio::time::sleep(EXPIRY_CHECK_INTERVAL) => {
-                    // Domains may be created while the service runs.
+                    // A missing domain may have been created since the last check.
                     if !self.front.unknown_domains().is_empty() {
                         self.look_for_unknown_domains().await;
                     }
@@ -67,14 +68,14 @@ impl Keeper {
 
     fn read_again(&mut self, why: Why, rest: &mut toml::Table) {
         let (path, credentials, files) = (self.path.display(), &self.credentials, &mut self.files);
-        // The whole file must be valid, including settings that take effect only at the next start.
+        // The whole file must be valid, even its settings that take effect only at the next start.
         let taken = config::text(&self.path).and_then(|text| {
             let file = config::parse_file::<Serve>(&self.path, &text)?;
             let limits = file.limits().map_err(|error| format!("{path}: {error}"))?;
             let stanzas = file.stanzas();
             let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
             must_be_shown(&stanzas.credentials, self.asks_callers).map_err(|error| format!("{path}: {error}"))?;
-            // The watch begins before the files are read, so that no change is missed.
+            // Watching begins before the files are read, so that no change is missed.
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
@@ -109,7 +110,8 @@ impl Keeper {
         }
     }
 
-    /// Warns of domains in the file that do not exist. A misspelled name grants no permission and limits nothing.
+    /// Logs a warning for each domain that the file names and that does not exist. Permissions and quotas with a
+    /// misspelled domain have no effect.
     async fn warn_of_unknown_domains(&self) {
         let path = self.path.display();
         for (domain, whose) in self.look_for_unknown_domains().await {
@@ -120,8 +122,8 @@ impl Keeper {
         }
     }
 
-    /// Returns the domains in the file that do not exist, each with the credential or quota that names it, and
-    /// updates the metrics.
+    /// Returns the domains in the file that do not exist, each with a description of the credential or quota that
+    /// names it. Also updates the metric about them.
     async fn look_for_unknown_domains(&self) -> BTreeMap<String, String> {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {
@@ -134,7 +136,7 @@ impl Keeper {
                         named.remove(&domain.name);
                     }
                 }
-                // The previous result is kept. It is updated when the file is read again.
+                // The metric keeps the previous result until the next check.
                 Err(error) => {
                     tracing::debug!(%error, "the domains that the configuration names were not checked");
                     return BTreeMap::new();
@@ -145,7 +147,8 @@ impl Keeper {
         named
     }
 
-    /// Logs a warning once for each secret.
+    /// Logs a warning about each secret that expires soon, but only once per secret. `told` contains those already
+    /// logged.
     fn warn_of_expiry(&self, told: &mut BTreeSet<(String, String)>) {
         let expiring = self.credentials.expiring(self.front.engine().clock().now());
         self.front.engine().metrics().secrets_expiring(expiring.len());

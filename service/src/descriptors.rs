@@ -1,16 +1,18 @@
-//! The limit of open files and sockets of this process, and the number of client connections that it permits.
+//! The limit on open files and sockets of this process, and the number of client connections that it permits.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Number of descriptors reserved for everything except client connections. Our choice: a dozen for the store, four for
-/// each of 64 commands of Lambda tasks, and as many again for calls to functions, other nodes and a database.
+/// Number of file descriptors reserved for everything except client connections. Our choice: a dozen for the store,
+/// four for each of 64 commands of Lambda tasks, and as many again for calls to functions, other nodes and a
+/// database.
 const RESERVE: usize = 512;
 
-/// Minimum number of descriptors. Our choice: half of them are enough for the store, the runtime and its sockets.
+/// Minimum number of file descriptors with which the service starts. Our choice: half of them suffice for the store,
+/// the runtime and its sockets.
 const DESCRIPTORS_MIN: usize = 64;
 
-/// Raises the limit and returns the maximum number of connections: `wanted` or the default, or fewer if the limit
-/// requires it. Fewer than the operator wanted are worth a warning.
+/// Raises the limit on open files as far as possible, and returns the maximum number of connections. That is `wanted`
+/// or the default, or less if the limit requires it. Logs a warning if it is less than `wanted`.
 ///
 /// # Errors
 ///
@@ -43,12 +45,13 @@ pub(crate) fn connections(wanted: Option<usize>, default: usize) -> Result<usize
     Ok(connections)
 }
 
-/// Returns the number of connections that leaves the reserve, or half of very few descriptors.
+/// Returns the number of connections, at most `wanted`, that leaves the reserve free. If there are very few
+/// descriptors, half of them are reserved.
 fn within(wanted: usize, descriptors: usize) -> usize {
     wanted.min(descriptors - RESERVE.min(descriptors / 2))
 }
 
-/// Raises the soft limit to the hard one. Returns the effective limit.
+/// Raises the soft limit to the hard limit. Returns the effective limit.
 fn raise() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let count = |limit: Option<u64>| limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));

@@ -1,5 +1,5 @@
-//! `--store dynamodb`: the options of the table, and opening it. Without the cargo feature `dynamodb` opening it
-//! fails with a message.
+//! `--store dynamodb`: the options of the table, and opening it. If the program was built without the cargo feature
+//! `dynamodb`, opening it fails with a message.
 
 #[cfg(feature = "dynamodb")]
 pub(crate) mod prices;
@@ -44,7 +44,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Adds other options for those that are absent.
+    /// Returns these options, with absent ones replaced by those of `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             name: self.name.or(other.name),
@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-/// Fails, because the feature is missing.
+/// Fails, because this program was built without the feature `dynamodb`.
 #[cfg(not(feature = "dynamodb"))]
 pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     std::future::ready(Err(format!(
@@ -70,7 +70,7 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     .await
 }
 
-/// Opens the store after checking its table.
+/// Checks the table and opens it as a store.
 #[cfg(feature = "dynamodb")]
 pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     let (store, checked) = table.store().await?.open().await.map_err(|trouble| trouble.to_string())?;
@@ -80,20 +80,20 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     Ok(Arc::new(store))
 }
 
-/// Delay before a read is retried for the first time; it grows with each attempt. Source: AWS's recommendation for
-/// DynamoDB. The default of its SDK is up to one second.
+/// Delay before the first retry of a read; it grows with each attempt. Source: AWS's recommendation for DynamoDB. The
+/// AWS SDK's default is up to one second.
 #[cfg(feature = "dynamodb")]
 const READ_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Maximum number of attempts of a read, within the time limit of the store. Our choice.
+/// Maximum number of attempts to read, within the time limit of the store. Our choice.
 #[cfg(feature = "dynamodb")]
 const READ_TRIES: u32 = 8;
 
-/// Access key of the made-up credentials, and region without a configured one, for an endpoint on this machine.
+/// For an endpoint on this machine: access key of the made-up credentials, and region if none is configured.
 #[cfg(feature = "dynamodb")]
 const LOCAL: &str = "local";
 
-/// Returns true if the address is one of this machine, where no service of AWS is.
+/// Returns true if the URL is on this machine. Services of AWS are never on this machine.
 #[cfg(any(feature = "dynamodb", test))]
 fn is_on_this_machine(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -105,7 +105,7 @@ fn is_on_this_machine(url: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Returns the region for an endpoint on this machine, without asking the metadata service of a cloud.
+/// Returns the region for an endpoint on this machine. Does not query the metadata service of a cloud.
 #[cfg(feature = "dynamodb")]
 fn local_region(region: Option<aws_config::Region>) -> RegionProviderChain {
     RegionProviderChain::first_try(region)
@@ -114,8 +114,8 @@ fn local_region(region: Option<aws_config::Region>) -> RegionProviderChain {
         .or_else(aws_config::Region::new(LOCAL))
 }
 
-/// Returns the credentials for an endpoint on this machine: those of the environment or of a profile, otherwise made-up
-/// ones. The metadata service of a cloud is not asked, because its credentials are for AWS only.
+/// Returns the credentials for an endpoint on this machine: those from the environment or a profile, otherwise
+/// made-up ones. Does not query the metadata service of a cloud, because its credentials are for AWS only.
 #[cfg(feature = "dynamodb")]
 async fn local_credentials() -> Credentials {
     let configured = CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new())
@@ -135,7 +135,7 @@ async fn local_credentials() -> Credentials {
 
 #[cfg(feature = "dynamodb")]
 impl Table {
-    /// Creates a store over the table without checking it.
+    /// Returns the table as a store, without checking it.
     pub(crate) async fn store(&self) -> Result<store_dynamodb::Dynamo, String> {
         let retries = RetryConfig::standard().with_initial_backoff(READ_AGAIN_AFTER).with_max_attempts(READ_TRIES);
         let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest()).retry_config(retries);

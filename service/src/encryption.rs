@@ -1,4 +1,4 @@
-//! Options of TLS, and the reloading of its files while the service runs.
+//! TLS options, and reloading of the TLS files while the service runs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use service::tls::{Tls, TlsCallers, TlsFiles};
 
 use crate::config;
 
-/// Name of the TLS files in reports about reloading.
+/// Name of the TLS files in reports about reloaded files.
 const RELOADED: &str = "tls";
 
 /// TLS options of the listener.
@@ -45,7 +45,7 @@ pub(crate) struct EncryptionOptions {
 }
 
 impl EncryptionOptions {
-    /// Adds other options for those that are absent.
+    /// Returns these options, with absent ones replaced by those of `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             tls_cert: self.tls_cert.or(other.tls_cert),
@@ -57,12 +57,12 @@ impl EncryptionOptions {
         }
     }
 
-    /// Returns true if clients are asked for certificates.
+    /// Returns true if the service requests certificates from clients.
     pub(crate) fn asks_callers(&self) -> bool {
         self.tls_client_ca.is_some()
     }
 
-    /// Returns the TLS configuration for this address, if there is one, and the watch of its files.
+    /// Returns the TLS configuration for this listen address, if there is one, and a watch on its files.
     pub(crate) fn open(
         &self,
         listen: SocketAddr,
@@ -95,7 +95,7 @@ impl EncryptionOptions {
         Ok(Some((tls, followed)))
     }
 
-    /// Connects a node to the others. All addresses must have the same scheme.
+    /// Connects this node to the other nodes. The addresses of all nodes must have the same scheme.
     pub(crate) fn join(&self, engine: &Arc<Engine>, node: &Node) -> Result<Joined, String> {
         if self.nodes_ca.is_some() && !node.address.starts_with("https://") {
             let address = &node.address;
@@ -114,7 +114,7 @@ impl EncryptionOptions {
         Ok(NodeTrust { ca, own })
     }
 
-    /// Reloads the files. Either all of them take effect or none.
+    /// Reloads the files. Either all of them take effect, or none does.
     fn reload(&self, tls: &Tls, joined: Option<&Joined>) -> Result<(), String> {
         let renewal = match joined {
             Some(joined) => Some((joined, joined.prepare(&self.trust()?)?)),
@@ -127,7 +127,7 @@ impl EncryptionOptions {
         Ok(())
     }
 
-    /// Reloads the files whenever they change, as long as the process runs.
+    /// Starts a task that reloads the files whenever they change, as long as the process runs.
     pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: FileWatch, front: &Front, joined: Option<Joined>) {
         front.set_tls(tls.standing());
         front.reloads().expect(RELOADED);

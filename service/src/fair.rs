@@ -1,10 +1,10 @@
-//! Order of work under load: if there is more work than the processors can do, domains take turns. This module owns the
-//! places, of which each processor has a few, and the queues of requests that wait for one. `order` decides which
-//! request is next.
+//! Order of work under load: if there is more work than the processors can do, domains take turns. A request needs a
+//! *place* to be worked on, and each processor has a few places. This module owns the places and the queues of
+//! requests that wait for one. `order` decides which request is next.
 //!
-//! A request holds a place only while it is being worked on: from when it can continue until it is answered or waits
-//! again, for the store, a task, a change, or more of its body. So no waiting request holds a place, and no code needs
-//! to mark where waiting begins.
+//! A request holds a place only while it is being worked on. It gets one when it can continue, and releases it when
+//! it is answered or has to wait, for example for the store, a task, a change, or more of its body. So no waiting
+//! request holds a place, and no code needs to mark where waiting begins.
 
 mod order;
 
@@ -19,31 +19,32 @@ use tokio::time::Instant;
 
 use order::{Bounds, Granting, Round};
 
-/// Places per processor. Our choice: one at work and one that is next, so that no processor waits for work. Requests
-/// with a place run before later ones, so more places would let the requests of one domain pile up before those of
-/// another.
+/// Number of places per processor. Our choice: one request at work and one that is next, so that no processor waits
+/// for work. Requests that have a place run before all later ones. With more places, the requests of one domain could
+/// delay those of another.
 const PLACES_OF_PROCESSOR: usize = 2;
 
-/// Maximum number of requests of a domain that wait for their first place. Our choice: at 0.1 ms each, two processors
-/// need less than half a second for them. A client that would wait longer should retry instead.
+/// Maximum number of requests per domain that wait for their first place. Our choice: at 0.1 ms per request, two
+/// processors serve them in less than half a second. A client that would wait longer should retry instead.
 const WAITING_OF_DOMAIN_MAX: usize = 8_192;
 
-/// Maximum number of waiting requests of all domains. Our choice: twice the maximum of one domain.
+/// Maximum number of requests of all domains that wait for their first place. Our choice: twice the maximum of one
+/// domain.
 const WAITING_MAX: usize = 16_384;
 
-/// Error of a full queue. Nothing was changed.
+/// Error: too many requests are waiting. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests are waiting")]
 pub(crate) struct Crowded;
 
-/// Totals of waiting for a place.
+/// Statistics about waiting for places.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Waited {
-    /// Number of requests that wait now.
+    /// Number of requests that are waiting now.
     pub(crate) now: usize,
     /// Number of times that a request has waited.
     pub(crate) times: u64,
-    /// Total waiting time.
+    /// Total time for which requests have waited.
     pub(crate) long: Duration,
     /// Number of refused requests.
     pub(crate) refused: u64,
@@ -56,7 +57,7 @@ struct Rota {
 }
 
 impl Rota {
-    /// Requests a place for a seat, and records the outcome.
+    /// Requests a place for the request of this seat, and updates the statistics.
     fn ask(&mut self, claim: &Arc<Seat>, must: bool) -> Granting {
         let asked = self.order.ask(&claim.domain, Arc::clone(claim), must);
         match asked {
@@ -70,7 +71,7 @@ impl Rota {
         asked
     }
 
-    /// Releases a place. Returns its next owner, which the caller must wake after unlocking.
+    /// Releases a place. Returns the seat that gets it next; the caller must wake its task after unlocking.
     fn give_back(&mut self) -> Option<Arc<Seat>> {
         let next = self.order.give_back()?;
         if let SeatState::Waits { since } = next.set_state(SeatState::Given) {
@@ -80,14 +81,14 @@ impl Rota {
     }
 }
 
-/// Places for requests. Always behind an [`Arc`].
+/// All places of the service. Always behind an [`Arc`].
 #[derive(Debug)]
 pub struct Places {
     inner: Mutex<Rota>,
 }
 
 impl Places {
-    /// Returns this number of places; if absent, a number that depends on the processors.
+    /// Creates this number of places; if `None`, a number that depends on the processors.
     pub(crate) fn new(at_once: Option<usize>) -> Arc<Self> {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let places = at_once.unwrap_or_else(|| PLACES_OF_PROCESSOR * processors());
@@ -100,14 +101,14 @@ impl Places {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the totals of waiting.
+    /// Returns the statistics about waiting.
     pub(crate) fn waits(&self) -> Waited {
         let inner = self.lock();
         Waited { now: inner.order.waiting(), ..inner.waits }
     }
 
-    /// Returns a handle with which a request of this domain works in turns. A request that `must` be admitted is never
-    /// refused.
+    /// Returns a handle with which a request of this domain takes turns. If `must` is true, the request waits even if
+    /// the queue is full, instead of being refused.
     pub(crate) fn claim(self: &Arc<Self>, domain: &str, must: bool) -> InTurn {
         let state = Mutex::new(SeatState::Begins { must });
         let (places, domain, task) = (Arc::clone(self), Arc::from(domain), AtomicWaker::new());
@@ -116,31 +117,32 @@ impl Places {
     }
 }
 
-/// State of a request with regard to its place.
+/// State of a request with respect to places.
 #[derive(Debug, Clone, Copy)]
 enum SeatState {
-    /// Will request a place when it is polled.
+    /// Has not begun. Requests a place when it is polled.
     Begins { must: bool },
-    /// Waits for an event, without a place.
+    /// Waits for an event and has no place.
     Rests,
-    /// Can continue, and waits for a place.
+    /// Can continue, and waits for a place since this time.
     Waits { since: Instant },
-    /// Has a place, and its task was woken.
+    /// Has been given a place, and its task was woken.
     Given,
-    /// Is being worked on.
+    /// Has a place and is being worked on.
     Works,
-    /// Is being worked on, and can continue after that.
+    /// Has a place, is being worked on, and can continue immediately after that.
     WorksOn,
-    /// Needs no more places.
+    /// Is complete or was dropped.
     Over,
 }
 
-/// Waker of one request: events wake the seat, and the seat wakes the request's task when it has a place.
+/// Waker of one request. An event wakes the seat; the seat requests a place, and wakes the request's task when it has
+/// one.
 #[derive(Debug)]
 struct Seat {
     places: Arc<Places>,
     domain: Arc<str>,
-    /// Changed only while the places are locked.
+    /// State of the request. Changed only while the places are locked.
     state: Mutex<SeatState>,
     task: AtomicWaker,
 }
@@ -155,7 +157,7 @@ impl Seat {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reacts to an event with which the request can continue.
+    /// Handles an event after which the request can continue.
     fn handle_wake(self: &Arc<Self>) {
         let mut places = self.places.lock();
         let is_given = match self.state() {
@@ -182,7 +184,7 @@ impl Seat {
         }
     }
 
-    /// Starts work, if the request has a place or gets one.
+    /// Starts a step of work if the request has a place or gets one.
     fn begin_work(self: &Arc<Self>) -> Poll<Result<(), Crowded>> {
         let mut places = self.places.lock();
         match self.state() {
@@ -200,11 +202,11 @@ impl Seat {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends work, finally or until the next poll.
+    /// Ends a step of work and releases the place. `is_ready` is true if the work is complete.
     fn end_work(self: &Arc<Self>, is_ready: bool) {
         let mut places = self.places.lock();
         let previous = self.set_state(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
-        // Other waiting requests come first.
+        // The place goes to another waiting request first, even if this one can continue.
         let next = places.give_back();
         let is_given = match previous {
             SeatState::WorksOn if !is_ready => {
@@ -232,7 +234,7 @@ impl Seat {
                 places.order.leave(&self.domain, |other| Arc::ptr_eq(other, self));
                 None
             }
-            // Also reached if the work panicked.
+            // This also happens if the work has panicked.
             SeatState::Given | SeatState::Works | SeatState::WorksOn => places.give_back(),
             SeatState::Begins { .. } | SeatState::Rests | SeatState::Over => None,
         };
@@ -253,7 +255,7 @@ impl Wake for Seat {
     }
 }
 
-/// Request that works in turns. Dropping it releases its place.
+/// Handle with which a request takes turns. Dropping it releases the request's place.
 #[derive(Debug)]
 pub(crate) struct InTurn {
     claim: Arc<Seat>,
@@ -261,23 +263,23 @@ pub(crate) struct InTurn {
 }
 
 impl InTurn {
-    /// Runs this work to its end.
+    /// Runs this work to completion, whenever the request has a place.
     ///
     /// # Errors
     ///
-    /// [`Crowded`], with nothing of it done.
+    /// [`Crowded`], if the work was refused before it began.
     pub(crate) fn during<W: Future + Unpin>(&self, mut work: W) -> impl Future<Output = Result<W::Output, Crowded>> {
-        // Not an `async` function, because its future would reserve memory for the work twice.
+        // This is not an `async` function, because its future would reserve memory for the work twice.
         poll_fn(move |context| self.poll(context, |context| Pin::new(&mut work).poll(context)))
     }
 
-    /// Runs one step of the work.
+    /// Runs one step of the work, if the request has a place.
     pub(crate) fn poll<T>(
         &self,
         context: &Context<'_>,
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Crowded>> {
-        // Registered before requesting a place, so that no wake-up is lost.
+        // The task is registered before a place is requested, so that no wake-up is lost.
         self.claim.task.register(context.waker());
         if let Err(crowded) = std::task::ready!(self.claim.begin_work()) {
             return Poll::Ready(Err(crowded));

@@ -1,4 +1,4 @@
-//! HTTP endpoints of a standby: `/metrics`, `/readyz` and `/healthz`, without authentication.
+//! HTTP endpoints of a standby: `/metrics`, `/readyz` and `/healthz`. They need no authentication.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,25 +14,25 @@ use tokio::time::Instant;
 use crate::access::Level;
 use crate::http::{Paths, Refused, json};
 
-/// Lag of a standby from which on it is reported. Our choice: the same as for the archive of a service.
+/// Lag of a standby above which `/readyz` warns. Our choice: the same as for the archive of a service.
 const LAG_MAX: Duration = Duration::from_secs(10);
 
-/// Paths of a standby.
+/// Paths that a standby serves.
 const PATHS: [&str; 3] = ["/metrics", "/readyz", "/healthz"];
 
-/// The status of a standby.
+/// Status of a standby, shared by its worker and its HTTP endpoints.
 #[derive(Debug, Clone, Default)]
 pub struct StandbyView(Arc<Mutex<StandbyLag>>);
 
 #[derive(Debug, Default)]
 struct StandbyLag {
-    /// The last known lag, and when it was measured.
+    /// Lag at the last successful read of the archive, and the time of that read.
     behind: Option<(Duration, Instant)>,
     trouble: Option<String>,
 }
 
 impl StandbyLag {
-    /// Returns the current lag; `None` before it has a base.
+    /// Returns the current lag; `None` if the standby has not yet copied a complete store.
     fn lag(&self) -> Option<Duration> {
         self.behind.map(|(lag, at)| lag + at.elapsed())
     }
@@ -43,7 +43,7 @@ impl StandbyView {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Records that the standby has read the archive and has everything up to `lag` ago.
+    /// Records that the standby has read the archive, and has all data that was written until `lag` ago.
     pub fn followed(&self, lag: Duration) {
         *self.standing() = StandbyLag { behind: Some((lag, Instant::now())), trouble: None };
     }
@@ -53,7 +53,7 @@ impl StandbyView {
         self.standing().trouble = Some(why.to_owned());
     }
 
-    /// Writes its metrics.
+    /// Writes the standby's metrics.
     pub(crate) fn write(&self, page: &mut MetricsPage) {
         let standing = self.standing();
         let help = "How long ago that is of which the standby has everything";
@@ -81,7 +81,7 @@ impl StandbyView {
         let is_behind = standing.trouble.is_some() || lag > LAG_MAX;
         let detail = format!("what was acknowledged in the last {:.0} s is not here{why}", lag.as_secs_f64());
         let warnings = is_behind.then(|| warning("standby-behind", detail));
-        // It is ready even with warnings, because it could take over with the data that it has.
+        // The standby is ready even with warnings, because it could take over with the data that it has.
         (StatusCode::OK, Readiness { ready: true, warnings: warnings.into_iter().collect() })
     }
 
@@ -113,7 +113,7 @@ impl StandbyView {
         })
     }
 
-    /// Returns its routes.
+    /// Returns the standby's routes.
     pub fn router(self) -> Router {
         Router::new().fallback(move |method: Method, uri: Uri| async move { self.answer(&method, uri.path()) })
     }

@@ -1,5 +1,5 @@
-//! Shared parts of all HTTP endpoints: the engine, the memory budget, the turns of requests, and the state of reloaded
-//! files.
+//! State shared by all HTTP endpoints: the engine, the memory budget, the turns of requests, and the results of
+//! reloading files.
 
 pub(crate) mod calls;
 mod metrics;
@@ -22,7 +22,7 @@ use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStatus;
 
-/// Settings of an operator.
+/// Settings of the front that an operator can change.
 #[derive(Debug, Clone)]
 pub struct FrontSettings {
     /// Maximum number of bytes of requests and responses in flight.
@@ -37,7 +37,7 @@ impl Default for FrontSettings {
     }
 }
 
-/// Shared parts of all endpoints. Cheap to clone.
+/// State shared by all endpoints. Cheap to clone.
 #[derive(Clone)]
 pub struct Front(Arc<FrontParts>);
 
@@ -48,23 +48,23 @@ struct FrontParts {
     reloads: Arc<Reloads>,
     calls: CallTimes,
     probe: StoreProbe,
-    /// State of the listener's TLS, if it has TLS.
+    /// TLS status of the listener; unset if it has no TLS.
     tls: OnceLock<Arc<TlsStatus>>,
-    /// Counters of the audit log, if there is one.
+    /// Counters of the audit log; unset if there is none.
     audit: OnceLock<Arc<AuditCounts>>,
-    /// State of shipping, if the store is shipped.
+    /// Status of shipping; unset if the store is not shipped.
     shipping: OnceLock<ShippingStatusFn>,
-    /// Counters of spans, if they are exported.
+    /// Counters of spans; unset if they are not exported.
     spans: OnceLock<Arc<SpanCounts>>,
-    /// Domains that the configuration names and that do not exist.
+    /// Domains that the configuration names but that do not exist.
     unknown_domains: Mutex<BTreeSet<String>>,
 }
 
-/// Function that returns the state of shipping.
+/// Function that returns the current status of shipping.
 type ShippingStatusFn = Box<dyn Fn() -> ShippingStatus + Send + Sync>;
 
 impl Front {
-    /// Returns the front of this engine.
+    /// Returns a front for this engine.
     pub fn of(engine: Arc<Engine>, settings: &FrontSettings) -> Self {
         let probe = StoreProbe::of(Arc::clone(engine.store()));
         Self(Arc::new(FrontParts {
@@ -92,7 +92,7 @@ impl Front {
         &self.0.budget
     }
 
-    /// Returns the places in which domains take turns.
+    /// Returns the places of requests, for which domains take turns.
     pub fn places(&self) -> &Arc<Places> {
         &self.0.places
     }
@@ -102,17 +102,17 @@ impl Front {
         &self.0.reloads
     }
 
-    /// Returns the error of the store; `None` if it responds. The store is asked every few seconds at most.
+    /// Returns the error of the store; `None` if the store responds. Results are reused for a few seconds.
     pub(crate) async fn store_error(&self) -> Option<String> {
         self.0.probe.trouble().await
     }
 
-    /// Returns the durations of calls.
+    /// Returns the recorded durations of calls.
     pub(crate) fn call_times(&self) -> &CallTimes {
         &self.0.calls
     }
 
-    /// Adds the state of TLS to the metrics.
+    /// Adds the TLS status to the metrics.
     pub fn set_tls(&self, standing: &Arc<TlsStatus>) {
         drop(self.0.tls.set(Arc::clone(standing)));
     }
@@ -127,12 +127,12 @@ impl Front {
         drop(self.0.audit.set(Arc::clone(counts)));
     }
 
-    /// Adds the state of shipping to the metrics and the readiness check.
+    /// Adds the status of shipping to the metrics and the readiness check.
     pub fn set_shipping(&self, tell: impl Fn() -> ShippingStatus + Send + Sync + 'static) {
         drop(self.0.shipping.set(Box::new(tell)));
     }
 
-    /// Returns the state of shipping, if the store is shipped.
+    /// Returns the status of shipping; `None` if the store is not shipped.
     pub(crate) fn shipping_status(&self) -> Option<ShippingStatus> {
         self.0.shipping.get().map(|tell| tell())
     }
@@ -142,17 +142,18 @@ impl Front {
         drop(self.0.spans.set(Arc::clone(counts)));
     }
 
-    /// Adds these domains, which the configuration names and which do not exist, to the metrics.
+    /// Adds these domains, which the configuration names but which do not exist, to the metrics.
     pub fn set_unknown_domains(&self, domains: BTreeSet<String>) {
         *self.0.unknown_domains.lock().unwrap_or_else(PoisonError::into_inner) = domains;
     }
 
-    /// Returns the domains that the configuration names and that do not exist.
+    /// Returns the domains that the configuration names but that do not exist.
     pub fn unknown_domains(&self) -> BTreeSet<String> {
         self.0.unknown_domains.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Renders all metrics as Prometheus text. Takes some milliseconds of a processor if there are many lists.
+    /// Renders all metrics in Prometheus text format. With many task lists, this takes some milliseconds of processor
+    /// time.
     pub fn render_metrics(&self) -> String {
         let mut page = self.engine().metrics_page();
         self.write(&mut page);
@@ -160,7 +161,7 @@ impl Front {
     }
 }
 
-/// For handlers that need only the engine.
+/// Lets handlers extract only the engine.
 impl FromRef<Front> for Arc<Engine> {
     fn from_ref(front: &Front) -> Self {
         Arc::clone(front.engine())

@@ -1,9 +1,9 @@
 //! Lambda tasks of SWF runs: calls of functions that an operator has registered. A Lambda task is an activity in a
-//! separate task list, whose runner is in the service (`history::dialect`).
+//! reserved task list, and the service itself is its runner (`history::dialect`).
 //!
-//! A task is called at most once. SWF never retries a call, and after a crash of the service it is unknown what the
-//! function has done. The start-to-close timeout ends such a task, and the decider decides what to do. A graceful
-//! shutdown waits for the calls in flight.
+//! A function is called at most once per task. SWF never retries a call, and after a crash of the service it is
+//! unknown what the function has done. The task then ends by its start-to-close timeout, and the decider decides what
+//! to do. A graceful shutdown waits for the calls in flight.
 
 mod command;
 mod endpoint;
@@ -23,27 +23,27 @@ use engine::{ActivityTask, Engine, Poll};
 use failure::{CallFailure, RESULT_CHARS_MAX};
 use function::FunctionTarget;
 
-/// Maximum number of concurrent calls of a domain. Our choice: further tasks wait in their list.
+/// Maximum number of concurrent calls per domain. Our choice; further tasks wait in their list.
 const CALLS_MAX: usize = 64;
 
 /// Maximum wait of one poll.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
-/// Delay of the next poll after a failure of the store. Our choice.
+/// Delay before the next poll after the store has failed. Our choice.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Identity of the runner in histories.
+/// Identity that histories record for the runner.
 const IDENTITY: &str = "baton.lambda";
 
-/// The calls in flight.
+/// Calls of functions in flight.
 #[derive(Debug, Clone, Default)]
 pub struct FunctionCalls {
-    /// Each call holds a read lock.
+    /// Locked for reading by each call, and for writing by a shutdown, which thereby waits for all calls.
     under_way: Arc<RwLock<()>>,
 }
 
 impl FunctionCalls {
-    /// Waits until all calls are answered, for at most `most`. The tasks of further calls time out.
+    /// Waits until all calls have ended, for at most `most`. The tasks of calls that have not ended by then time out.
     pub async fn finish(&self, most: Duration) {
         if tokio::time::timeout(most, self.under_way.write()).await.is_err() {
             tracing::warn!("calls of functions that take long are given up; their timeouts will end them");
@@ -51,7 +51,7 @@ impl FunctionCalls {
     }
 }
 
-/// Calls these functions until the service stops.
+/// Starts a runner that calls these functions until the service stops.
 pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> FunctionCalls {
     let mut domains = engine.lists().lambda_tasks();
     let calls = FunctionCalls::default();
@@ -104,7 +104,7 @@ impl FunctionRunner {
     async fn call(&self, task: ActivityTask) {
         let Ok(token) = self.engine.tasks().activity_token(&task.token) else { return };
         let most = task.timeouts.start_to_close.map_or(Duration::MAX, Duration::from);
-        // The task's timeout reports calls that took too long.
+        // A call that takes too long needs no answer, because the task's timeout reports it.
         let Ok(result) = tokio::time::timeout(most, self.result(&task)).await else { return };
         let command = match result {
             Ok(result) => Command::SucceedActivity { task: token.task, result: Payload::of(&result).ok() },
@@ -126,7 +126,7 @@ impl FunctionRunner {
         let function = self.functions.get(name);
         let function = function
             .ok_or_else(|| CallFailure::new("ResourceNotFoundException", format!("Function not found: {name}")))?;
-        // An empty input means an empty object.
+        // Functions get an empty object instead of an empty input.
         let input = task.input.as_ref().and_then(|input| input.read::<String>().ok()).unwrap_or_default();
         let input = if input.is_empty() { "{}".to_owned() } else { input };
         if !function.may_be_called_by(&task.domain, &task.workflow_type) {

@@ -1,4 +1,4 @@
-//! `baton`: the service and its command-line tools in one binary.
+//! `baton`: the service and the command-line tools in one program.
 
 extern crate baton_service as service;
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let baton = command::Baton::read();
-    // Commands other than the service need only one thread.
+    // One thread suffices for all commands except the service.
     let mut builder = if baton.is_service() {
         tokio::runtime::Builder::new_multi_thread()
     } else {
@@ -38,10 +38,11 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // The future is boxed without its type. Otherwise the compiler generates the code of all commands three times.
+    // The future is boxed as a trait object. Otherwise the compiler would generate the code of all commands three
+    // times.
     let work: Pin<Box<dyn Future<Output = ExitCode>>> = Box::pin(baton.run());
     let code = runtime.block_on(work);
-    // A blocked read of stdin or a socket must not keep the process alive.
+    // Does not wait for blocking operations, such as a read of standard input, so that the process can exit.
     runtime.shutdown_background();
     code
 }

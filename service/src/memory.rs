@@ -1,37 +1,39 @@
-//! Default memory limits of the service, which are lower if the control group of the process has a memory limit.
+//! Default memory sizes of the service. They are smaller if a control group limits the memory of the process.
 //!
-//! A limit of a control group applies to all groups below it. The smallest one on the path to the root is therefore
-//! effective.
+//! A limit of a control group also applies to all groups below it. The effective limit of a process is therefore the
+//! smallest one on the path from its group to the root.
 
 use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Memory for recently used runs, and for data that is not yet in the store's tables, each in MiB, without a limit of
-/// the control group. Our choice.
+/// Default size of two memories if no control group has a limit, each in MiB: the cache of recently used runs, and
+/// the data that is not yet in the tables of the embedded store. Our choice.
 pub(crate) const PART_MIB: u64 = 32;
 
-/// Divisor of the control group's limit for each of these two. Our choice: 8 MiB each for a limit of 100 MiB leaves
-/// most of it to requests and the allocator.
+/// Divisor of the control group's limit that gives the default size of each of these memories. Our choice: with a
+/// limit of 100 MiB, each takes 8 MiB, and most of the limit is left for requests and the allocator.
 const PARTS: u64 = 12;
 
-/// Minimum of each, in MiB. Our choice: with less, the store writes a checkpoint every few commits.
+/// Minimum default size of each of these memories, in MiB. Our choice: with less, the store would write a checkpoint
+/// every few commits.
 const PART_MIN_MIB: u64 = 2;
 
-/// Divisor of the control group's limit for bytes of requests and responses in flight. Our choice.
+/// Divisor of the control group's limit that gives the default limit of bytes in flight. Our choice.
 const IN_FLIGHT_PARTS: u64 = 4;
 
-/// Limits of at least this size mean no limit. Version 1 of control groups uses the largest multiple of a page.
+/// Values of at least this size mean that there is no limit. Source: version 1 of control groups, where an absent
+/// limit is the largest multiple of the page size.
 const UNLIMITED: u64 = 1 << 60;
 
-/// The smallest limit, and the file that it was read from.
+/// Effective memory limit, and the file that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemoryLimit {
     pub(crate) bytes: u64,
     pub(crate) file: PathBuf,
 }
 
-/// Default sizes in bytes.
+/// Default memory sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemorySizes {
     /// Cache of runs in the engine.
@@ -43,7 +45,8 @@ pub(crate) struct MemorySizes {
 }
 
 impl MemorySizes {
-    /// Returns the sizes for a limit, or without one for `None`. `least` and `most` bound the bytes in flight.
+    /// Returns the sizes for a limit of a control group, or without one. `least` and `most` are the bounds of
+    /// `in_flight`.
     pub(crate) fn under(limit: Option<u64>, (least, most): (usize, usize)) -> Self {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let part = limit.map_or(PART_MIB * MIB, |limit| (limit / PARTS).clamp(PART_MIN_MIB * MIB, PART_MIB * MIB));
@@ -52,12 +55,12 @@ impl MemorySizes {
     }
 }
 
-/// Returns the memory limit of this process's control groups.
+/// Returns the effective memory limit of this process's control groups, if there is one.
 pub(crate) fn limit() -> Option<MemoryLimit> {
     smallest(&|path| std::fs::read_to_string(path).ok())
 }
 
-/// The mount point of a hierarchy of control groups, and the group that is mounted there.
+/// Mounted hierarchy of control groups: its mount point, and the group that is its root there.
 struct Mount<'a> {
     root: &'a str,
     point: &'a str,
@@ -79,7 +82,7 @@ fn mount(line: &str) -> Option<Mount<'_>> {
     (is_version_2 || is_memory).then_some(Mount { root, point, is_version_2 })
 }
 
-/// Finds the group of this process in a hierarchy, from `/proc/self/cgroup`.
+/// Returns the path of this process's group in a hierarchy. `groups` is the content of `/proc/self/cgroup`.
 ///
 /// Source: cgroups(7).
 fn group(groups: &str, is_version_2: bool) -> Option<&str> {
@@ -101,7 +104,8 @@ fn smallest(read: &dyn Fn(&Path) -> Option<String>) -> Option<MemoryLimit> {
     let mut found: Option<MemoryLimit> = None;
     for mount in mounts.lines().filter_map(mount) {
         let Some(path) = group(&groups, mount.is_version_2) else { continue };
-        // A container sees only the hierarchy below its own group, but the path may be relative to the real root.
+        // A container sees only the hierarchy below its group, but the path in `/proc/self/cgroup` may begin at the
+        // root of the machine.
         let below = Path::new(path).strip_prefix(mount.root).unwrap_or_else(|_| Path::new(""));
         let name = if mount.is_version_2 { "memory.max" } else { "memory.limit_in_bytes" };
         for group in below.ancestors() {

@@ -1,4 +1,5 @@
-//! Calls between nodes over one store, for nodes that know the store's secret. They are not part of the API.
+//! Calls between nodes over one store. Only nodes that know the store's secret can make them; they are not part of
+//! the API.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -19,16 +20,17 @@ use engine::{
     RejectedUpdate, StrayAnswer, numbers,
 };
 
-/// Timeout of a call between nodes. Longer than any pause that is not a failure.
+/// Timeout of a call between nodes. Our choice: longer than any pause of a healthy node.
 const PEER_WAIT: Duration = Duration::from_secs(2);
 
-/// Timeout of recording a decider's answer. Our choice: a commit that is retried because the store is busy.
+/// Timeout of recording a decider's answer at another node. Our choice: long enough for a commit that is retried
+/// because the store is busy.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
 
-/// Header with the version of a message's format. If absent, it is the first version.
+/// Header with the format version of a message between nodes. If the header is absent, the version is the first one.
 const FORM: HeaderName = HeaderName::from_static("baton-nodes");
 
-/// Message of another node, in a known format.
+/// Extractor of another node's message, if its format is known.
 struct PeerMessage<T, const MAX: usize = BODY_BYTES_MAX>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
@@ -54,33 +56,33 @@ fn must_be_known(headers: &HeaderMap) -> Result<(), Refused> {
     }
 }
 
-/// A poller waits at a node.
+/// Message: a poller is waiting for tasks of this list at the node `at`.
 #[derive(Debug, Serialize, Deserialize)]
 struct WaitingThere {
     at: String,
     list: ListName,
 }
 
-/// A node offers a task.
+/// Message: the node `by` offers a task to the receiver, which has a waiting poller.
 #[derive(Debug, Serialize, Deserialize)]
 struct OfferedTask {
     by: String,
     offer: Offer,
 }
 
-/// Response to an offered task.
+/// Response that tells whether the receiver has accepted something, such as an offered task.
 #[derive(Debug, Serialize, Deserialize)]
 struct IsTaken {
     taken: bool,
 }
 
-/// The responses to these polls were lost.
+/// Message: the responses to these polls were lost.
 #[derive(Debug, Serialize, Deserialize)]
 struct Lost {
     polls: Vec<u64>,
 }
 
-/// Task that had been started for one of these polls.
+/// Response to [`Lost`]: the task that had been started for one of the polls, if any.
 #[derive(Debug, Serialize, Deserialize)]
 struct FoundTask {
     offer: Option<Offer>,
@@ -134,12 +136,12 @@ pub(super) fn routes() -> Routes {
         .post("/nodes/lost", Level::Node, lost)
 }
 
-/// TLS trust between nodes, as PEM.
+/// Certificates and keys for TLS between nodes, in PEM format.
 #[derive(Clone, Default)]
 pub struct NodeTrust {
-    /// Certificates of the only trusted authorities; if absent, those that the machine trusts.
+    /// Certificates of the trusted authorities; if absent, the authorities that the machine trusts.
     pub ca: Option<Vec<u8>>,
-    /// Certificate with its key, for nodes that require client certificates.
+    /// This node's certificate with its key, for nodes that require client certificates.
     pub own: Option<Vec<u8>>,
 }
 
@@ -150,19 +152,19 @@ impl std::fmt::Debug for NodeTrust {
     }
 }
 
-/// Reaches other nodes over HTTP.
+/// Client for calls to other nodes over HTTP.
 struct HttpTransport {
     http: RwLock<reqwest::Client>,
     me: String,
-    /// Nodes without TLS for which a warning was already logged. A node with TLS sends them nothing.
+    /// Nodes without TLS about which a warning was already logged. If this node has TLS, it sends them nothing.
     shunned: Mutex<BTreeSet<String>>,
-    /// Nodes for which a warning about an incompatible message was already logged.
+    /// Nodes that do not understand this node's messages, and about which a warning was already logged.
     puzzled: Mutex<BTreeSet<String>>,
-    /// Engine whose pass is sent. Weak, because the engine owns this object.
+    /// Engine that provides the pass, with which calls are authenticated. Weak, because the engine owns this client.
     engine: Weak<Engine>,
 }
 
-/// Connection of a node to the others, with which its certificates can be renewed.
+/// Connection of this node to the others. It permits renewing the certificates.
 pub struct Joined(Arc<HttpTransport>);
 
 impl std::fmt::Debug for Joined {
@@ -172,22 +174,22 @@ impl std::fmt::Debug for Joined {
 }
 
 impl Joined {
-    /// Prepares a client with other trusted authorities or another certificate.
+    /// Prepares an HTTP client with new trusted authorities or a new certificate.
     ///
     /// # Errors
     ///
-    /// For data that is not PEM.
+    /// If the data is not in PEM format.
     pub fn prepare(&self, trust: &NodeTrust) -> Result<Renewal, String> {
         http_client(&self.0.me, trust).map(Renewal)
     }
 
-    /// Uses the prepared client for connections that begin from now on.
+    /// Makes new connections use the prepared client.
     pub fn renew(&self, Renewal(http): Renewal) {
         *self.0.http.write().unwrap_or_else(PoisonError::into_inner) = http;
     }
 }
 
-/// Prepared client for calls to other nodes.
+/// Prepared HTTP client for calls to other nodes.
 #[derive(Debug)]
 pub struct Renewal(reqwest::Client);
 
@@ -197,7 +199,7 @@ fn is_encrypted(address: &str) -> bool {
 
 fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
     let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy();
-    // The pass is meant only for the node that it is sent to.
+    // Redirects are not followed, because the pass is only for the addressed node.
     let http = http.redirect(reqwest::redirect::Policy::none());
     if !is_encrypted(me) {
         return http.tls_certs_only([]).build().map_err(|error| error.to_string());
@@ -220,7 +222,8 @@ fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
 }
 
 impl HttpTransport {
-    /// Returns a new pass for each call, because its secret is rotated.
+    /// Returns the pass for the next call. It is generated anew each time, because the secret that it depends on is
+    /// rotated.
     fn pass(&self) -> Result<HeaderValue, String> {
         let engine = self.engine.upgrade().ok_or("this node has ended")?;
         let mut pass =
@@ -229,7 +232,7 @@ impl HttpTransport {
         Ok(pass)
     }
 
-    /// Refuses to send the pass of a node with TLS to one without TLS.
+    /// Fails if this node has TLS and the other node does not: the pass must not be sent unencrypted.
     fn may_ask(&self, url: &str) -> Result<(), String> {
         if is_encrypted(url) || !is_encrypted(&self.me) {
             return Ok(());
@@ -242,7 +245,7 @@ impl HttpTransport {
         Err(format!("{node} is an address without TLS"))
     }
 
-    /// Describes a refusal of another node. An incompatible message is logged once per node.
+    /// Describes the refusal of a call by another node. A node that does not understand the message is logged once.
     async fn refusal(&self, url: &str, answer: reqwest::Response) -> String {
         let status = answer.status();
         let bytes = answer.bytes().await.unwrap_or_default();
@@ -330,8 +333,8 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
     history::read_json(answer).map_err(|error| error.to_string())
 }
 
-/// Lets this node and the others reach each other over HTTP. The engine must have been opened as a
-/// [`Node`](engine::Node) with this address, behind [`router_for`](crate::api::router_for).
+/// Lets this node and the others reach each other over unencrypted HTTP. The engine must have been opened as a
+/// [`Node`](engine::Node) with this address, and be served by [`router_for`](crate::api::router_for).
 ///
 /// # Errors
 ///
@@ -340,11 +343,12 @@ pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
     join_trusting(engine, address, &NodeTrust::default()).map(drop)
 }
 
-/// Joins like [`join`], for an address with https. The node sends messages only to nodes that prove their certificate.
+/// Connects nodes like [`join`], but for an `https` address. Messages are sent only to nodes whose certificates are
+/// trusted.
 ///
 /// # Errors
 ///
-/// If the HTTP client cannot be created, or for certificates that are not PEM.
+/// If the HTTP client cannot be created, or the certificates are not in PEM format.
 pub fn join_trusting(engine: &Arc<Engine>, address: &str, trust: &NodeTrust) -> Result<Joined, String> {
     let http = RwLock::new(http_client(address, trust)?);
     let (me, engine_of) = (address.to_owned(), Arc::downgrade(engine));
@@ -372,7 +376,7 @@ mod tests {
         };
         for (me, to, says) in [
             ("https://a", "http://b", "http://b is an address without TLS"),
-            // Where the address is acceptable, the call fails later, because the node has no engine.
+            // The address is acceptable, so the call proceeds, and fails only because there is no engine.
             ("https://a", "https://b", "this node has ended"),
             ("http://a", "http://b", "this node has ended"),
             ("http://a", "https://b", "this node has ended"),

@@ -1,5 +1,5 @@
-//! Notifications to systemd, or a service manager with the same protocol: the service is ready, and it is stopping.
-//! Without such a manager they do nothing.
+//! Notifications to systemd, or to another service manager with the same protocol, that the service is ready or
+//! stopping. If there is no such manager, these functions do nothing.
 //!
 //! Source: `sd_notify(3)`.
 

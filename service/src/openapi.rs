@@ -1,5 +1,5 @@
-//! Inputs of a call, from the signature of its handler: bodies and queries with their types. `rest/document.rs` builds
-//! the document from them.
+//! Describes the inputs of a call for the `OpenAPI` document, from the signature of its handler. `rest/document.rs`
+//! builds the document.
 
 mod components;
 
@@ -9,21 +9,21 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use components::{combine, plain as plain_form};
 
-/// Part of a request that an extractor reads.
+/// Extractor whose input can be described: a part of a request.
 pub(crate) trait OperationInput {
-    /// True if it is the body.
+    /// True if the extractor reads the body.
     const IS_BODY: bool = false;
 
-    /// Adds it to the call's part of the document.
+    /// Adds the extractor's input to the description of a call.
     fn describe(call: &mut Operation<'_>);
 }
 
-/// Handler with arguments that can be described.
+/// Handler whose arguments are extractors that can be described.
 pub(crate) trait OperationHandler<Arguments> {
-    /// True if one of them is the body.
+    /// True if one of the arguments reads the body.
     const HAS_BODY: bool;
 
-    /// Adds its arguments to the document.
+    /// Adds the inputs of all arguments to the description of a call.
     fn describe(call: &mut Operation<'_>);
 }
 
@@ -53,7 +53,7 @@ described!(A B C D E F G);
 described!(A B C D E F G H);
 described!(A B C D E F G H I);
 
-/// Groups several extractors into one argument.
+/// Lets a tuple of extractors be one argument of a handler.
 macro_rules! together {
     ($($argument:ident)*) => {
         impl<$($argument: OperationInput),*> OperationInput for ($($argument),*) {
@@ -68,7 +68,7 @@ together!(A B C D);
 together!(A B C D E);
 together!(A B C D E F);
 
-/// Part of the document for one call, while it is written.
+/// Description of one call in the document, while it is being built.
 pub(crate) struct Operation<'a> {
     pub(crate) requests: &'a mut SchemaGenerator,
     pub(crate) parameters: Vec<Value>,
@@ -87,7 +87,7 @@ impl Operation<'_> {
         self.answer_headers.insert(name.to_owned(), header(what));
     }
 
-    /// Adds a query string with the fields of `T`.
+    /// Adds the query parameters that are the fields of `T`.
     pub(crate) fn query<T: JsonSchema>(&mut self) {
         let mut schema = plain(T::json_schema(self.requests));
         let required: Vec<String> =
@@ -100,25 +100,25 @@ impl Operation<'_> {
         }
     }
 
-    /// Adds a JSON body of this type.
+    /// Adds a JSON body of type `T`.
     pub(crate) fn body<T: JsonSchema>(&mut self) {
         let schema = plain(self.requests.subschema_for::<T>());
         self.body = Some(json!({ "content": { "application/json": { "schema": schema } } }));
     }
 }
 
-/// Simplifies a schema. Named schemas are simplified elsewhere.
+/// Simplifies a schema. Named schemas that it refers to are simplified separately.
 pub(crate) fn plain(mut schema: Schema) -> Schema {
     RecursiveTransform(components::plain).transform(&mut schema);
     schema
 }
 
-/// Returns a parameter of a call.
+/// Returns the description of a parameter of a call.
 pub(crate) fn parameter(place: &str, name: &str, required: bool, what: &str, schema: &Value) -> Value {
     json!({ "name": name, "in": place, "required": required, "description": what, "schema": schema })
 }
 
-/// Returns a response header.
+/// Returns the description of a response header.
 pub(crate) fn header(what: &str) -> Value {
     json!({ "description": what, "schema": { "type": "string" } })
 }

@@ -1,8 +1,8 @@
-//! Export of spans to a collector over OTLP: HTTP with protobuf.
+//! Export of spans to a collector, with OTLP over HTTP with protobuf.
 //!
-//! The export never delays requests. Spans wait in a bounded queue; further ones are dropped and counted. Requests to
-//! a collector that does not respond are retried with backoff. A shutdown waits for the collector at most
-//! [`FINISH_WAIT`].
+//! Exporting never delays requests. Spans wait in a bounded queue; if it is full, further spans are dropped and
+//! counted. If a collector does not respond, the export request is retried with backoff. A shutdown waits for the
+//! collector for at most [`FINISH_WAIT`].
 
 mod collector;
 mod form;
@@ -25,25 +25,28 @@ use collector::ExportOutcome;
 use form::SpanForm;
 use queue::{Dropped, SpanQueue, SpanQueueEnd};
 
-/// Maximum number of spans in a request. Source: OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
+/// Maximum number of spans per export request. Source: OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 pub const BATCH_SPANS_MAX: usize = 512;
 
-/// Time for which spans are collected for a request. Our choice: short enough for people who look for a trace.
+/// Time for which spans are collected for one request. Our choice: short enough for people who are looking for a
+/// trace.
 const BATCH_WAIT: Duration = Duration::from_secs(1);
 
-/// Time that a shutdown waits for a collector. Our choice: longer than a healthy collector takes for a full queue.
+/// Maximum time for which a shutdown waits for a collector. Our choice: longer than a healthy collector takes for a
+/// full queue.
 pub const FINISH_WAIT: Duration = Duration::from_secs(2);
 
-/// Delay before a request is retried; doubled after each attempt.
+/// Delay before the first retry of a request; doubled after each attempt.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum delay between attempts.
+/// Maximum delay between two attempts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Time for which a request is retried. Our choice: enough for a restart of the collector, while the queue fills.
+/// Time for which a request is retried. Our choice: enough for a restart of the collector; spans are queued
+/// meanwhile.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 
-/// The exporter of spans.
+/// Exporter of spans to a collector.
 pub struct Exporter {
     queue: SpanQueue,
     stopping: watch::Sender<bool>,
@@ -57,7 +60,8 @@ impl TakesSpans for Exporter {
 }
 
 impl Exporter {
-    /// Starts an exporter to a collector, for the service of this name. Must be called in a runtime.
+    /// Starts an exporter to a collector. `service_name` is the name of the service in the spans. Must be called
+    /// within a runtime.
     pub fn start(collector: Collector, service_name: &str) -> Arc<Self> {
         let (queue, end) = queue::queue();
         let (stopping, stopped) = watch::channel(false);
@@ -72,7 +76,7 @@ impl Exporter {
         self.queue.counts()
     }
 
-    /// Sends the queued spans within [`FINISH_WAIT`]. Further ones are dropped.
+    /// Sends the queued spans, for at most [`FINISH_WAIT`]. Spans that are added later are dropped.
     pub async fn finish(&self) {
         self.stopping.send_replace(true);
         let sending = self.sending.lock().ok().and_then(|mut sending| sending.take());
@@ -89,7 +93,7 @@ impl Exporter {
     }
 }
 
-/// The task that sends requests, one at a time.
+/// Task that sends export requests, one at a time.
 struct Sender {
     collector: Collector,
     form: SpanForm,
@@ -125,7 +129,8 @@ impl Sender {
         }
     }
 
-    /// Sends a request until the collector has accepted or refused it, or its time has passed.
+    /// Sends an export request, and retries until the collector has accepted or refused it, or the time for retries
+    /// has passed.
     async fn send(&mut self, body: bytes::Bytes) -> ExportOutcome {
         let (until, mut wait) = (Instant::now() + RETRY_FOR, RETRY_WAIT);
         loop {
@@ -136,7 +141,7 @@ impl Sender {
             if Instant::now() + wait_now >= until || *self.stopped.borrow() {
                 return sent;
             }
-            // A shutdown ends the delay, and one more attempt follows at once.
+            // A shutdown ends the delay, and one last attempt follows immediately.
             let stopped = self.stopped.wait_for(|stopped| *stopped);
             drop(tokio::time::timeout(wait_now, stopped).await);
             wait *= 2;

@@ -1,5 +1,6 @@
-//! Detection of changed files: at SIGHUP, and when the content of a file changes. A component that has read a file
-//! waits here, reads the file again, and records the outcome for `/readyz` and the metrics.
+//! Detection of changed files, when the process receives SIGHUP or the content of a file has changed. A component
+//! that has read files waits here for changes, reads the files again, and records the outcome for `/readyz` and the
+//! metrics.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -11,11 +12,11 @@ use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Time between two checks of files. Our choice: a revoked secret stays valid for only a few seconds, and reading small
-/// files at this rate costs nothing.
+/// Time between two checks of the watched files. Our choice: a revoked secret must stay valid for only a few seconds,
+/// and reading small files at this rate costs almost nothing.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum number of bytes of a file that are compared. Our choice: far more than a configuration or a certificate
+/// Maximum number of bytes that are compared per file. Our choice: far more than a configuration or a certificate
 /// chain has.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -29,7 +30,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// Returns its name for people.
+    /// Returns the name of the reason in log lines.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Signal => "signal",
@@ -38,16 +39,16 @@ impl Why {
     }
 }
 
-/// A receiver of SIGHUP. Before there is one, the signal ends the process.
+/// Receiver of SIGHUP. Until one is created, the signal ends the process.
 #[derive(Debug, Clone)]
 pub struct ReloadSignal(watch::Receiver<u64>);
 
 impl ReloadSignal {
-    /// Starts receiving.
+    /// Starts to receive SIGHUP.
     ///
     /// # Errors
     ///
-    /// The process cannot receive signals.
+    /// If the process cannot receive signals.
     pub fn listen() -> std::io::Result<Self> {
         let mut hangup = signal(SignalKind::hangup())?;
         let (tell, told) = watch::channel(0);
@@ -59,7 +60,7 @@ impl ReloadSignal {
         Ok(Self(told))
     }
 
-    /// Starts watching files. Call this before the files are read for the first time, so that no change is missed.
+    /// Starts to watch files. Call this before the files are read for the first time, so that no change is missed.
     pub fn files(&self, paths: Vec<PathBuf>) -> FileWatch {
         let seen = look(&paths);
         let mut reload_signal = self.0.clone();
@@ -69,7 +70,7 @@ impl ReloadSignal {
 }
 
 impl FileWatch {
-    /// Replaces the watched files. The known state of a file that was already watched is kept.
+    /// Replaces the set of watched files. For a file that was already watched, the content seen last remains known.
     pub fn watch(&mut self, paths: Vec<PathBuf>) {
         let found = look(&paths);
         let known = self.paths.iter().zip(&self.seen).collect::<BTreeMap<_, _>>();
@@ -79,23 +80,24 @@ impl FileWatch {
     }
 }
 
-/// Hash of a file's content; `None` if it cannot be read.
+/// SHA-256 of a file's content; `None` if the file cannot be read.
 type Look = Option<[u8; 32]>;
 
-/// Watched files.
+/// Watched files and their last known contents.
 #[derive(Debug)]
 pub struct FileWatch {
     paths: Vec<PathBuf>,
-    /// Their contents when they were last to be read.
+    /// Contents of the files when [`changed`](Self::changed) last reported a change, or when watching began.
     seen: Vec<Look>,
-    /// Their contents at the last check, if they are different.
+    /// Contents at the last check, if they differ from `seen`.
     next: Option<Vec<Look>>,
     reload_signal: watch::Receiver<u64>,
 }
 
 impl FileWatch {
-    /// Waits until the files are to be read again. A change counts once two successive checks find the same content,
-    /// because a writer may be in the middle of changing the file. It is cancel safe.
+    /// Waits until the files should be read again. A change is reported only when two successive checks have found
+    /// the same new content, because another process may be in the middle of writing a file. This method is cancel
+    /// safe.
     pub async fn changed(&mut self) -> Why {
         loop {
             let is_signal = tokio::select! {
@@ -133,18 +135,18 @@ fn digest(path: &Path) -> std::io::Result<[u8; 32]> {
     Ok(Sha256::digest(&bytes).into())
 }
 
-/// Outcomes of reading files of one kind again.
+/// Counts of the outcomes of reloading one kind of file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReloadCounts {
-    /// Number of times that they took effect.
+    /// Number of times that the new contents took effect.
     pub taken: u64,
-    /// Number of times that they were refused, so that the previous contents stayed in effect.
+    /// Number of times that the new contents were refused, so that the previous contents stayed in effect.
     pub refused: u64,
-    /// True if they were refused the last time.
+    /// True if the contents were refused at the last attempt.
     pub is_refused: bool,
 }
 
-/// Outcomes by kind of file.
+/// Outcomes of reloading, by kind of file.
 #[derive(Debug, Default)]
 pub struct Reloads(Mutex<BTreeMap<&'static str, ReloadCounts>>);
 
@@ -153,12 +155,12 @@ impl Reloads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a kind of file, before it is reloaded for the first time.
+    /// Registers a kind of file, so that it is reported before its first reload.
     pub fn expect(&self, what: &'static str) {
         self.lock().entry(what).or_default();
     }
 
-    /// Records an outcome.
+    /// Records the outcome of reloading a kind of file.
     pub fn note(&self, what: &'static str, is_taken: bool) {
         let mut all = self.lock();
         let tally = all.entry(what).or_default();
@@ -172,7 +174,8 @@ impl Reloads {
         self.lock().iter().map(|(what, tally)| (*what, *tally)).collect()
     }
 
-    /// Returns the kinds of files that were refused the last time, so that their previous contents are in effect.
+    /// Returns the kinds of files whose contents were refused at the last attempt, so that their previous contents
+    /// are in effect.
     pub fn refused(&self) -> Vec<&'static str> {
         self.all().into_iter().filter(|(_, tally)| tally.is_refused).map(|(what, _)| what).collect()
     }

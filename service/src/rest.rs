@@ -1,4 +1,4 @@
-//! The REST API: parses requests, calls the engine, and renders responses. It contains no workflow rules.
+//! The REST API. It parses requests, calls the engine, and renders responses. It contains no workflow rules.
 
 mod activities;
 mod audit;
@@ -36,17 +36,17 @@ use crate::http::{Console, Routes};
 
 pub use document::recorded_document;
 
-/// Returns the routes of the REST API, and of `GET /`. The SWF protocol uses `POST /`.
+/// Returns the routes of the REST API, and of `GET /`. The same path with `POST` belongs to the SWF protocol.
 pub(crate) fn routes(console: Console) -> Routes {
     let mut routes = calls::calls::<false>().into_routes();
-    // The page contains no stored data.
+    // This page needs no credential, because it contains no stored data.
     let show = move |headers: HeaderMap| ready(home::show(console, &headers));
     routes.add(("GET", MethodFilter::GET), "/", (Level::Nothing, CallEffect::Reads), false, show);
     routes
 }
 
-/// Returns the `OpenAPI` document of these routes, generated from the code. [`recorded_document`] returns the same
-/// document as recorded.
+/// Returns the `OpenAPI` document of these routes, generated from the code. [`recorded_document`] returns a recorded
+/// copy of the same document.
 pub fn document() -> serde_json::Value {
     calls::calls::<true>().document()
 }

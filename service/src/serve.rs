@@ -1,4 +1,4 @@
-//! `baton serve`: opens the store and the sockets, and shuts down gracefully.
+//! `baton serve`: opens the store and the sockets, serves requests, and shuts down gracefully.
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -30,21 +30,22 @@ use crate::notify;
 use crate::settings::{Serve, StoreKind, must_be_shown};
 use crate::shipping::begin_epoch;
 
-/// Default listen address: this machine only.
+/// Default listen address, which is reachable only from this machine.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
 
-/// Default disk space reserved for open runs, in MiB. Our choice: eight times the log that may wait for a checkpoint
-/// (64 MiB), so that open runs can write for some time; and little compared to the smallest disks of servers.
+/// Default disk space reserved for open runs, in MiB. Our choice: eight times the maximum size of the log that waits
+/// for a checkpoint (64 MiB), so that open runs can write for some time; and little compared with the smallest disks
+/// of servers.
 const DISK_RESERVE_MIB: u64 = 512;
 
-/// Minimum limit of bytes of requests and responses in flight, even with little memory. Our choice: the largest body,
-/// an import of a run, must fit twice.
+/// Minimum limit of bytes in flight, even if there is little memory. Our choice: the largest body, an imported run,
+/// must fit twice.
 const BYTES_IN_FLIGHT_MIN: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl Serve {
     pub(crate) async fn run(self) -> ExitCode {
-        // This precedes reading the file, so that no change is missed, and everything else, so that SIGHUP never ends
-        // the process.
+        // Signals are received before the configuration file is read, so that no change of it is missed, and before
+        // everything else, so that SIGHUP never ends the process.
         let outcome = match ReloadSignal::listen() {
             Ok(reload_signal) => {
                 let files = reload_signal.files(self.config.iter().cloned().collect());
@@ -77,7 +78,8 @@ impl Serve {
         Ok(())
     }
 
-    /// Returns the memory limits: those of the options, or defaults that depend on the limit of the control group.
+    /// Returns the sizes of memory: those of the options, otherwise defaults that depend on the limit of the control
+    /// group.
     fn memory(&self) -> MemorySizes {
         let limit = memory::limit();
         let in_flight = (BYTES_IN_FLIGHT_MIN, FrontSettings::default().bytes_in_flight_max);
@@ -125,7 +127,7 @@ impl Serve {
         }
     }
 
-    /// Returns the identity of this node, if other nodes can share the store.
+    /// Returns the identity of this node; `None` if no other nodes can share the store.
     fn node(&self, is_shared: bool, listened: SocketAddr, encrypts: bool) -> Result<Option<Node>, String> {
         match &self.node_address {
             Some(address) if is_shared => {
@@ -145,7 +147,7 @@ impl Serve {
         }
     }
 
-    /// Adds logging of requests to the routes, and opens the access log if there is one.
+    /// Adds request logging to the router, and opens the access log if one is configured.
     fn logged(&self, router: Router, engine: &Arc<Engine>) -> Result<(Router, Option<Arc<AccessLog>>), String> {
         let Some(target) = &self.access_log else { return Ok((with_request_log(router, engine, None), None)) };
         let target = target.parse().map_err(|error| format!("--access-log: {error}"))?;
@@ -191,7 +193,7 @@ impl Serve {
         must_be_shown(&self.credentials, asks_callers)?;
         let tls = self.encryption.open(listen, reload_signal)?;
         let audit_log = self.open_audit_log()?;
-        // Stop signals must be handled from the start.
+        // Stop signals are handled from the start, even while the store is being opened.
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = service::http::listen(listen).map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
@@ -280,7 +282,8 @@ impl Serve {
         tokio::select! {
             () = server.run_while(may_answer, stopping) => {}
             failed = store.failed() => {
-                // Requests in flight must not be acknowledged any more: exit at once.
+                // The process exits at once, because changes of requests in flight may be lost and must not be
+                // acknowledged.
                 tracing::error!("stopping: an answer may only be given if its change is kept");
                 return Err(failed.to_string());
             }
@@ -303,7 +306,7 @@ impl Serve {
     }
 }
 
-/// Writes the file atomically, so that a reader never sees part of an address.
+/// Writes the file atomically, so that a reader never sees an incomplete address.
 fn write_port_file(path: &std::path::Path, address: SocketAddr) -> Result<(), String> {
     let shown = path.display();
     let partial = path.with_extension("partial");

@@ -1,4 +1,4 @@
-//! The settings of `baton serve`: options, environment and configuration file.
+//! The settings of `baton serve`, from options, environment variables and the configuration file.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::encryption::EncryptionOptions;
 use crate::shipping::Shipping;
 use crate::spans::Spans;
 
-/// The kind of store.
+/// Kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StoreKind {
@@ -144,7 +144,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Adds the options of the configuration file for those that are absent.
+    /// Returns these settings, with absent ones taken from the configuration file.
     pub(crate) fn with_file(self) -> Result<Self, String> {
         let Some(path) = &self.config else { return Ok(self) };
         let file: Self = config::read(path)?;
@@ -184,18 +184,18 @@ impl Serve {
         })
     }
 
-    /// Returns the credentials and issuers.
+    /// Returns the credentials and issuers of the settings.
     pub(crate) fn stanzas(self) -> Stanzas {
         Stanzas { credentials: self.credentials, issuers: self.issuers }
     }
 
-    /// Returns the files that the permissions are read from: the configuration file and the key files of issuers.
+    /// Returns the files that contain permissions: the configuration file, and the key files of issuers.
     pub(crate) fn read_from(path: &Path, issuers: &[Issuer]) -> Vec<PathBuf> {
         let keys = issuers.iter().filter_map(|issuer| issuer.jwks_file.clone());
         std::iter::once(path.to_owned()).chain(keys).collect()
     }
 
-    /// Returns the quotas.
+    /// Returns the quotas of the settings.
     pub(crate) fn limits(&self) -> Result<QuotaLimits, String> {
         QuotaLimits::read(self.limits.clone())
     }
@@ -205,7 +205,7 @@ impl Serve {
         self.data_dir.clone().unwrap_or_else(|| PathBuf::from("baton-data"))
     }
 
-    /// Returns the functions by name. Those on the command line take precedence.
+    /// Returns the functions by name. A function on the command line replaces one of the same name in the file.
     pub(crate) fn lambda(&self) -> Result<BTreeMap<String, Function>, String> {
         let given = self.lambdas.iter().map(|entry| {
             let given = entry.split_once('=').filter(|(name, _)| !name.is_empty());
@@ -217,9 +217,11 @@ impl Serve {
     }
 }
 
+/// Checks that the certificates of credentials can be used.
+///
 /// # Errors
 ///
-/// A credential has certificates, but the service does not request certificates from clients.
+/// If a credential has certificates, but the service does not request certificates from clients.
 pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> Result<(), String> {
     let certified = credentials.iter().find(|credential| !credential.certificates.is_empty());
     certified.filter(|_| !asks_callers).map_or(Ok(()), |Credential { name, .. }| {
@@ -227,7 +229,8 @@ pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> R
     })
 }
 
-/// Parses a listen address. Without a host, or with `localhost`, it is an address of this machine only.
+/// Parses a listen address. Without a host, or with the host `localhost`, the address is reachable only from this
+/// machine.
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let host_and_port = text.rsplit_once(':').filter(|(host, _)| matches!(*host, "" | "localhost"));
     let whole = host_and_port.map_or_else(|| text.to_owned(), |(_, port)| format!("127.0.0.1:{port}"));

@@ -1,5 +1,5 @@
-//! `baton serve --ship-to`: continuous copying of durable data to an archive, and the end of a service from which
-//! another has taken over.
+//! `baton serve --ship-to`: continuous copying of durable data to an archive. The service ends when another one has
+//! taken over from the archive.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct Shipping {
     stops: bool,
 }
 
-/// Minimum lease. Our choice: the time that an archive may take to respond while its disk is busy.
+/// Minimum duration of the lease. Our choice: an archive may take that long to respond while its disk is busy.
 const LEASE_MIN: Duration = Duration::from_secs(5);
 
 fn standard(duration: Duration) -> std::time::Duration {
@@ -40,7 +40,7 @@ fn standard(duration: Duration) -> std::time::Duration {
 }
 
 impl Shipping {
-    /// Adds the options of the configuration file for those that are absent.
+    /// Returns these options, with absent ones replaced by those of the configuration file.
     pub(crate) fn or(self, file: Self) -> Self {
         Self {
             ship_to: self.ship_to.or(file.ship_to),
@@ -50,7 +50,7 @@ impl Shipping {
         }
     }
 
-    /// Starts shipping if it is configured. Must be called before anything is written.
+    /// Starts shipping if it is configured. Must be called before anything is written to the store.
     pub(crate) async fn begin(&self, store: Option<&Arc<Embedded>>) -> Result<Option<Shipment>, String> {
         let Some(archive) = &self.ship_to else {
             if self.ship_keep.is_some() || self.ship_lease.is_some() {
@@ -88,8 +88,8 @@ impl Shipping {
     }
 }
 
-/// Invalidates task tokens that were issued before a restore or a takeover. Tokens refer to events by number, and
-/// another event may now have that number.
+/// If the store was restored or taken over with a loss of data, invalidates all task tokens that were issued before.
+/// Tokens refer to events by number, and a different event may now get the same number.
 pub(crate) async fn begin_epoch(store: &Embedded, engine: &Engine) -> Result<(), String> {
     let directory = store.source().directory();
     let Some(restored) = store_archive::restored(directory).map_err(|error| error.to_string())? else { return Ok(()) };

@@ -23,12 +23,13 @@ pub(crate) struct Spans {
     otlp_sample: Option<f64>,
 }
 
-/// Returns a variable of OpenTelemetry. An empty one is ignored, as its specification requires.
+/// Returns an environment variable of OpenTelemetry. An empty one counts as unset, as OpenTelemetry's specification
+/// requires.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Checks that OpenTelemetry's variables select the protocol that the service uses.
+/// Checks that OpenTelemetry's variables do not select a protocol that the service does not support.
 fn speaks_http() -> Result<(), String> {
     let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|protocol| protocol != "http/protobuf");
     protocol.map_or(Ok(()), |protocol| {
@@ -41,7 +42,7 @@ fn speaks_http() -> Result<(), String> {
 }
 
 impl Spans {
-    /// Adds other options for those that are absent.
+    /// Returns these options, with absent ones replaced by those of `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             otlp_endpoint: self.otlp_endpoint.or(other.otlp_endpoint),
@@ -49,13 +50,13 @@ impl Spans {
         }
     }
 
-    /// Creates the exporter of spans, if one is configured.
+    /// Creates an exporter of spans, if one is configured.
     pub(crate) fn open(&self) -> Result<Option<Arc<Exporter>>, String> {
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS");
         let at = |address: &str| Collector::at(address, headers.as_deref());
         let collector = match (&self.otlp_endpoint, variable("OTEL_EXPORTER_OTLP_ENDPOINT")) {
             (Some(address), _) => Some(at(address).map_err(|error| format!("--otlp-endpoint: {error}"))?),
-            // The variable may be set for all programs on the machine, so that an invalid one must not prevent the
+            // The variable may be set for all programs on the machine. An invalid address in it must not prevent the
             // service from starting.
             (None, Some(address)) => {
                 let collector = speaks_http().and_then(|()| at(&address));
@@ -68,7 +69,7 @@ impl Spans {
         Ok(collector.map(|collector| Exporter::start(collector, name.as_deref().unwrap_or(SERVICE_NAME))))
     }
 
-    /// Returns the sampling and the exporter for the engine.
+    /// Returns the exporter with the sampling rate, as the engine needs them.
     pub(crate) fn export(&self, exporter: Option<&Arc<Exporter>>) -> Result<Option<SpanExport>, String> {
         let ratio = self.ratio()?;
         Ok(exporter.map(|exporter| SpanExport { to: Arc::clone(exporter) as _, ratio }))

@@ -1,11 +1,11 @@
-//! The protocol of AWS SWF, so that existing programs run unchanged: `POST /` with `X-Amz-Target`, AWS JSON 1.0. It
-//! translates requests and contains no workflow rules.
+//! The protocol of AWS SWF, so that programs written for SWF run unchanged: `POST /` with `X-Amz-Target` and AWS JSON
+//! 1.0. This module translates requests and responses; it contains no workflow rules.
 //!
-//! The path of one call:
+//! Path of a call:
 //!
 //! * `call` finds the operation.
 //! * `access` authenticates the caller by the signature.
-//! * `read::request` reads the members that the operation has (`operations.rs`), and `shape::reduce` checks them,
+//! * `read::request` reads only the members that the operation has (`operations.rs`), and `shape::reduce` checks them
 //!   before authorization or any other code uses them.
 //! * The function of the operation calls the engine.
 //! * The response gets a request id.
@@ -59,29 +59,29 @@ use operations::Operation;
 
 pub(crate) use operations::rows;
 
-/// Header with the operation, after the last dot.
+/// Header with the name of the operation, after its last dot.
 const TARGET: &str = "x-amz-target";
 
-/// Header with the request id, which identifies the request in responses and logs.
+/// Header with the request id, which responses and logs contain.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 /// Accepted content types: AWS JSON, and the type that boto 2 sends.
 const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json"];
 
 /// Maximum memory for the members of a request, as a multiple of the maximum request size. Our choice: enough for the
-/// maximum number of decisions, with the four objects that the largest of them has.
+/// maximum number of decisions, each with the four objects that the largest kind of decision has.
 const MEMBERS_PER_BYTE_MAX: usize = 7;
 
-/// Content encoding that older AWS SDKs declare for unencoded bodies.
+/// Content encoding that older AWS SDKs declare although their bodies are not encoded.
 const PLAIN_ENCODINGS: [&str; 1] = ["amz-1.0"];
 
-/// Region of requests that name none.
+/// Region of requests whose signature contains none.
 const REGION_DEFAULT: &str = "us-east-1";
 
 /// Path of all operations.
 pub(crate) const PATH: &str = "/";
 
-/// Returns the router with the only route.
+/// Returns the router of the protocol, which has only one route.
 pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
@@ -98,7 +98,7 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     with_request_id(&front, response, operation, &id)
 }
 
-/// Returns the response with its request id.
+/// Adds the request id and the name of the operation to a response.
 fn with_request_id(front: &Front, response: Response, operation: Option<SwfOperation>, id: &RequestId) -> Response {
     let held = hold_answer(front.budget(), response);
     let mut response = held.unwrap_or_else(|_| SwfFault::overloaded().into_response());
@@ -111,19 +111,19 @@ fn with_request_id(front: &Front, response: Response, operation: Option<SwfOpera
     response
 }
 
-/// Parts of an admitted request. A waiting request keeps only these in memory.
+/// Parts of an admitted request that its operation needs. While a request waits, only these are kept in memory.
 struct AdmittedAction {
     operation: Operation,
     call: SwfCall,
     input: Map<String, Value>,
     audited: Option<Audited>,
     admission: Admission,
-    /// Credentials, if callers are authenticated.
+    /// Credentials of the service; `None` if callers are not authenticated.
     credentials: Option<Credentials>,
     purse: Purse,
 }
 
-/// Runs the operation.
+/// Runs the operation of an admitted request.
 fn run(admitted: AdmittedAction) -> BoxFuture<'static, Response> {
     let AdmittedAction { operation, call, input, audited, admission, credentials, purse } = admitted;
     let engine = Arc::clone(&call.engine);
@@ -157,7 +157,7 @@ fn into_response(answer: Answer) -> Response {
     }
 }
 
-/// Admits a request.
+/// Checks and reads a request: finds its operation, authenticates the caller, and checks its permission and quotas.
 async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, SwfFault> {
     let engine = front.engine();
     let operation = operation(request.headers())?;
@@ -171,7 +171,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let peer = request.extensions().get::<PeerPresence>().cloned().unwrap_or_default();
     let credentials = request.extensions().get::<Credentials>().cloned();
     let credentials = credentials.ok_or_else(|| SwfFault::new(FaultKind::Internal, "no credentials to look at"))?;
-    // Without credentials, callers are not authenticated.
+    // If no credentials are configured, callers are not authenticated.
     let credentials = Some(credentials).filter(|credentials| !credentials.is_empty());
     let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
     let claim = match &signed {
@@ -182,7 +182,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
         }
         None => None,
     };
-    // Until the signature is verified, the caller is not authenticated.
+    // A caller with a signature is not authenticated until the signature has been verified with the body.
     let who = if claim.as_ref().is_none_or(access::Claim::is_proven) { Who::Known } else { Who::Stranger };
     let purse = Purse::new(front.budget(), who);
     request.extensions_mut().insert(purse.clone());
@@ -197,7 +197,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let holder = admitted.as_ref().map(|admitted| Arc::clone(admitted.holder()));
     log.by(holder.and_then(|holder| Caller::holding(holder).by()));
     purse.mark_known();
-    // From here on, the request has only members of the operation.
+    // After this, the request contains only members that the operation has.
     let parse = move |bytes: &[u8]| shape::reduce(operation.fields(), object(operation, bytes)?);
     let (input, bytes) = parsed(bytes, MEMBERS_PER_BYTE_MAX * operation.body_bytes_max(), parse).await?;
     let need = access::need(operation, engine, &input);
@@ -207,7 +207,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
-        // The operation itself reports an invalid token.
+        // An invalid token is ignored here, because the operation itself reports it.
         let admission = admit_under_quotas(front, None, need.ok().as_ref(), operation, &input)?;
         admission.count_bytes(size);
         let call = SwfCall::new(front, Caller::anonymous(), region, trace, peer);
@@ -225,7 +225,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     Ok(AdmittedAction { operation, call, input, audited, admission, credentials: Some(credentials), purse })
 }
 
-/// Runs a changing operation with an audit entry before it and its outcome after it.
+/// Runs an operation that changes something, with an audit entry before it and an entry with the outcome after it.
 async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, audited: Audited) -> Answer {
     let names = names(&call.engine, operation, &input);
     let ticket = audited.change(call.caller.by(), operation.name().to_owned(), names);
@@ -242,7 +242,7 @@ async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>,
     answer
 }
 
-/// Returns the names in a request for the audit log.
+/// Returns the names in a request that the audit log records.
 fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> Names {
     let mut names = Names::default();
     for (member, value) in input {
@@ -259,7 +259,7 @@ fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> N
     names
 }
 
-/// Admits a request under its quotas.
+/// Admits a request if its quotas permit it.
 fn admit_under_quotas(
     front: &Front,
     credential: Option<&str>,
@@ -268,7 +268,7 @@ fn admit_under_quotas(
     input: &Map<String, Value>,
 ) -> Result<Admission, SwfFault> {
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    // A further page of a decision task belongs to a task that was handed out.
+    // A request for a further page of a decision task concerns a task that was dispatched before.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
     let asking = RequestOrigin {
         credential,
@@ -278,7 +278,7 @@ fn admit_under_quotas(
     Admission::new(front, asking).map_err(|throttled| SwfFault::from(&throttled))
 }
 
-/// Counts and logs a fault that denies access, and returns it.
+/// Counts and logs a fault if it denies access, and returns the fault.
 fn noted(fault: SwfFault, credentials: &Credentials, engine: &Engine, who: Option<&str>, asked: Operation) -> SwfFault {
     if let Some(denied) = fault.denied() {
         credentials.denials().note(engine, denied, who, asked.name());
@@ -288,7 +288,7 @@ fn noted(fault: SwfFault, credentials: &Credentials, engine: &Engine, who: Optio
 
 fn operation(headers: &HeaderMap) -> Result<Operation, SwfFault> {
     if headers.get_all(TARGET).iter().nth(1).is_some() {
-        // A proxy may have used the other value.
+        // If the header is repeated, a proxy and this service might use different values.
         let message = "X-Amz-Target must be there once".to_owned();
         return Err(SwfFault::new(FaultKind::UnknownOperation, message));
     }
@@ -310,7 +310,7 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), SwfFault> {
     Err(SwfFault::new(FaultKind::UnknownOperation, message))
 }
 
-/// Returns the region in the scope of the signature: `Credential=<key>/<date>/<region>/swf/aws4_request`.
+/// Returns the region in a signature's scope: `Credential=<key>/<date>/<region>/swf/aws4_request`.
 fn region(headers: &HeaderMap) -> Option<&str> {
     let authorization = headers.get("authorization")?.to_str().ok()?;
     let (_, scope) = authorization.split_once("Credential=")?;
@@ -319,11 +319,11 @@ fn region(headers: &HeaderMap) -> Option<&str> {
     Some(region).filter(|region| !region.is_empty() && region.bytes().all(is_plain))
 }
 
-/// Reads the body as an object with the members of the operation. An empty body is an empty object.
+/// Parses the body as an object with the members that the operation has. An empty body is an empty object.
 fn object(operation: Operation, bytes: &[u8]) -> Result<Map<String, Value>, SwfFault> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    // The fault has no details, as in the real service.
+    // The fault has no message, as in AWS SWF.
     read::request(operation.fields(), bytes).map_err(|_| SwfFault::new(FaultKind::Serialization, String::new()))
 }

@@ -1,5 +1,5 @@
-//! TLS of the listener: its files, the configuration in use, and replacing it. `read` parses the files;
-//! `http::Server` has the connections.
+//! TLS of the listener: the configuration in use, and replacing it when its files change. `read` parses the files;
+//! `http::Server` uses the configuration for connections.
 //!
 //! Changed files take effect together or not at all. Existing connections keep the configuration with which they
 //! began.
@@ -37,12 +37,12 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the files and creates a configuration from them.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, is not PEM or has other contents than expected, or the key does not belong to the
-    /// certificate.
+    /// If a file cannot be read, is not in PEM format or does not have the expected contents, or if the key does not
+    /// belong to the certificate.
     pub fn open(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
         let loaded = LoadedTls::read(&files)?;
         if let Some(problem) = loaded.validity.problem(clock.now()) {
@@ -52,11 +52,11 @@ impl Tls {
         Ok(Arc::new(Self { files, clock, loaded: RwLock::new(Arc::new(loaded)), standing }))
     }
 
-    /// Reloads the files for new connections.
+    /// Reads the files again, and uses them for new connections.
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open); or the new certificate is not valid now while the current one is. The current
+    /// As for [`open`](Self::open), and if the new certificate is not valid now but the current one is. The current
     /// configuration then stays in use.
     pub fn reload(&self) -> Result<(), String> {
         let loaded = LoadedTls::read(&self.files)?;
@@ -69,12 +69,12 @@ impl Tls {
         Ok(())
     }
 
-    /// Returns the status for the metrics.
+    /// Returns the status of TLS for the metrics.
     pub fn standing(&self) -> &Arc<TlsStatus> {
         &self.standing
     }
 
-    /// Returns the configuration of a new connection and the verifier of client certificates.
+    /// Returns the configuration for a new connection, and the verifier of its client certificate.
     pub(crate) fn begin(&self) -> (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>) {
         let loaded = self.loaded();
         (Arc::clone(&loaded.config), loaded.verifier.clone())

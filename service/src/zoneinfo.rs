@@ -1,13 +1,13 @@
-//! Time-zone tables from a directory (`--zoneinfo`), instead of the compiled ones.
+//! Time-zone tables from a directory (`--zoneinfo`), instead of those compiled into the program.
 
 use std::path::Path;
 
 use jiff::tz::TimeZoneDatabase;
 
-/// A zone that every set of tables contains.
+/// Time zone that every set of tables contains, by which a directory of tables is recognized.
 const KNOWN_ZONE: &str = "Europe/Berlin";
 
-/// Uses the compiled tables in this directory, which must have the layout of `/usr/share/zoneinfo`.
+/// Makes the service use the compiled tables in this directory, which must have the layout of `/usr/share/zoneinfo`.
 pub(crate) fn use_directory(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     let read = TimeZoneDatabase::from_dir(directory).and_then(|database| database.get(KNOWN_ZONE).map(|_| database));
@@ -21,7 +21,8 @@ pub(crate) fn use_directory(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the version of the tables. Debian and others have it in `tzdata.zi`, macOS in `+VERSION`.
+/// Returns the version of the tables in a directory. Debian and other distributions store it in `tzdata.zi`, macOS in
+/// `+VERSION`.
 fn version(directory: &Path) -> String {
     let first_line = |name: &str| {
         let text = std::fs::read_to_string(directory.join(name)).ok()?;

@@ -8,7 +8,7 @@ use history::{Duration, RetryPolicy};
 use super::workflow::Hand;
 use super::{Done, Failed, print_json, read_input};
 
-/// Which one of the open activities of a run, who does it, and why.
+/// Arguments that select one of a run's open activities, and name the operator and the reason.
 #[derive(Debug, Args)]
 pub struct OpenActivity {
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub struct ActivityOptionsArgs {
     retry: Option<RetryPolicy>,
 }
 
-/// A time limit, or `None` to remove it.
+/// Time limit as an argument; `None` removes the limit.
 #[derive(Debug, Clone, Copy)]
 struct TimeoutArg(Option<Duration>);
 

@@ -1,11 +1,11 @@
-//! Advice about problems for users of the command line. The advice in responses of the service is for users of its
-//! REST API.
+//! Advice about errors for users of the command line. The advice in the service's responses is for users of the REST
+//! API, who can send requests of any form.
 
 use client::TlsProblem;
 use client::body::Problem;
 use serde_json::Value;
 
-/// Returns the detail of a problem, with names of options instead of API fields.
+/// Returns the detail of a problem, in which names of API fields are replaced by the options that set them.
 pub(crate) fn detail(problem: &Problem) -> String {
     let field = problem.members.get("field").and_then(Value::as_str).unwrap_or_default();
     match option(field) {
@@ -14,20 +14,20 @@ pub(crate) fn detail(problem: &Problem) -> String {
     }
 }
 
-/// Returns advice about a problem.
+/// Returns advice about a problem that the service has reported.
 pub(crate) fn advice(problem: &Problem) -> String {
     match problem.code.as_str() {
-        // The decider provides the names of its queries.
+        // The names of the known queries come from the decider.
         "unknown-query" => match known(problem) {
             Some(known) => format!("correct the name; the decider knows {known}"),
             None => "correct the name".to_owned(),
         },
-        // The code may come from a newer service.
+        // A newer service may report codes that this program does not know.
         code => spoken(code).unwrap_or(&problem.advice).to_owned(),
     }
 }
 
-/// Returns advice about a failed TLS connection.
+/// Returns advice about a TLS connection that has failed.
 pub(crate) fn of_tls(problem: &TlsProblem) -> &'static str {
     match problem {
         TlsProblem::UnknownAuthority => "--ca-file or BATON_CA_FILE names the certificates of an authority of your own",
@@ -49,7 +49,7 @@ fn known(problem: &Problem) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Returns the option that sets a field.
+/// Returns the option that sets a field of the API.
 fn option(field: &str) -> Option<&'static str> {
     Some(match field.rsplit('.').next()? {
         "workflowType" => "--type",
@@ -87,8 +87,8 @@ fn option(field: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns advice for a code, because the service's own is of little use on the command line; `None` for an unknown
-/// code.
+/// Returns advice about a problem with this code, if the service's own advice is of little use on the command line.
+/// Returns `None` for an unknown code.
 fn spoken(code: &str) -> Option<&'static str> {
     of_runs(code).or_else(|| of_others(code)).or_else(|| of_access(code)).or_else(|| of_calls(code))
 }
@@ -246,7 +246,7 @@ mod tests {
         Problem { code, detail, advice, members, ..Problem::default() }
     }
 
-    /// Terms of the REST API, which users of the command line do not know.
+    /// Terms of the REST API that must not occur in advice, because users of the command line do not know them.
     const FORBIDDEN: [&str; 18] = [
         "POST",
         "PUT",
@@ -268,7 +268,7 @@ mod tests {
         "`field`",
     ];
 
-    /// Collects every code that calls can return.
+    /// Collects all error codes that calls can return, from the API's document.
     fn codes(value: &Value, is_code: bool, into: &mut BTreeSet<String>) {
         match value {
             Value::Object(fields) => {

@@ -81,8 +81,7 @@ fn failed(error: &ArchiveError) -> Failed {
     Failed::Other(1, said)
 }
 
-/// Runs a blocking operation of an archive.
-/// Runs an operation on an archive in a thread that may block.
+/// Runs an operation on an archive on a thread that may block.
 ///
 /// # Errors
 ///
@@ -96,13 +95,12 @@ pub async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Reports the progress of a copy.
 /// Shows the progress of a copy.
 pub fn show_progress(progress: &mut Progress, at: CopyProgress) {
     progress.at(at.pairs, Some(at.pairs_in_all));
 }
 
-/// Formats a number of bytes.
+/// Formats a number of bytes with a unit.
 fn size(bytes: u64) -> String {
     match bytes {
         0..0x400 => format!("{bytes} bytes"),
@@ -155,7 +153,7 @@ async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
     print_line("every file is whole")
 }
 
-/// Returns a row for each time range of an epoch that can be restored.
+/// Returns one table row for each time range of an epoch to which a store can be restored.
 fn rows(report: &EpochReport) -> Vec<[String; 7]> {
     let last = report.spans.len().saturating_sub(1);
     let row = |(at, (from, to)): (usize, &(u64, u64))| {

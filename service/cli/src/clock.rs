@@ -51,7 +51,7 @@ pub enum ClockCommand {
     },
 }
 
-/// Selection of runs.
+/// Selection of runs, as arguments.
 #[derive(Debug, Args)]
 pub struct Scope {
     /// Only the run of this workflow id
@@ -73,7 +73,7 @@ impl Scope {
     }
 }
 
-/// The open runs of a domain, page by page.
+/// Search through the open runs of a domain, page by page.
 struct Search<'a> {
     client: &'a Client,
     workflow: Option<&'a str>,
@@ -129,7 +129,7 @@ impl ClockCommand {
     }
 }
 
-/// Numbers of deadlines, of runs that have them, and of examined runs.
+/// Number of deadlines that are too late, number of runs that have any, and number of examined runs.
 #[derive(Debug, Default)]
 struct Found {
     deadlines: usize,
@@ -196,7 +196,7 @@ async fn repair(scope: &Scope, operator: &OperatorAction, quiet: Quiet, target: 
                         found.deadlines += repaired.deadlines.len();
                         print_line(&told(&domain, &repaired))?;
                     }
-                    // The run has closed since the page was read.
+                    // The run was closed after the page had been read.
                     Err(error) if error.is_task_lost() || error.code() == Some("run-not-current") => {}
                     Err(error) => {
                         note(&format!("{found} were repaired; the rest can be repaired by the same command"));

@@ -13,7 +13,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Prints the script for a program.
+    /// Prints the completion script for a program.
     ///
     /// # Errors
     ///

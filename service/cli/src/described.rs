@@ -1,9 +1,9 @@
-//! The state of a run, formatted for people.
+//! The state of a run as text.
 
 use client::body::{Described, ListWithoutPollers, OpenActivity};
 use history::event::{ActivityPausedCause, ChildPolicy};
 
-/// Returns a line for each task list without pollers on which tasks of the run wait.
+/// Returns a line for each task list that has no pollers although tasks of the run are waiting in it.
 pub(super) fn unpolled(run: &Described) -> Vec<String> {
     let line = |it: &ListWithoutPollers| {
         let (what, list, since) = (if it.decider { "turns" } else { "activities" }, &it.task_list, it.since);
@@ -12,7 +12,7 @@ pub(super) fn unpolled(run: &Described) -> Vec<String> {
     run.no_pollers.iter().map(line).collect()
 }
 
-/// Returns the state of a run, one fact per line.
+/// Returns the state of a run as text, with one fact per line.
 pub(super) fn lines(run: &Described) -> String {
     let mut lines = vec![
         format!("workflow   {} ({})", run.workflow_id, run.workflow_type),
@@ -98,12 +98,12 @@ pub(super) fn lines(run: &Described) -> String {
     shown(&lines)
 }
 
-/// Joins lines, and escapes line breaks within them.
+/// Joins lines, and escapes line breaks within each of them.
 pub(super) fn shown(lines: &[String]) -> String {
     lines.iter().map(|line| tables::escape::line(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns reasons for attention: the run is stuck, blocked, failing or retrying.
+/// Returns the reasons why a run needs attention: it is stuck, blocked, failing or retrying.
 fn flags(run: &Described) -> Vec<String> {
     let mut lines = Vec::new();
     if run.stuck {
@@ -145,7 +145,7 @@ fn flags(run: &Described) -> Vec<String> {
     lines
 }
 
-/// Describes the outcome of the previous attempt.
+/// Describes how the previous attempt of an activity has failed.
 fn last_failure(activity: &OpenActivity) -> String {
     let Some(failure) = &activity.last_failure else { return String::new() };
     let timeout = failure.timeout.map(|timeout| timeout.to_string());
@@ -154,8 +154,8 @@ fn last_failure(activity: &OpenActivity) -> String {
     format!("; the last one failed at {}{why}{details}", failure.at)
 }
 
-/// Describes the number of the current or next attempt and the maximum; or the number of attempts if no further one
-/// follows.
+/// Describes the number of the current or next attempt, and the maximum number of attempts. If there will be no
+/// further attempt, describes only how many there were.
 fn tried(activity: &OpenActivity) -> String {
     let (attempt, most) = (activity.attempt, activity.maximum_attempts);
     let is_beyond = most.is_some_and(|most| attempt > most);
@@ -164,7 +164,7 @@ fn tried(activity: &OpenActivity) -> String {
     match most {
         _ if attempt <= 1 => String::new(),
         _ if has_run_out => format!(" after try {}, its last", attempt - 1),
-        // An operator has requested a further attempt.
+        // An operator has requested an attempt beyond the maximum of the retry policy.
         Some(most) if is_beyond => format!(", try {attempt} by hand, after {most} by its policy"),
         Some(most) => format!(", try {attempt} of {most}"),
         None => format!(", try {attempt}"),

@@ -1,4 +1,4 @@
-//! `baton doctor`: finds problems of a running service and recommends actions.
+//! `baton doctor`: checks a running service for problems and recommends actions.
 
 mod checks;
 
@@ -52,7 +52,7 @@ impl Doctor {
         if self.ready {
             found.retain(|check| matches!(check.what, "ready" | NOT_REACHED));
         }
-        // A service that could not be reached is not tried again.
+        // If the service could not be reached before, its metrics are not requested.
         if !self.ready && !found.iter().any(|check| check.what == NOT_REACHED) {
             let measured = match client.metrics().await {
                 Ok(metrics) => checks(&metrics, SystemClock.now()),
@@ -78,10 +78,10 @@ impl Doctor {
     }
 }
 
-/// Name of the only check if the service cannot be reached.
+/// Name of the check that fails if the service cannot be reached. It is then the only check.
 const NOT_REACHED: &str = "reach";
 
-/// Interprets the response of `/readyz`, or the failure to get one.
+/// Converts the response of `/readyz`, or the failure of the request, to checks.
 fn of_readiness(answer: Result<Readiness, Error>) -> Result<Vec<Check>, Failed> {
     match answer {
         Ok(Readiness { warnings, .. }) => {
@@ -116,7 +116,7 @@ fn of_warning(ReadinessWarning { code, detail, advice }: ReadinessWarning) -> Ch
         "tzdata-mismatch" => ("zones", Verdict::Warning),
         "reload-failed" => ("files", Verdict::Warning),
         "archive-behind" => ("archive", Verdict::Warning),
-        // The code may come from a newer service.
+        // A newer service may report codes that this program does not know.
         _ => ("service", Verdict::Warning),
     };
     Check { what, verdict, found: said(&detail), advice: said(&advice) }
@@ -131,7 +131,7 @@ fn not_reached(error: &Error) -> Check {
     Check { what: NOT_REACHED, verdict: Verdict::Failing, found: said(&error.to_string()), advice: advice.to_owned() }
 }
 
-/// Reports that the metrics could not be read although the service responded before.
+/// Returns the check that reports that the metrics could not be read although the service had responded before.
 fn unmeasured(error: &Error) -> Check {
     let Error::Refused { problem, .. } = error else { return not_reached(error) };
     let (found, advice) = (format!("{} ({})", problem.detail, problem.code), advice::advice(problem));

@@ -19,10 +19,11 @@ use super::moved::{AT_ONCE, Counts, FileWriter};
 use super::workflow::OUTCOMES;
 use super::{Done, Failed, Quiet, Target, note, print_line};
 
-/// Number of runs per page of a list.
+/// Number of runs that are requested per page of a list.
 const LIST_ROWS: usize = 1_000;
 
-/// Time for which the service may be unavailable. Our choice: a restart.
+/// Time for which the service may be unreachable before the export fails. Our choice: longer than a restart of the
+/// service takes.
 pub(super) const PATIENCE: Patience = Patience::For(Duration::from_secs(30));
 
 /// Export closed runs with their histories to a file
@@ -61,7 +62,7 @@ pub struct Export {
     target: Target,
 }
 
-/// A run with the first page of its history; `None` if it was deleted in the meantime.
+/// Run with the first page of its history; `None` if the run was deleted after it had been listed.
 type ReadRun = Result<Option<(Listed, Box<RawValue>, RawHistory)>, Error>;
 
 impl Export {
@@ -81,7 +82,7 @@ impl Export {
         if self.out.exists() {
             return Err(Failed::Usage(format!("{shown} is there already: name another file, or remove it")));
         }
-        // An incomplete file has another name.
+        // The file gets its final name only when it is complete.
         let unfinished = beside(&self.out);
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
         let file = file.map_err(failed)?;
@@ -150,15 +151,15 @@ impl Export {
     }
 }
 
-/// Returns the name of an incomplete file.
+/// Returns the path of the file while it is incomplete.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".unfinished");
     name.into()
 }
 
-/// Checks that the caller may read payloads. Without them the exported history would be a different one, and that
-/// could not be noticed later.
+/// Checks that the caller may read payloads. Without its payloads, an exported history would be different from the
+/// original, and nobody could notice that later.
 fn must_see_payloads(may: &CredentialLevels, domain: &str) -> Done {
     let names = |domains: &[String]| domains.iter().any(|named| named == domain || named == "*");
     if may.operator || [&may.readers, &may.applications, &may.operators].into_iter().any(|domains| names(domains)) {
@@ -185,7 +186,7 @@ async fn read_run(client: &Client, row: Listed) -> ReadRun {
     };
     match read.await {
         Ok((description, history)) => Ok(Some((row, description, history))),
-        // The run was deleted, by its retention or by an operator.
+        // The run was deleted meanwhile, at the end of its retention or by an operator.
         Err(error) if matches!(Error::code(&error), Some("unknown-run" | "unknown-workflow")) => Ok(None),
         Err(error) => Err(error),
     }

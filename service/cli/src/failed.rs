@@ -2,7 +2,7 @@
 
 use client::Error;
 
-/// Outcome of a command.
+/// Result of a command.
 pub type Done = Result<(), Failed>;
 
 /// Reason why a command failed.
@@ -12,7 +12,7 @@ pub enum Failed {
     Usage(String),
     /// The service refused the request, or could not be reached.
     Client(Error),
-    /// Another failure, with its exit code.
+    /// Any other failure, with its exit code and message.
     Other(u8, String),
 }
 

@@ -1,4 +1,4 @@
-//! `baton fsck`: checks the data of a data directory against its histories.
+//! `baton fsck`: checks the runs in a data directory against their histories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ impl Fsck {
         let (mut broken, mut miscounted, mut runs, mut events) = (0, 0, 0, 0);
         for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
             let query = store::ListQuery { domain: domain.name.as_str().into(), ..store::ListQuery::default() };
-            // Without conditions the store knows the total.
+            // For a query without conditions, the store knows the number of runs.
             let total = engine.views().count(&query, u64::MAX).await.map_err(|refusal| failed(refusal.to_string()))?;
             let total = total.by_status.values().sum();
             let mut progress = self.quiet.progress(&format!("domain {}", domain.name), "runs");
@@ -64,7 +64,7 @@ impl Fsck {
     }
 }
 
-/// Formats the numbers of runs by status on one line.
+/// Formats the number of runs of each status on one line.
 fn numbers(by_status: &BTreeMap<Arc<str>, u64>) -> String {
     let numbers: Vec<_> = by_status.iter().map(|(status, runs)| format!("{runs} {status}")).collect();
     if numbers.is_empty() { "no runs".to_owned() } else { numbers.join(", ") }

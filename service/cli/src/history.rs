@@ -1,4 +1,4 @@
-//! `baton history`: a run's history as a table.
+//! `baton history`: prints the history of a run as a table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `baton import`: sends the runs of a file to a service.
+//! `baton import`: sends the runs in an exported file to a service.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -37,7 +37,7 @@ pub struct Import {
     target: Target,
 }
 
-/// Outcomes of the runs.
+/// Number of runs that were imported, and number of runs that the service had already.
 #[derive(Default)]
 struct Taken {
     new: u64,
@@ -73,7 +73,7 @@ impl Import {
         print_line(&format!("{new} runs were taken over, and {there} were there already"))
     }
 
-    /// Reads and checks the whole file.
+    /// Reads and checks the whole file before anything is sent.
     async fn checked(&self) -> Result<(String, Counts), Failed> {
         let (path, mut progress) = (self.file.clone(), self.quiet.progress("checking", "runs"));
         let check = move || {
@@ -117,12 +117,12 @@ fn bad_file(path: &Path, bad: &BadFile) -> Failed {
     Failed::Other(1, format!("{}: {bad}", path.display()))
 }
 
-/// Reads the runs again, as fast as they are sent.
+/// Reads the runs from the file a second time, and passes them to the task that sends them.
 fn read_runs(path: &Path, sender: &mpsc::Sender<FileRun>) -> Result<(), BadFile> {
     let (mut reader, _) = FileReader::begin(BufReader::new(File::open(path)?))?;
     while let Some(run) = reader.next_run()? {
         if sender.blocking_send(run).is_err() {
-            // The sender has stopped, and has reported the reason.
+            // The sending task has stopped, and reports the reason itself.
             return Ok(());
         }
     }

@@ -1,10 +1,10 @@
-//! The command line of Baton: the commands that talk to a service or work on a data directory, and the output of their
-//! results.
+//! The command line of Baton: the commands that send requests to a service or work on a data directory, and the
+//! output of results.
 //!
-//! The program `baton` of the package `baton-service` combines them with `serve` and the other commands that are part
-//! of the service.
+//! The program `baton` in the package `baton-service` combines these commands with `serve` and the other commands
+//! that are part of the service.
 
-// Everything is printed by `say`.
+// All output is printed by functions of `say`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod activity;
@@ -50,7 +50,7 @@ pub use tips::without_dangerous_tips;
 
 use options::{Identity, read_input};
 
-/// A command that talks to a service or works on a data directory.
+/// Command that sends requests to a service or works on a data directory.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Create, show, change and delete domains

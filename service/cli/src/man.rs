@@ -15,11 +15,11 @@ pub struct Man {
 }
 
 impl Man {
-    /// Writes the pages of a program.
+    /// Writes the man pages of a program.
     ///
     /// # Errors
     ///
-    /// [`Failed::Usage`] if they cannot be written.
+    /// [`Failed::Usage`] if the pages cannot be written.
     pub fn run(self, program: clap::Command) -> Done {
         let Some(directory) = self.directory else {
             let mut page = Vec::new();

@@ -1,11 +1,11 @@
-//! Files of exported runs, in JSON Lines, which people and `jq` can read:
+//! Files of exported runs. They are in JSON Lines format, so that people and tools such as `jq` can read them:
 //!
 //! * a first line with the format
-//! * for each run, a line with its description, and a line for each of its events, unchanged from the store
-//! * a last line with counts and a digest of the lines above, which detects truncated or changed files
+//! * for each run, a line with its description, and a line for each event, exactly as stored
+//! * a last line with counts and a digest of all lines above, by which a truncated or changed file is detected
 //!
-//! An event with a line break, which its payload may have between JSON tokens, is a JSON string in an object:
-//! `{"text":"…"}`.
+//! A payload may contain line breaks between its JSON tokens. An event with such a payload is written as a JSON
+//! string in an object: `{"text":"…"}`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -19,37 +19,39 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-/// Kind of file in the first line.
+/// Kind of file, which the first line contains.
 const WHAT: &str = "runs";
 
-/// Format number of written files, and the newest one that can be read. Format 1 has no events as strings.
+/// Format number of files that this program writes, and the newest that it can read. In format 1, no event is written
+/// as a string.
 const FORMAT: u32 = 2;
 
-/// Maximum length of a line. Our choice: an event has one payload of at most 256 KiB, and the rest of it is names.
+/// Maximum length of a line in bytes. Our choice: many times the size of an event, which has one payload of at most
+/// 256 KiB and some names.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Characters that some readers treat as line breaks.
 const LINE_BREAKS: [char; 2] = ['\n', '\r'];
 
-/// Number of runs read or sent concurrently. Our choice: the service handles many small ones together, and each may be
-/// large.
+/// Number of runs that are read or sent concurrently. Our choice: the service processes several small runs together,
+/// and each run may be large.
 pub(super) const AT_ONCE: usize = 8;
 
-/// Size of a request without its events.
+/// Number of bytes of an import request in addition to its events.
 const AROUND: usize = r#"{"events":[]}"#.len();
 
-/// The first line.
+/// First line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FirstLine {
     baton: String,
     format: u32,
-    /// Domain of the runs.
+    /// Domain to which the runs belong.
     pub(super) domain: String,
     exported_at: Timestamp,
 }
 
-/// The part of a first line that all formats have in common, which determines whether the rest can be read.
+/// Members of the first line that all formats have in common. They determine whether this program can read the rest.
 #[derive(Deserialize)]
 struct Format {
     baton: String,
@@ -62,7 +64,7 @@ struct RunLine<'a> {
     run: &'a RawValue,
 }
 
-/// An event with line breaks.
+/// Line for an event that contains line breaks.
 #[derive(Serialize, Deserialize)]
 struct TextLine<'a> {
     text: Cow<'a, str>,
@@ -73,23 +75,23 @@ struct LastLine {
     end: Counts,
 }
 
-/// The last line.
+/// Last line of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     /// Number of runs in the file.
     pub(super) runs: u64,
-    /// Number of their events.
+    /// Number of events of these runs.
     pub(super) events: u64,
-    /// Number of runs that were requested and are not in the file because they are open.
+    /// Number of runs that were selected for export but are missing because they are open.
     pub(super) open: u64,
     sha256: String,
 }
 
-/// The writer of such a file.
+/// Writer of a file of exported runs.
 pub(super) struct FileWriter<W> {
     out: W,
     sum: Sha256,
-    /// Counts of the lines written so far.
+    /// Number of runs and events written so far.
     pub(super) counts: Counts,
 }
 
@@ -101,7 +103,7 @@ impl<W: Write> FileWriter<W> {
         Ok(file)
     }
 
-    /// Writes a line, which must not have line breaks.
+    /// Writes a line. The text must not contain line breaks.
     fn line(&mut self, text: &str) -> std::io::Result<()> {
         for bytes in [text.as_bytes(), b"\n"] {
             self.sum.update(bytes);
@@ -110,15 +112,15 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Writes the description of a run. Its events must follow.
+    /// Writes the description of a run. The run's events must follow.
     pub(crate) fn run(&mut self, description: &RawValue) -> std::io::Result<()> {
         self.counts.runs += 1;
-        // Line breaks in JSON are only white space between tokens, and this line is for people.
+        // Line breaks in this JSON occur only between tokens, so they can be replaced.
         self.line(&serde_json::to_string(&RunLine { run: description })?.replace(LINE_BREAKS, " "))
     }
 
-    /// Writes an event as it is stored, without the field that the service adds for readers. Services of all versions
-    /// accept it, and the file does not depend on the version.
+    /// Writes an event as it is stored, without the member that the service adds for readers. Services of all
+    /// versions accept this form, and the file does not depend on the version of the exporting service.
     pub(super) fn event(&mut self, event: &RawValue) -> std::io::Result<()> {
         self.counts.events += 1;
         let stored = as_stored(event).map_or(Cow::Borrowed(event.get()), Cow::Owned);
@@ -128,7 +130,7 @@ impl<W: Write> FileWriter<W> {
         }
     }
 
-    /// Writes the last line.
+    /// Writes the last line, and returns the output and the counts.
     pub(super) fn end(mut self) -> std::io::Result<(W, Counts)> {
         let mut counts = self.counts.clone();
         counts.sha256 = hex(&self.sum.clone().finalize());
@@ -139,7 +141,7 @@ impl<W: Write> FileWriter<W> {
     }
 }
 
-/// The members of a JSON object in their order, with unchanged values.
+/// Members of a JSON object in their original order, with unchanged values.
 struct EventMembers<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for EventMembers<'de> {
@@ -164,7 +166,8 @@ impl<'de> Deserialize<'de> for EventMembers<'de> {
     }
 }
 
-/// Returns the event without the name that the service added; `None` if there is none, or if it is not an event.
+/// Returns an event without the member that the service has added. Returns `None` if the event has no such member, or
+/// if the value is not an event.
 fn as_stored(event: &RawValue) -> Option<String> {
     let EventMembers(members) = serde_json::from_str(event.get()).ok()?;
     let is_named = |(name, value): &(String, &RawValue)| {
@@ -184,18 +187,18 @@ fn as_stored(event: &RawValue) -> Option<String> {
     Some(stored)
 }
 
-/// A run of a file.
+/// Run that was read from a file.
 #[derive(Debug)]
 pub(super) struct FileRun {
-    /// Line number of its description.
+    /// Line number of the run's description.
     pub(super) line: u64,
-    /// Its events.
+    /// Events of the run.
     pub(super) events: Vec<Box<RawValue>>,
     bytes: usize,
 }
 
 impl FileRun {
-    /// Checks whether a service would import it, as far as that is possible here.
+    /// Checks whether a service would import the run, as far as that can be checked without the service.
     pub(super) fn check(&self, now: Timestamp) -> Result<ImportedRun, BadFile> {
         let line = self.line;
         ImportedRun::from_json(self.events.iter().map(|event| event.get()), now)
@@ -203,7 +206,7 @@ impl FileRun {
     }
 }
 
-/// Reason why a file is invalid.
+/// Reason why a file cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadFile {
     #[error("it cannot be read: {0}")]
@@ -228,18 +231,18 @@ pub(super) enum BadFile {
     Run { line: u64, why: String },
 }
 
-/// The reader of a file.
+/// Reader of a file of exported runs.
 pub(super) struct FileReader<R> {
     input: R,
     line: u64,
     sum: Sha256,
     counts: Counts,
-    /// Line number of the next run's description, if it has been read.
+    /// Line number of the next run's description, if that line has been read already.
     begun: Option<u64>,
     is_over: bool,
 }
 
-/// The kind of a line.
+/// Parsed line of a file.
 enum FileLine {
     Run,
     Event(Box<RawValue>),
@@ -267,7 +270,7 @@ impl<R: BufRead> FileReader<R> {
         Ok((reader, first))
     }
 
-    /// Returns the next line without its line break; `None` if there is no complete line.
+    /// Returns the next line without its line break. Returns `None` if there is no further complete line.
     fn text(&mut self) -> Result<Option<String>, BadFile> {
         let mut bytes = Vec::new();
         let most = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);
@@ -308,7 +311,7 @@ impl<R: BufRead> FileReader<R> {
         RawValue::from_string(text).map(FileLine::Event).map_err(|error| bad(self.line, error))
     }
 
-    /// Returns the next run; `None` after the last one, once the file has been verified.
+    /// Returns the next run. After the last run, verifies the whole file and returns `None`.
     pub(super) fn next_run(&mut self) -> Result<Option<FileRun>, BadFile> {
         let Some(mut run) = self.begin_run()? else { return Ok(None) };
         loop {
@@ -369,13 +372,13 @@ impl<R: BufRead> FileReader<R> {
         Ok(())
     }
 
-    /// Returns the counts of the lines read so far.
+    /// Returns the number of runs and events read so far.
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
     }
 }
 
-/// Returns the hexadecimal form of a digest.
+/// Formats a digest in hexadecimal.
 fn hex(digest: &[u8]) -> String {
     digest.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.

@@ -1,4 +1,4 @@
-//! Options that several commands have: the service and its domain, the user, and inputs.
+//! Options that several commands have in common: those about the service, its domain and the user, and inputs.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use history::Payload;
 
 use crate::failed::Failed;
 
-/// Heading of the options that select the service, after those of the command itself.
+/// Heading of the connection options, which `--help` lists after the options of the command itself.
 const CONNECTION: &str = "Connection options";
 
 /// The service, and the credential for it.
@@ -58,7 +58,7 @@ impl Target {
         let secret = self.secret()?;
         let access = Access { secret: secret.as_deref(), ca: ca.as_deref(), certificate };
         let client = Client::with_access(&self.url, access)?;
-        // A person is waiting, so that an unreachable service is reported at once.
+        // A user is waiting, so an unreachable service is reported immediately instead of being retried.
         Ok(client.domain(&self.domain).patience(Patience::None).within(trace_of_caller().as_ref()))
     }
 
@@ -79,8 +79,8 @@ impl Target {
     }
 }
 
-/// Returns the trace context of this program's caller from the environment. Source: OpenTelemetry, "Environment
-/// Variables as Context Propagation Carriers". A malformed one is ignored.
+/// Returns the trace context that the calling program has passed in environment variables. A malformed one is
+/// ignored. Source: OpenTelemetry, "Environment Variables as Context Propagation Carriers".
 fn trace_of_caller() -> Option<client::TraceContext> {
     let tracestate = std::env::var("TRACESTATE").ok();
     client::TraceContext::of_headers(&std::env::var("TRACEPARENT").ok()?, tracestate.as_deref())
@@ -100,7 +100,7 @@ impl Identity {
     }
 }
 
-/// Reads an `--input`: JSON, `@file`, or `-` for standard input.
+/// Reads the value of an option such as `--input`: JSON, `@file`, or `-` for standard input.
 pub(crate) fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed> {
     let Some(input) = input else { return Ok(None) };
     let text = if input == "-" {
@@ -118,7 +118,7 @@ pub(crate) fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed>
     Payload::from_json(&text).map(Some).map_err(bad)
 }
 
-/// Parses a value of an API enumeration.
+/// Parses a value of an enumeration of the API.
 pub(crate) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::CliCommand;
 
-    /// Calls a function with each command that has no subcommands.
+    /// Calls a function with the full name of each command that has no subcommands.
     fn each(command: &mut clap::Command, name: &str, check: &mut dyn FnMut(&str, &mut clap::Command)) {
         let name = format!("{name} {}", command.get_name());
         if command.get_subcommands().next().is_none() {

@@ -1,4 +1,5 @@
-//! Progress of long commands on standard error: a bar on a terminal, otherwise a line from time to time.
+//! Progress of long commands on standard error. On a terminal it is a bar; otherwise a line is printed from time to
+//! time.
 
 use std::time::Duration;
 
@@ -9,17 +10,17 @@ use tokio::time::Instant;
 
 use super::note;
 
-/// Time between two lines if there is no terminal. Our choice: few lines in the log of an hour. Shorter commands print
-/// none.
+/// Time between two progress lines if standard error is not a terminal. Our choice: a command of an hour prints few
+/// enough lines for a log, and a short command prints none.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Number of times per second that a bar is drawn.
+/// Number of times per second that the bar is redrawn. Our choice.
 const DRAWN_HZ: u8 = 10;
 
-/// Format if the total is known.
+/// Template of the bar if the total is known.
 const BAR: &str = "{msg} [{wide_bar}] {human_pos}/{human_len} {prefix}, {per_sec}, {eta} left";
 
-/// Format if the total is unknown.
+/// Template of the line that replaces the bar if the total is unknown.
 const SPINNER: &str = "{spinner} {msg}: {human_pos} {prefix}, {elapsed}";
 
 /// The option that disables progress reports.
@@ -31,7 +32,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Starts reporting progress of an activity, counted in a unit.
+    /// Starts to report the progress of an activity. `unit` is the name of what is counted.
     pub fn progress(self, doing: &str, unit: &'static str) -> Progress {
         if self.quiet {
             Progress { doing: doing.to_owned(), unit, shows: Shows::Nothing }
@@ -41,7 +42,7 @@ impl Quiet {
     }
 }
 
-/// Reports progress until it is dropped.
+/// Progress that is reported until this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     doing: String,
@@ -57,10 +58,10 @@ enum Shows {
 }
 
 impl Progress {
-    /// Starts reporting progress regardless of the command line.
+    /// Starts to report progress, even if the user has given `--quiet`.
     pub fn new(doing: &str, unit: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWN_HZ));
-        // There is no terminal, or one that cannot rewrite a line.
+        // Standard error is not a terminal, or is one that cannot rewrite a line.
         let shows = if bar.is_hidden() {
             Shows::LineProgress(LineProgress::begin(Instant::now()))
         } else {
@@ -72,7 +73,7 @@ impl Progress {
         Self { doing: doing.to_owned(), unit, shows }
     }
 
-    /// Reports that `done` of `total` are done; `None` means that the total is unknown.
+    /// Reports that `done` units of `total` are complete. `None` means that the total is unknown.
     pub fn at(&mut self, done: u64, total: Option<u64>) {
         match &mut self.shows {
             Shows::Nothing => {}
@@ -112,7 +113,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Schedules and formats progress lines.
+/// Determines when a progress line is due, and formats it.
 #[derive(Debug)]
 struct LineProgress {
     began: Instant,

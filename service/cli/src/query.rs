@@ -1,4 +1,4 @@
-//! `baton query`.
+//! `baton query`: sends a query to a run's decider.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Done, Failed, Target, print_json_text, read_input};
 
-/// Maximum wait of one request of `--watch`.
+/// Maximum time for which one request of `--watch` waits. Source: the maximum of the service.
 const WATCH_WAIT: Duration = Duration::from_mins(1);
 
 /// Query a run's decider, which has all events recorded before the query
@@ -55,7 +55,7 @@ impl QueryCommand {
                     seen = answer.tag;
                 }
                 Ok(Watched::Unchanged(tag)) => seen = tag,
-                // The run has changed, and no decider has answered the query since.
+                // The run has changed, but no decider has answered the query since then: the next request asks again.
                 Err(error) if error.code() == Some("query-timed-out") => {}
                 Err(error) => return Err(Failed::from(error)),
             }

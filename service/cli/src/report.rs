@@ -9,7 +9,7 @@ use crate::advice;
 use crate::failed::{Done, Failed};
 use crate::say::note;
 
-/// Prints the failure of a command, if any, and returns the exit code.
+/// Returns the exit code for the result of a command. If the command has failed, also prints the failure.
 pub fn exit_code(done: Done) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -17,7 +17,7 @@ pub fn exit_code(done: Done) -> ExitCode {
     }
 }
 
-/// Prints a failure and returns the exit code.
+/// Prints a failure and returns its exit code.
 pub(crate) fn report(failed: &Failed) -> ExitCode {
     match failed {
         Failed::Usage(what) => {

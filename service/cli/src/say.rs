@@ -1,5 +1,5 @@
-//! All output of the command line. It may contain text from other people, which is escaped here so that a terminal
-//! does not interpret it (`tables::escape`).
+//! Functions that print all output of the command line. Output may contain text that came from other people. It is
+//! escaped here, so that a terminal does not interpret control characters in it (`tables::escape`).
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use tables::escape;
 
 use super::{Done, Failed};
 
-/// Prints a body as JSON.
+/// Prints a value as JSON.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub fn print_json(body: &impl Serialize) -> Done {
     print_json_text(&text)
 }
 
-/// Prints JSON text.
+/// Prints text that is JSON already.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub fn print_line(text: &str) -> Done {
     print(&escape::line(text))
 }
 
-/// Prints a text and keeps its line breaks.
+/// Prints a text, including its line breaks.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub fn print_text(text: &str) -> Done {
     print(&escape::lines(text))
 }
 
-/// Prints a table with a header.
+/// Prints a table with a header row.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn print_rows<const COLUMNS: usize>(
     print_text(&tables::rows(header, rows))
 }
 
-/// Writes to standard output. A reader that closes it early (`| head`) is not an error.
+/// Writes to standard output. If the reader has closed it, as in `| head`, that is not an error.
 fn print(text: &str) -> Done {
     match writeln!(std::io::stdout(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failed::Other(1, error.to_string())),
@@ -67,6 +67,6 @@ fn print(text: &str) -> Done {
 
 /// Prints a message on standard error.
 pub fn note(text: &str) {
-    // A closed standard error is ignored.
+    // If standard error was closed, the error is ignored.
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
 }

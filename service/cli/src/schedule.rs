@@ -273,14 +273,14 @@ fn show(it: &DescribedSchedule) -> String {
     shown(&lines)
 }
 
-/// Formats all settings except those in `shown`, so that new settings are never omitted.
+/// Formats all settings except those with names in `shown`, so that settings which are added later are never omitted.
 fn settings(what: &str, of: &impl Serialize, shown: &[&str]) -> Vec<String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(of) else { return Vec::new() };
     let mut lines = Vec::new();
     for (name, value) in fields {
         match value {
             _ if shown.contains(&name.as_str()) => {}
-            // An absent setting has its default.
+            // A setting that is absent has its default value.
             Value::Null => {}
             Value::Object(inner) if inner.is_empty() && name != "input" => {}
             Value::String(text) => lines.push(format!("{what:<10} {name} {text}")),

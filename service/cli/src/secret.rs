@@ -1,4 +1,4 @@
-//! `baton secret …`.
+//! `baton secret …`: rotates the service's secret.
 
 use clap::Subcommand;
 use client::body::RotateSecret;

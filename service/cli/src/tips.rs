@@ -1,12 +1,12 @@
-//! Suggestions for mistyped commands. Users often accept them without much thought, so that they never contain a
-//! command that cannot be undone.
+//! Suggestions for mistyped commands. Users often accept a suggestion without much thought. Suggestions therefore
+//! never contain a command that cannot be undone.
 
 use clap::error::{ContextKind, ContextValue};
 
-/// Commands and options that end or delete something.
+/// Commands and options that can end or delete something.
 const DANGEROUS: [&str; 6] = ["delete", "--terminate", "terminate", "reset", "cancel", "--drop-signals"];
 
-/// Returns the error without suggestions of dangerous commands.
+/// Returns the error without suggestions that contain a dangerous command or option.
 pub fn without_dangerous_tips(mut error: clap::Error) -> clap::Error {
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested];
     for kind in kinds {
@@ -25,7 +25,7 @@ pub fn without_dangerous_tips(mut error: clap::Error) -> clap::Error {
         error.remove(kind);
         match kept {
             Some(kept) => drop(error.insert(kind, kept)),
-            // The usage is generated for the suggestion and contains it.
+            // The usage text was generated for the removed suggestion and contains it, so it is removed, too.
             None => drop(error.remove(ContextKind::Usage)),
         }
     }
@@ -57,7 +57,7 @@ mod tests {
         Completions(Completions),
     }
 
-    /// Returns possible misspellings of a word.
+    /// Returns several misspellings of a word.
     fn typos(word: &str) -> Vec<String> {
         let letters: Vec<char> = word.chars().collect();
         let without = (0..letters.len())
@@ -131,7 +131,8 @@ mod tests {
                 [("1h", true), ("1m 30s", true), ("PT1M", true), ("90", true), ("soon", false), ("-1s", false)]
             {
                 let args = ["baton"].into_iter().chain(line.split(' ')).map(str::to_owned);
-                // A negative value must be attached, so that it is not parsed as an option.
+                // A negative value must be attached to its option with `=`. Otherwise it would be parsed as an
+                // option.
                 let mut args: Vec<String> = args.collect();
                 let last = args.pop().unwrap();
                 args.push(format!("{last}={text}"));

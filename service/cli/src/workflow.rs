@@ -152,7 +152,7 @@ pub struct Which {
     run: Option<Uuid>,
 }
 
-/// A run, and the operator and reason of an action on it.
+/// Arguments that select a run, and name the operator and the reason.
 #[derive(Debug, Args)]
 pub struct Hand {
     #[command(flatten)]

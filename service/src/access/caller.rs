@@ -1,4 +1,5 @@
-//! The authenticated caller, as handlers see it: which data the response may show.
+//! The authenticated caller, as handlers see it: its name, and the domains and payloads that its responses may
+//! contain.
 
 use std::sync::Arc;
 
@@ -44,7 +45,8 @@ impl Caller {
         Author::named(self.by())
     }
 
-    /// Returns the author of turns of this list: the name of the credential, and the decisions that it permits.
+    /// Returns the author of turns from this task list: the name of the caller's credential, and the decisions that
+    /// the credential permits.
     pub(crate) fn decider(&self, domain: &str, list: &str) -> Author {
         let may = self.0.as_ref().and_then(|holder| holder.may_decide(domain, list));
         Author { may, ..self.author() }

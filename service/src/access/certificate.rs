@@ -1,26 +1,27 @@
-//! Certificates of a credential: their notation in the configuration, and matching.
+//! Certificates that belong to a credential: their notation in the configuration file, and matching with the
+//! certificates that clients present.
 
 use super::hex::unhex;
 use crate::tls::Shown;
 
-/// Expected notation of an entry.
+/// Notations of a certificate in the configuration file.
 const FORMS: &str = "`CN=name`, `DNS:name`, `URI:uri` or `SHA256:fingerprint`";
 
-/// Certificate, identified by a name in it or by its fingerprint.
+/// Certificate of a credential, identified by a name in the certificate or by its fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CertificateName {
-    /// Common name of its subject.
+    /// Common name of the certificate's subject.
     CommonName(String),
-    /// DNS name among its alternative names.
+    /// DNS name among the certificate's alternative names.
     Dns(String),
-    /// URI among its alternative names.
+    /// URI among the certificate's alternative names.
     Uri(String),
-    /// SHA-256 fingerprint.
+    /// SHA-256 fingerprint of the certificate.
     Sha256([u8; 32]),
 }
 
 impl CertificateName {
-    /// Parses an entry, with names and fingerprints as `openssl x509` prints them.
+    /// Parses a notation from the configuration. Names and fingerprints are written as `openssl x509` prints them.
     pub(super) fn read(entry: &str) -> Result<Self, String> {
         let bad = |problem: &str| format!("the certificate `{entry}` {problem}; expected {FORMS}");
         let (kind, name) = entry.split_once(['=', ':']).ok_or_else(|| bad("is of no kind"))?;

@@ -10,8 +10,8 @@ use super::certificate::CertificateName;
 use super::hex::unhex;
 use super::secret::{AccessKey, EMPTY_SHA256, SECRET_CHARS_MIN, SECRETS_MAX, Secret, Validity};
 
-/// Credential in the configuration. It contains only the hash of a bearer secret; the secret itself stays with its
-/// holder.
+/// Credential in the configuration. It contains only the hash of a bearer secret; the secret itself is known only to
+/// the client that uses it.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Credential {
@@ -23,9 +23,9 @@ pub struct Credential {
     /// Further secrets, each with a validity period.
     #[serde(default)]
     pub secrets: Vec<Secret>,
-    /// Identifies this credential in SWF signatures.
+    /// Id of the key with which a client signs SWF requests.
     pub access_key_id: Option<String>,
-    /// Key of SWF signatures. It is stored in clear text, because verifying a signature requires it.
+    /// Secret of the signing key. It is stored in clear text, because verifying a signature requires it.
     pub secret_access_key: Option<String>,
     /// Further signing keys, each with a validity period.
     #[serde(default)]
@@ -34,32 +34,33 @@ pub struct Credential {
     /// secret.
     #[serde(default)]
     pub certificates: Vec<String>,
-    /// Grants everything.
+    /// True if the credential permits everything.
     #[serde(default)]
     pub operator: bool,
-    /// Grants reading the metrics.
+    /// True if the credential permits reading the metrics.
     #[serde(default)]
     pub metrics: bool,
-    /// Domains in which it may read everything; `*` means all.
+    /// Domains in which the holder may read everything; `*` means all.
     #[serde(default)]
     pub readers: Vec<String>,
-    /// Domains in which it may read everything except payloads; `*` means all.
+    /// Domains in which the holder may read everything except payloads; `*` means all.
     #[serde(default)]
     pub readers_without_payloads: Vec<String>,
-    /// Domains in which it may start, read, signal, query, update, cancel and terminate; `*` means all.
+    /// Domains in which the holder may start, read, signal, query, update, cancel and terminate runs; `*` means all.
     #[serde(default)]
     pub applications: Vec<String>,
-    /// Domains that it may operate: manual interventions, resets, pauses, deletion, types, schedules; `*` means all.
+    /// Domains that the holder may operate: manual interventions, resets, pauses, deletion, types, schedules; `*`
+    /// means all.
     #[serde(default)]
     pub operators: Vec<String>,
-    /// Task lists, as `domain/list`, from which it may take and answer turns; `domain/*` means all lists of a domain. A
-    /// slash or a percent sign in a name is percent-encoded, as in a path.
+    /// Task lists, as `domain/list`, whose turns the holder may take and answer; `domain/*` means all lists of a
+    /// domain. A slash or a percent sign in a name is percent-encoded, as in a path.
     #[serde(default)]
     pub deciders: Vec<String>,
-    /// Task lists, in the same notation, from which it may take and answer activities.
+    /// Task lists, in the same notation, whose activities the holder may take and answer.
     #[serde(default)]
     pub runners: Vec<String>,
-    /// Decisions that it may make in its turns; all of them if absent.
+    /// Decisions that the holder may make in its turns; all of them if absent.
     pub may_decide: Option<Permissions>,
 }
 
@@ -74,10 +75,11 @@ impl std::fmt::Debug for Credential {
 #[derive(Clone)]
 pub(crate) struct Holder {
     name: CallerName,
-    /// Empty if the credential only signs.
+    /// Hashes of the bearer secrets. Empty if the credential authenticates only with signatures, certificates or
+    /// tokens.
     pub(super) secrets: Vec<Digest>,
     pub(super) keys: Vec<Key>,
-    /// Certificates as written in the configuration, and parsed.
+    /// Certificates, each as written in the configuration and in parsed form.
     pub(super) certificates: Vec<(String, CertificateName)>,
     pub(super) is_operator: bool,
     pub(super) metrics: bool,
@@ -89,7 +91,7 @@ pub(crate) struct Holder {
     pub(super) runners: Vec<Lists>,
 }
 
-/// Permissions of a credential, for people. They contain nothing that authenticates its holder.
+/// Permissions of a credential, as shown to people. They contain nothing with which a client could authenticate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HolderLevels {
     pub(crate) name: String,
@@ -103,14 +105,14 @@ pub(crate) struct HolderLevels {
     pub(crate) runners: Vec<String>,
 }
 
-/// Secret, as its SHA-256.
+/// Bearer secret, as its SHA-256.
 #[derive(Clone)]
 pub(super) struct Digest {
     pub(super) sha256: [u8; 32],
     pub(super) validity: Validity,
 }
 
-/// Signing key.
+/// Key of SWF signatures.
 #[derive(Clone)]
 pub(super) struct Key {
     pub(super) id: String,
@@ -125,7 +127,7 @@ impl std::fmt::Debug for Holder {
     }
 }
 
-/// Domains by name; `*` means all.
+/// Names of domains; `*` means all.
 #[derive(Debug, Clone)]
 pub(super) struct Domains(Vec<String>);
 
@@ -135,11 +137,11 @@ impl Domains {
     }
 }
 
-/// A task list of a domain, or all its lists.
+/// One task list of a domain, or all lists of the domain.
 #[derive(Debug, Clone)]
 pub(super) struct Lists {
     domain: String,
-    /// All lists if absent.
+    /// Name of the list; all lists of the domain if absent.
     list: Option<String>,
 }
 
@@ -151,7 +153,7 @@ impl Lists {
         Some(Self { domain: decode(domain)?.into_owned(), list })
     }
 
-    /// Returns the notation of the configuration, with names that are not encoded.
+    /// Returns the entry as the configuration writes it, but without percent-encoding.
     fn written(&self) -> String {
         format!("{}/{}", self.domain, self.list.as_deref().unwrap_or("*"))
     }
@@ -161,15 +163,16 @@ impl Lists {
     }
 }
 
-/// Task lists of a decider, and its permitted decisions.
+/// Task lists whose turns a credential may take, and the decisions that it may make in them.
 #[derive(Debug, Clone)]
 pub(super) struct Deciders {
     pub(super) lists: Lists,
-    /// All decisions if absent.
+    /// Permitted decisions; all if absent.
     may: Option<Arc<Permissions>>,
 }
 
-/// Separator between the name of an issuer and the name of its caller. Names of credentials cannot contain it.
+/// Separator between an issuer's name and the name of a caller with a token of that issuer. Names of credentials
+/// cannot contain it.
 pub(super) const SEPARATOR: char = ':';
 
 impl Holder {
@@ -238,8 +241,8 @@ impl Holder {
         Ok(Self { secrets, keys, certificates, ..Self::of_levels(name, &what, credential)? })
     }
 
-    /// Returns a holder with the levels of a credential, however it authenticates. `what` names the source of the
-    /// levels in errors.
+    /// Returns a holder with the permissions of a credential, without its means of authentication. `what` names the
+    /// source of the permissions in error messages.
     pub(super) fn of_levels(name: CallerName, what: &str, credential: Credential) -> Result<Self, String> {
         let Credential { operator, metrics, readers, readers_without_payloads, .. } = credential;
         let Credential { applications, operators, deciders, runners, may_decide, .. } = credential;
@@ -297,8 +300,8 @@ impl Holder {
         })
     }
 
-    /// Returns the decisions permitted in turns of this list. Any of these permissions suffices; all decisions if
-    /// absent.
+    /// Returns the limits on decisions in turns of this task list. A decision is permitted if any of the limits
+    /// permits it; `None` permits all decisions.
     pub(super) fn may_decide(&self, domain: &str, list: &str) -> Option<Arc<[Permissions]>> {
         let of_list = self.deciders.iter().filter(|deciders| deciders.lists.has(domain, list));
         let limits: Option<Vec<_>> = of_list.map(|deciders| deciders.may.as_deref().cloned()).collect();
@@ -310,12 +313,12 @@ impl Holder {
         self.name.as_str()
     }
 
-    /// Returns the name as events record it.
+    /// Returns the name of the credential in the form in which events record it.
     pub(super) fn by(&self) -> &CallerName {
         &self.name
     }
 
-    /// Returns the permissions for people.
+    /// Returns the permissions in the form that is shown to people.
     pub(crate) fn levels(&self) -> HolderLevels {
         let domains = |domains: &Domains| domains.0.clone();
         HolderLevels {
@@ -331,7 +334,7 @@ impl Holder {
         }
     }
 
-    /// Returns the domains that its levels name, except `*`.
+    /// Returns the domains that the permissions name, except `*`.
     pub(super) fn domains(&self) -> impl Iterator<Item = &str> {
         let levels = [&self.readers, &self.readers_without_payloads, &self.applications, &self.operators];
         let named = levels.into_iter().flat_map(|domains| &domains.0).map(String::as_str).filter(|name| *name != "*");
@@ -339,29 +342,31 @@ impl Holder {
         named.chain(lists.map(|lists| lists.domain.as_str()))
     }
 
-    /// Returns whether it may read the runs of this domain, with or without payloads.
+    /// Returns whether the credential permits reading the runs of this domain, with or without payloads.
     pub(super) fn reads(&self, domain: &str) -> bool {
         self.sees_payloads(domain) || self.readers_without_payloads.has(domain)
     }
 
-    /// Returns whether its levels include payloads of this domain. If it has several levels there, the highest applies.
+    /// Returns whether a reader, application or operator permission includes payloads of this domain. Unlike
+    /// [`is_shown_payloads`](Self::is_shown_payloads), this ignores whether the credential belongs to an operator of
+    /// the service.
     pub(super) fn sees_payloads(&self, domain: &str) -> bool {
         [&self.readers, &self.applications, &self.operators].iter().any(|domains| domains.has(domain))
     }
 
-    /// Returns whether its holder may see payloads of this domain.
+    /// Returns whether the credential permits seeing payloads of this domain.
     pub(super) fn is_shown_payloads(&self, domain: &str) -> bool {
         self.is_operator || self.sees_payloads(domain)
     }
 
-    /// Returns whether any of its levels names this domain.
+    /// Returns whether any permission names this domain.
     pub(super) fn has_level_in(&self, domain: &str) -> bool {
         self.reads(domain)
             || self.deciders.iter().map(|it| &it.lists).chain(&self.runners).any(|lists| lists.domain == domain)
     }
 }
 
-/// Parses the secrets of a credential, and refuses malformed ones.
+/// Parses the secrets of a credential and refuses malformed ones.
 fn secrets(credential: &Credential) -> Result<Vec<Digest>, String> {
     let Credential { name, secret_sha256, secrets, .. } = credential;
     let first = Some(Secret { sha256: secret_sha256.clone(), ..Secret::default() });

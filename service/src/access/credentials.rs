@@ -1,4 +1,5 @@
-//! Credentials and issuers in force: one set, read once for each request, and replaced as a whole.
+//! Credentials and issuers in force. They form one set, which each request reads once, and which is only replaced as
+//! a whole.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,11 +20,12 @@ use super::{Denials, Holder, HolderLevels};
 use crate::tls::Peer;
 use engine::Engine;
 
-/// Number of hexadecimal digits of a secret's hash with which people identify it. Our choice: enough to tell a few
-/// secrets apart, and of no use for guessing them.
+/// Number of leading hexadecimal digits of a secret's hash that identify the secret in output for people. Our choice:
+/// enough to tell a few secrets apart, and of no use for guessing them.
 pub const PREFIX_DIGITS: usize = 12;
 
-/// All credentials. Clones share them, including changes by [`replace`](Self::replace).
+/// All credentials and issuers of a service. Clones share them, so that a [`replace`](Self::replace) affects all
+/// clones.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials(Arc<CredentialsState>);
 
@@ -40,13 +42,13 @@ pub(crate) struct Principal {
     pub(super) holder: Arc<Holder>,
     method: AuthenticatedBy,
     validity: Validity,
-    /// Set that was in force when the caller was authenticated.
+    /// Set of credentials in force when the caller was authenticated.
     set: Arc<Set>,
-    /// Session of the cookie, if the caller has signed in.
+    /// Session that the request's cookie belongs to, if the caller has signed in.
     session: Option<Session>,
 }
 
-/// Kind of a credential with a validity period.
+/// Kind of secret that has a validity period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CredentialKind {
     Secret,
@@ -58,7 +60,7 @@ pub(crate) enum CredentialKind {
 pub(crate) enum AuthenticationError {
     /// No credential, or an unknown one.
     Unknown,
-    /// The session of the cookie has ended or never existed.
+    /// The session that the cookie names has ended or never existed.
     SessionExpired,
     /// The secret or token is correct, but has expired.
     Expired { what: CredentialKind, who: String, since: Timestamp },
@@ -85,7 +87,7 @@ impl AuthenticationError {
 /// Reason for rejecting a token.
 enum TokenRejection {
     No(AuthenticationError),
-    /// The key is unknown, but the issuer may have published new keys.
+    /// The token names a key that is unknown. The issuer may have published it since its keys were last fetched.
     UnknownKey(Arc<RemoteKeys>, String),
 }
 
@@ -105,7 +107,7 @@ impl TokenRejection {
 pub struct Expiring {
     /// Name of the credential.
     pub name: String,
-    /// Identifier of the secret: the first digits of its hash, or the id of a signing key.
+    /// Identifier of the secret: the first digits of a bearer secret's hash, or the id of a signing key.
     pub secret: String,
     /// Time of expiry.
     pub until: Timestamp,
@@ -140,12 +142,13 @@ impl Credentials {
             let why = "there are no credentials any more, so that everybody would be let in";
             return Err(format!("{why}; restart the service if that is meant"));
         }
-        // Includes the keys that were fetched while the set was read.
+        // Adds keys of issuers that were fetched while the new set was being parsed.
         self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));
         Ok(())
     }
 
-    /// Returns the domains that credentials and rules of issuers name, each with the first of these, for people.
+    /// Returns the domains that credentials and rules of issuers name. Each comes with a description of the first
+    /// credential or issuer that names it.
     pub fn domains(&self) -> BTreeMap<String, String> {
         self.now().domains()
     }
@@ -164,7 +167,8 @@ impl Credentials {
         self.0.set.subscribe()
     }
 
-    /// Authenticates a caller by the secret in its headers; without one, by the certificate of its connection.
+    /// Authenticates a caller by the secret in the request's headers or, if there is none, by the certificate of its
+    /// connection.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
@@ -236,7 +240,8 @@ impl Credentials {
         })
     }
 
-    /// Fetches an issuer's keys, unless that was done moments ago. They are in force once the future resolves.
+    /// Fetches an issuer's keys, unless a fetch has begun recently. When the future resolves, the fetched keys are in
+    /// force.
     fn fetch_keys(&self, remote: &Arc<RemoteKeys>, name: &str, engine: &Arc<Engine>) -> Fetching {
         let (credentials, engine, issuer) = (self.clone(), Arc::clone(engine), name.to_owned());
         remote.fetch(name, move |is_fetched| {
@@ -252,18 +257,18 @@ impl Credentials {
         })
     }
 
-    /// Keeps the keys of issuers with an address up to date. Never returns.
+    /// Fetches the keys of issuers again whenever they are too old. Never returns.
     pub async fn keep_keys(self, engine: Arc<Engine>) {
         let mut changes = self.changes();
         loop {
             let set = self.now();
             for (name, remote) in set.named_remotes().filter(|(_, remote)| remote.is_due()) {
-                // The fetch continues in its own task.
+                // The fetch runs in a separate task, so its future need not be awaited.
                 drop(self.fetch_keys(remote, name, &engine));
             }
             drop(set);
             tokio::select! {
-                // The sender lives as long as this handle, so this never fails.
+                // `changed` cannot fail, because this handle owns the sender.
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(KEYS_REFETCH_WAIT) => {}
             }
@@ -277,15 +282,15 @@ impl Credentials {
         let set = self.now();
         let found = set.find(&method).filter(|(_, validity)| validity.at(now) == SecretStatus::Good);
         let Some((holder, validity)) = found else {
-            // The credential that the session began with is no longer valid.
+            // The credential with which the caller signed in is no longer valid.
             sessions.end(secret);
             return Err(AuthenticationError::SessionExpired);
         };
         Ok(Principal { holder, method, validity, set, session: Some(session) })
     }
 
-    /// Begins a session of a caller that was authenticated by a secret or a token; `None` for others, which present
-    /// their credential with each request.
+    /// Begins a session for a caller that was authenticated by a secret or a token. Returns `None` for callers with a
+    /// signature or a certificate, which authenticate each request.
     pub(crate) fn begin_session(&self, admitted: &Principal, now: Timestamp) -> Option<BegunSession> {
         let is_shown = matches!(admitted.method, AuthenticatedBy::Secret(_) | AuthenticatedBy::Token(..))
             && admitted.session.is_none();
@@ -298,7 +303,7 @@ impl Credentials {
         self.0.sessions.end(secret);
     }
 
-    /// Returns the permissions of all credentials, sorted by name.
+    /// Returns the permissions of all credentials, sorted by the names of the credentials.
     pub(crate) fn levels(&self) -> Vec<HolderLevels> {
         let mut levels: Vec<_> = self.now().holders.iter().map(|holder| holder.levels()).collect();
         levels.sort_by(|one, other| one.name.cmp(&other.name));
@@ -310,8 +315,8 @@ impl Credentials {
         &self.0.denials
     }
 
-    /// Returns the holder of this signing key, and the key. The key may have expired: that is reported only if the
-    /// signature is correct.
+    /// Returns the holder of the signing key with this id, and the key's secret. The key may have expired: that is
+    /// reported only if the signature is correct.
     pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Principal, String)> {
         let set = self.now();
         let (holder, key) = set.holders.iter().find_map(|holder| {
@@ -323,8 +328,8 @@ impl Credentials {
         Some((Principal { holder, method, validity: key.validity, set: Arc::clone(&set), session: None }, secret))
     }
 
-    /// Returns the validity of a caller that was authenticated before, as long as its credential still exists and
-    /// fulfills `may`.
+    /// Checks an authenticated caller again. Returns the current validity of its credential; `None` if the credential
+    /// no longer exists or is not valid at `now`, or if its permissions do not satisfy `may`.
     pub(super) fn would_admit(
         &self,
         admitted: &Principal,
@@ -336,7 +341,8 @@ impl Credentials {
             return None;
         }
         let is_certificate = matches!(admitted.method, AuthenticatedBy::Certificate(_));
-        // The validity of a certificate also changes with other things, such as the trusted authorities.
+        // A certificate is always looked up again, because its validity also depends on the trusted authorities,
+        // which can change separately.
         let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
             (Arc::clone(&admitted.holder), admitted.validity)
         } else {
@@ -374,9 +380,11 @@ impl Principal {
         &self.holder
     }
 
+    /// Checks that the credential is valid at this time.
+    ///
     /// # Errors
     ///
-    /// If the credential is not valid at this time.
+    /// If it is not valid.
     pub(crate) fn check_validity(&self, now: Timestamp) -> Result<(), AuthenticationError> {
         check_validity(self.validity, CredentialKind::Secret, self.holder.name(), now)
     }
@@ -395,7 +403,7 @@ fn check_validity(
     }
 }
 
-/// Returns the bearer credential in the headers.
+/// Returns the bearer secret or token in the headers.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim_start_matches(' '))

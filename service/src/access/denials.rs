@@ -1,4 +1,4 @@
-//! Denied requests: counts, logs and limits them.
+//! Counts, logs and limits denied requests.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use engine::Engine;
 
-/// Maximum number of failed secrets and signatures that are processed per second, of all callers together; further ones
-/// must wait. Our choice: a program with an outdated secret retries a few times per second, and a secret of 256 bits
-/// cannot be guessed at any rate.
+/// Maximum number of failed secrets and signatures per second, of all callers together, that are reported as such.
+/// Further failures in the same second fail with "too many attempts". Our choice: a program with an outdated secret
+/// retries a few times per second, and a secret of 256 bits cannot be guessed at any rate.
 const GUESSES_PER_SECOND_MAX: u32 = 20;
 
-/// Period in which this number of failures is processed and one line is logged.
+/// Length of the periods for which failures are counted and at most one denial is logged.
 const SPAN: Duration = Duration::from_secs(1);
 
 /// Reason for denying a request.
@@ -32,7 +32,7 @@ pub(crate) enum Denied {
     Token,
     /// The credential lacks the permission.
     Forbidden,
-    /// Too many unknown credentials.
+    /// Too many secrets or signatures failed within a second.
     TooManyFailedAttempts,
 }
 
@@ -55,9 +55,9 @@ impl Denied {
 struct DenialSpan {
     began: Option<Instant>,
     guesses: u32,
-    /// Lines in the log.
+    /// Number of denials in the current period. Only the first one is logged.
     logged: u32,
-    /// Denials without a line.
+    /// Number of denials since the last logged one that were not logged.
     unlogged: u64,
 }
 
@@ -77,8 +77,8 @@ impl Denials {
         change(&mut span)
     }
 
-    /// Counts a failed secret or signature. Returns whether the caller must wait before the next one. Callers with
-    /// valid credentials are never delayed.
+    /// Counts a failed secret or signature. Returns true if too many have failed in this period, so that the caller
+    /// must retry later. Callers with valid credentials are never delayed.
     pub(crate) fn has_guessed_too_often(&self) -> bool {
         self.now(|span| {
             span.guesses = span.guesses.saturating_add(1);
@@ -86,8 +86,8 @@ impl Denials {
         })
     }
 
-    /// Counts a denial, and logs it, at most once per second. The presented credential is never logged, because it may
-    /// be part of a secret.
+    /// Counts a denial and logs at most one per second. The presented credential is never logged, because it may be
+    /// part of a secret.
     pub(crate) fn note(&self, engine: &Engine, denied: Denied, who: Option<&str>, what: &str) {
         engine.metrics().denied(denied.word());
         let others = self.now(|span| {

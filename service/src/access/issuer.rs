@@ -13,73 +13,74 @@ use super::jwks::{ALGORITHMS, KEYS_BYTES_MAX, KeySet};
 use super::remote::RemoteKeys;
 use super::{Credential, Holder};
 
-/// Maximum number of issuers of a service. Our choice: a company has one or two, and each is checked for each token.
+/// Maximum number of issuers of a service. Our choice: a company has one or two. The issuer of each token is compared
+/// with all of them.
 pub const ISSUERS_MAX: usize = 16;
 
-/// Maximum number of rules of an issuer. Our choice: a hundred teams; each rule is checked against the claims of each
-/// new token.
+/// Maximum number of rules of an issuer. Our choice: enough for a hundred teams. Each rule is checked against the
+/// claims of each new token.
 pub const RULES_MAX: usize = 256;
 
-/// Maximum length of an issuer's name in bytes. Our choice: it is part of the names of all its callers, which have at
-/// most 128.
+/// Maximum length of an issuer's name in bytes. Our choice: a quarter of the 128 bytes of a caller's name, which
+/// begins with the issuer's name.
 pub const ISSUER_NAME_BYTES_MAX: usize = 32;
 
 /// Issuer of JSON Web Tokens in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Issuer {
-    /// Prefix of the names of its callers, before a colon.
+    /// Name of the issuer. The names of its callers begin with it and a colon.
     pub name: String,
-    /// Value of `iss` in its tokens.
+    /// Value of the claim `iss` in the issuer's tokens.
     pub issuer: String,
-    /// Accepted values of `aud`; a token must have one of them.
+    /// Accepted values of the claim `aud`. A token must have one of them.
     pub audiences: Vec<String>,
-    /// File with its keys, as a JSON Web Key Set. Either this or `jwks_url` is required.
+    /// File with the issuer's public keys, as a JSON Web Key Set. Either this or `jwks_url` is required.
     pub jwks_file: Option<PathBuf>,
-    /// Address of its keys.
+    /// URL of the issuer's public keys.
     pub jwks_url: Option<String>,
-    /// Accepted signature algorithms of its tokens; all supported ones if absent.
+    /// Accepted signature algorithms; all supported ones if absent.
     pub algorithms: Option<Vec<String>>,
     /// Claim with the caller's name; `sub` if absent.
     pub name_claim: Option<String>,
-    /// Permissions by claims.
+    /// Permissions of the issuer's tokens, by their claims.
     #[serde(default)]
     pub rules: Vec<ClaimRule>,
 }
 
-/// Permissions of tokens with a value in a claim. The members are those of a credential.
+/// Permissions of tokens with a certain value in a claim. The permissions are the same as those of a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClaimRule {
-    /// Name of the claim, which is a text or a list of texts.
+    /// Name of the claim. Its value is a string or a list of strings.
     pub claim: String,
-    /// Text that the claim must be or contain.
+    /// Required value: the string itself, or one string of the list.
     pub has: String,
-    /// Grants everything.
+    /// True if the rule permits everything.
     #[serde(default)]
     pub operator: bool,
-    /// Grants reading the metrics.
+    /// True if the rule permits reading the metrics.
     #[serde(default)]
     pub metrics: bool,
-    /// Domains in which it may read everything; `*` means all.
+    /// Domains in which the caller may read everything; `*` means all.
     #[serde(default)]
     pub readers: Vec<String>,
-    /// Domains in which it may read everything except payloads; `*` means all.
+    /// Domains in which the caller may read everything except payloads; `*` means all.
     #[serde(default)]
     pub readers_without_payloads: Vec<String>,
-    /// Domains in which it has the permissions of applications; `*` means all.
+    /// Domains in which the caller has the permissions of applications; `*` means all.
     #[serde(default)]
     pub applications: Vec<String>,
-    /// Domains that it may operate; `*` means all.
+    /// Domains that the caller may operate; `*` means all.
     #[serde(default)]
     pub operators: Vec<String>,
-    /// Task lists from which it may take and answer turns, in the notation of credentials.
+    /// Task lists whose turns the caller may take and answer, in the notation of credentials.
     #[serde(default)]
     pub deciders: Vec<String>,
-    /// Task lists from which it may take and answer activities, in the same notation.
+    /// Task lists whose activities the caller may take and answer, in the same notation.
     #[serde(default)]
     pub runners: Vec<String>,
-    /// Decisions that it may make in turns of the rule's `deciders`; all of them if absent.
+    /// Decisions that the caller may make in turns of the rule's `deciders`; all of them if absent.
     pub may_decide: Option<Permissions>,
 }
 
@@ -100,7 +101,7 @@ impl ClaimRule {
     }
 }
 
-/// Permissions that a claim grants.
+/// Permissions that a rule grants to tokens with a certain claim.
 #[derive(Debug)]
 pub(super) struct ClaimGrant {
     pub(super) claim: String,
@@ -117,13 +118,13 @@ pub(super) struct Terms {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) name_claim: String,
     pub(super) grants: Vec<ClaimGrant>,
-    /// Source of remote keys; `None` if the keys are in a file.
+    /// Source of keys at a URL; `None` if the keys are in a file.
     pub(super) remote: Option<Arc<RemoteKeys>>,
 }
 
 impl Terms {
-    /// Parses an issuer, and returns it with its known keys. `before` contains known remote sources with the keys that
-    /// were fetched from them.
+    /// Parses an issuer, and returns it with its known keys. `before` contains the current sources of remote keys; a
+    /// source with the same URL is reused with the keys already fetched from it.
     pub(super) fn read<'a>(
         written: Issuer,
         mut before: impl Iterator<Item = &'a Arc<RemoteKeys>>,
@@ -152,7 +153,7 @@ impl Terms {
             let count = rules.len();
             return Err(wrong(&format!("it has {count} rules, expected one to {RULES_MAX}: they say who may do what")));
         }
-        // The holder's real name is set when a token is verified.
+        // Placeholder: the holder gets the caller's name when a token is verified.
         let nobody = CallerName::new(&name).map_err(|fault| wrong(&fault.to_string()))?;
         let grant = |rule: ClaimRule| {
             let what = format!("issuer `{name}`, the rule for `{}` in `{}`,", rule.has, rule.claim);
@@ -181,7 +182,7 @@ impl Terms {
         Ok((Self { name, issuer, audiences, algorithms, name_claim, grants, remote }, keys))
     }
 
-    /// Returns the name of a caller of this issuer.
+    /// Returns the name of a caller whose token gives it the name `own`.
     ///
     /// # Errors
     ///
@@ -204,7 +205,7 @@ fn algorithm(name: &str) -> Result<Algorithm, String> {
 
 fn in_file(path: &Path) -> Result<KeySet, String> {
     let mut bytes = Vec::new();
-    // One more byte than allowed shows that the file is too large.
+    // Reads one byte more than allowed, to detect a file that is too large.
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     file.take(KEYS_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     KeySet::read(&bytes)

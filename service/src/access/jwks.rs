@@ -1,4 +1,4 @@
-//! JSON Web Key Sets of issuers (RFC 7517): the keys in them that can verify signatures.
+//! JSON Web Key Sets of issuers (RFC 7517): parses the keys that can verify signatures.
 
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -6,10 +6,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Maximum size of a key set in bytes. Our choice: a hundred keys with their certificates.
+/// Maximum size of a key set in bytes. Our choice: enough for a hundred keys with their certificates.
 pub const KEYS_BYTES_MAX: usize = 256 * 1024;
 
-/// Maximum number of keys in a set. Our choice: issuers have two or three, and those of a whole cloud some ten.
+/// Maximum number of keys in a set. Our choice: most issuers have two or three keys, and large cloud providers about
+/// ten.
 pub const KEYS_MAX: usize = 100;
 
 /// Supported algorithms. All of them are asymmetric, so that a service that can verify a token cannot create one.
@@ -31,12 +32,12 @@ const RSA: [&str; 6] = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
 /// Public key.
 struct JwksKey {
     id: Option<String>,
-    /// Algorithms that it may verify.
+    /// Algorithms with which the key may verify signatures.
     algorithms: Vec<Algorithm>,
     public: DecodingKey,
 }
 
-/// Keys of an issuer. Two sets are equal if the published documents are.
+/// Keys of an issuer. Two sets are equal if their published documents are equal.
 #[derive(Default)]
 pub(super) struct KeySet {
     keys: Vec<JwksKey>,
@@ -49,7 +50,7 @@ impl PartialEq for KeySet {
     }
 }
 
-/// Published document.
+/// Published key set document.
 #[derive(Deserialize)]
 struct Published {
     keys: Vec<Value>,
@@ -80,7 +81,8 @@ impl KeySet {
         Ok(Self { keys, published: Sha256::digest(bytes).into() })
     }
 
-    /// Returns the key with this id for this algorithm; without an id, the only key for it.
+    /// Returns the key with this id for this algorithm. Without an id, returns the only key for the algorithm, if
+    /// there is exactly one.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
         let mut fitting = self.keys.iter().filter(|key| key.algorithms.contains(&algorithm));
         match id {
@@ -89,14 +91,14 @@ impl KeySet {
         }
     }
 
-    /// Returns whether a key with this id exists, for any algorithm; without an id, whether there is any key.
+    /// Returns whether the set has a key with this id, for any algorithm; without an id, whether it has any key.
     pub(super) fn knows(&self, id: Option<&str>) -> bool {
         self.keys.iter().any(|key| id.is_none() || key.id.as_deref() == id)
     }
 }
 
 impl JwksKey {
-    /// Parses a key. Returns `None` for one with another purpose or of an unsupported kind.
+    /// Parses a key. Returns `None` for a key that is not for signatures or is of an unsupported kind.
     fn read(published: Value) -> Option<Self> {
         let is_for_signatures = text(&published, "use").is_none_or(|usage| usage == "sig");
         let operations = published.get("key_ops").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! Levels of permission that calls need.
+//! Permission levels of calls.
 
 use super::Holder;
 
@@ -12,12 +12,12 @@ macro_rules! levels {
             /// All levels.
             pub const ALL: &'static [Self] = &[$( Self::$name, )+];
 
-            /// Returns its name in the docs.
+            /// Returns the level's name in the documentation.
             pub fn word(self) -> &'static str {
                 match self { $( Self::$name => $word, )+ }
             }
 
-            /// Returns the credentials that meet it, in the docs' words.
+            /// Returns which credentials meet the level, as the documentation describes it.
             pub fn who(self) -> &'static str {
                 match self { $( Self::$name => $who, )+ }
             }
@@ -26,7 +26,7 @@ macro_rules! levels {
 }
 
 levels! {
-    /// No credential.
+    /// No credential is needed.
     Nothing "nothing" "none needed";
     /// Any credential; the response contains only domains that it names.
     Known "any" "any; the response has only the domains that the credential names";
@@ -51,23 +51,23 @@ levels! {
     Node "node" "another node over the same store; no credential, whatever its level";
 }
 
-/// Subject of a request.
+/// Subject of a request: the domain or task list to which its permission applies.
 pub(crate) trait Subject {
     /// Error if the subject is unknown.
     type Refusal;
 
-    /// Returns the domain.
+    /// Returns the domain that the request names.
     fn domain(&self) -> Result<String, Self::Refusal>;
-    /// Returns the domain and the task list of a decider.
+    /// Returns the domain and the task list of a decider's request.
     fn of_decider(&self) -> Result<(String, String), Self::Refusal>;
-    /// Returns the domain and the task list of a runner.
+    /// Returns the domain and the task list of a runner's request.
     fn of_runner(&self) -> Result<(String, String), Self::Refusal>;
 }
 
-/// Permission that one request needs.
+/// Permission that one request needs: its level, and the domain or task list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// No credential.
+    /// No credential is needed.
     Nothing,
     /// Any credential.
     Known,
@@ -92,7 +92,7 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// Returns the domain, if there is one.
+    /// Returns the domain to which the permission applies, if any.
     pub(crate) fn domain(&self) -> Option<&str> {
         match self {
             Self::Nothing | Self::Known | Self::Metrics | Self::Operator | Self::Node => None,
@@ -107,7 +107,7 @@ impl Need {
 }
 
 impl Level {
-    /// Returns the permission that a request about this subject needs.
+    /// Returns the permission that a call of this level needs for this subject.
     pub(crate) fn need<S: Subject>(self, subject: &S) -> Result<Need, S::Refusal> {
         Ok(match self {
             Self::Nothing => Need::Nothing,
@@ -150,7 +150,7 @@ impl Need {
         }
     }
 
-    /// Describes the denied permission in words.
+    /// Describes the permission in words, for error messages.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Nothing | Self::Known => "do this".to_owned(),

@@ -1,16 +1,16 @@
-//! The part of `docs/access.md` that is generated from the table.
+//! Generates the part of `docs/access.md` that lists all calls with their levels.
 
 use std::fmt::Write as _;
 
 use super::{CallAccess, Level, Wire};
 
-/// Introduction of the calls.
+/// Introduction of the table of calls.
 const EFFECTS: &str = "\
 The last column is the effect of a call. A call that *reads* changes nothing. A call that *takes* hands out a task or
 extends it. A call that *changes* something has an entry in the [audit log](logs.md#audit-log) first. A call that
 *relays* passes on a call of another node, which has the entry there.";
 
-/// Returns the levels, and every call with its level, as Markdown.
+/// Returns the list of levels, and the table of calls with their levels, as Markdown.
 pub fn page(calls: &[CallAccess]) -> String {
     let mut text = "## Levels\n\n| level | credential |\n|---|---|\n".to_owned();
     for level in Level::ALL {

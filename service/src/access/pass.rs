@@ -1,4 +1,5 @@
-//! Permission of one request for as long as it runs, because its credential may be revoked meanwhile.
+//! Permission of a request in progress. It is checked again until the request ends, because its credential may be
+//! revoked meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::{Credentials, Holder, Need};
 use engine::Clock;
 
 /// Time for which a request may continue after its credential was revoked, so that its writes complete. Our choice: a
-/// write takes milliseconds, and a longer request is waiting for something.
+/// write takes milliseconds; a request that takes longer is waiting for something.
 pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
 
 /// Authenticated caller, and the permission that its request uses.
@@ -49,25 +50,26 @@ impl Pass {
         self.standing().is_some()
     }
 
-    /// Returns the validity of the caller's credential; `None` if it is no longer admitted.
+    /// Returns the current validity of the caller's credential; `None` if the caller would no longer be admitted.
     fn standing(&self) -> Option<Validity> {
         let is_met = |holder: &Holder| self.need.is_met_by(holder) && self.has_same_payload_rights(holder);
         self.credentials.would_admit(&self.admitted, self.clock.now(), is_met)
     }
 
-    /// Returns whether the credential's current holder may see the data that the request was admitted for.
+    /// Returns whether this version of the credential may see payloads if and only if the version that admitted the
+    /// request may.
     fn has_same_payload_rights(&self, holder: &Holder) -> bool {
         let is_less = |domain| self.admitted.holder.is_shown_payloads(domain) && !holder.is_shown_payloads(domain);
         !self.need.domain().is_some_and(is_less)
     }
 
-    /// Resolves when the caller would no longer be admitted, because its credential expires or is replaced.
+    /// Resolves when the caller would no longer be admitted, because its credential has expired or was replaced.
     pub(crate) async fn revoked(&self) {
         let mut changes = self.credentials.changes();
         while let Some(validity) = self.standing() {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() {
-                    // The credentials can no longer change.
+                    // The credentials can no longer change, so they are never revoked.
                     std::future::pending::<()>().await;
                 },
                 () = self.reaches(validity.until()) => {}
@@ -84,7 +86,7 @@ impl Pass {
         }
     }
 
-    /// Resolves at this time.
+    /// Resolves at this time; never if there is none.
     async fn reaches(&self, at: Option<Timestamp>) {
         match at {
             Some(at) => self.clock.sleep_until(at).await,
@@ -92,8 +94,8 @@ impl Pass {
         }
     }
 
-    /// Returns the result of this work, if the caller would still be admitted when it is complete. Longer work is
-    /// dropped [soon](REVOKED_WAIT) after the credential is revoked.
+    /// Runs this work, and returns its result if the caller would still be admitted at that time. Work that is still
+    /// running [`REVOKED_WAIT`] after the credential was revoked is dropped.
     pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(work);
         let answer = tokio::select! {
@@ -101,7 +103,7 @@ impl Pass {
             answer = &mut work => Some(answer),
             () = self.revoked() => tokio::time::timeout(REVOKED_WAIT, &mut work).await.ok(),
         };
-        // A result at this moment is dropped, too: a task in it returns to its list.
+        // A result that arrives after the revocation is dropped, too. A task in it returns to its list.
         answer.filter(|_| self.is_valid())
     }
 }

@@ -1,5 +1,5 @@
-//! Remote keys of issuers: fetches them within limits, one fetch at a time, and keeps them while their address does not
-//! respond.
+//! Remote keys of issuers. Fetches them at a limited rate, one fetch per issuer at a time. If the address does not
+//! respond, the last fetched keys stay in use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,28 +13,29 @@ use tokio::time::Instant;
 
 use super::jwks::{KEYS_BYTES_MAX, KeySet};
 
-/// Minimum time between two fetches. Our choice: invented key ids cannot cause more requests to the issuer.
+/// Minimum time between two fetches. Our choice: tokens with invented key ids cannot cause more requests to the
+/// issuer.
 pub const KEYS_REFETCH_WAIT: Duration = Duration::from_secs(30);
 
-/// Maximum age of fetched keys, even if all requested keys are known. Our choice: a revoked key stays valid for as
-/// long.
+/// Maximum age of fetched keys, even if all requested keys are known. Our choice: it is also the longest time for
+/// which a key stays valid after its issuer has revoked it.
 pub const KEYS_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// Timeout of a fetch. Our choice: a caller with an unknown key waits for it.
+/// Timeout of a fetch. Our choice: a caller whose token has an unknown key waits for the fetch.
 pub const FETCH_WAIT: Duration = Duration::from_secs(5);
 
-/// Fetch that any number of callers wait for.
+/// Fetch in progress. Any number of callers can wait for it.
 pub(super) type Fetching = Shared<BoxFuture<'static, ()>>;
 
 /// Remote source of an issuer's keys.
 pub(super) struct RemoteKeys {
     url: Url,
     http: Client,
-    /// Keys of the last fetch.
+    /// Keys from the last successful fetch.
     known: Mutex<Arc<KeySet>>,
     /// Time of the last successful fetch.
     fetched: Mutex<Option<Instant>>,
-    /// Newest fetch, and the time when it began.
+    /// Newest fetch, with the time when it began.
     newest: Mutex<Option<(Instant, Fetching)>>,
     is_failing: AtomicBool,
 }
@@ -50,9 +51,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl RemoteKeys {
+    /// Creates a source for the keys at a URL. Nothing is fetched yet.
+    ///
     /// # Errors
     ///
-    /// For an address at which an attacker in the network could replace the keys.
+    /// For a URL at which an attacker in the network could replace the keys.
     pub(super) fn new(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("jwks-url `{text}`: {error}"))?;
         let is_loopback = match url.host_str() {
@@ -69,24 +72,26 @@ impl RemoteKeys {
         Ok(Self { url, http, known, fetched, newest, is_failing: AtomicBool::new(false) })
     }
 
-    /// Returns whether the source has this address.
+    /// Returns whether the keys come from this URL.
     pub(super) fn is_at(&self, text: &str) -> bool {
         Url::parse(text).is_ok_and(|url| url == self.url)
     }
 
-    /// Returns the keys of the last fetch; none before the first one.
+    /// Returns the keys from the last successful fetch; no keys before the first one.
     pub(super) fn known(&self) -> Arc<KeySet> {
         Arc::clone(&lock(&self.known))
     }
 
-    /// Returns whether the keys should be fetched although no unknown key was requested.
+    /// Returns whether the keys are due to be fetched, because the last fetch is too old or has failed. An unknown
+    /// key is another reason for a fetch.
     pub(super) fn is_due(&self) -> bool {
         let is_old = lock(&self.fetched).is_none_or(|at| at.elapsed() >= KEYS_AGE_MAX);
         is_old || self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Fetches the keys, unless that was done moments ago; resolves when it is done. `then` receives whether it
-    /// succeeded. The fetch continues if its caller stops waiting.
+    /// Fetches the keys, unless a fetch has begun within [`KEYS_REFETCH_WAIT`]. The future resolves when the newest
+    /// fetch has ended. `then` is called with true if the fetch succeeded. The fetch continues if its caller stops
+    /// waiting.
     pub(super) fn fetch(self: &Arc<Self>, name: &str, then: impl FnOnce(bool) + Send + 'static) -> Fetching {
         let mut newest = lock(&self.newest);
         if let Some((began, fetching)) = newest.as_ref()
@@ -104,7 +109,7 @@ impl RemoteKeys {
         fetching
     }
 
-    /// Stores the fetched keys. Returns whether the fetch succeeded.
+    /// Stores the result of a fetch. Returns whether the fetch succeeded.
     fn note(&self, name: &str, found: Result<KeySet, String>) -> bool {
         let is_found = found.is_ok();
         let was_failing = self.is_failing.swap(!is_found, Ordering::Relaxed);
@@ -127,7 +132,7 @@ impl RemoteKeys {
     }
 
     async fn get(&self) -> Result<Vec<u8>, String> {
-        // Omits the address, which may contain a secret.
+        // The URL is omitted from errors, because it may contain a secret.
         let unreachable = |error: reqwest::Error| {
             let error = error.without_url();
             std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source())

@@ -1,4 +1,4 @@
-//! Secrets of a credential, in the configuration, with their validity periods.
+//! Secrets of a credential in the configuration file, with their validity periods.
 
 use std::fmt;
 
@@ -6,13 +6,14 @@ use history::Timestamp;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-/// Maximum number of secrets, signing keys or certificates of a credential. Our choice: rotation needs two; more serve
-/// programs with separate secrets.
+/// Maximum number of secrets, signing keys or certificates of a credential. Our choice: rotation needs two; more
+/// allow several programs to share a credential with separate secrets.
 pub const SECRETS_MAX: usize = 16;
 
-/// Minimum length in characters of a secret that the configuration contains in clear text, such as a signing key. Ours:
-/// the shortest that cannot be guessed offline if its characters are random (16 of 64 are 96 bits). Secrets that the
-/// service creates have 43; AWS's have 40. For a hashed secret the length is unknown.
+/// Minimum length in characters of a secret that the configuration contains in clear text, such as a signing key. Our
+/// choice: the shortest that cannot be guessed offline if its characters are random (16 characters from an alphabet
+/// of 64 have 96 bits). Secrets that the service creates have 43 characters; AWS's have 40. The length of a secret
+/// that is stored as a hash is unknown.
 pub const SECRET_CHARS_MIN: usize = 16;
 
 /// SHA-256 of the empty text, which results from an unset variable. Source: FIPS 180-4.
@@ -21,40 +22,41 @@ pub(super) const EMPTY_SHA256: [u8; 32] = [
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
-/// Time before its expiry at which a secret is reported. Our choice: it includes a working day in any week.
+/// Time before its expiry at which a secret is reported. Our choice: any period of this length contains a working
+/// day.
 pub const EXPIRY_WARNING: history::Duration = history::Duration::from_days(7);
 
-/// Bearer secret of a credential, which may have several.
+/// Bearer secret. A credential may have several.
 #[derive(Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Secret {
-    /// SHA-256 in hexadecimal.
+    /// SHA-256 of the secret, in hexadecimal.
     pub sha256: String,
-    /// Start of its validity; immediately if absent.
+    /// Start of the validity; valid immediately if absent.
     pub not_before: Option<Moment>,
-    /// End of its validity; never if absent.
+    /// End of the validity; valid forever if absent.
     pub expires: Option<Moment>,
 }
 
-/// SWF signing key of a credential, which may have several.
+/// SWF signing key. A credential may have several.
 #[derive(Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AccessKey {
-    /// Identifies it in signatures.
+    /// Id of the key, which signatures contain.
     pub id: String,
     /// Key of signatures. It is stored in clear text, because verifying a signature requires it.
     pub secret: String,
-    /// Start of its validity; immediately if absent.
+    /// Start of the validity; valid immediately if absent.
     pub not_before: Option<Moment>,
-    /// End of its validity; never if absent.
+    /// End of the validity; valid forever if absent.
     pub expires: Option<Moment>,
 }
 
-/// Timestamp in the configuration: a TOML date-time, or text as in RFC 3339.
+/// Timestamp in the configuration: a TOML date-time, or a string in the format of RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment(pub Timestamp);
 
-/// Error for any other value. It does not repeat the value, which may be a misplaced secret.
+/// Error message for a value that is not a timestamp. It does not repeat the value, which may be a misplaced secret.
 pub(crate) const NO_MOMENT: &str = "expected a time such as 2027-01-31T00:00:00Z";
 
 impl<'de> Deserialize<'de> for Moment {
@@ -93,7 +95,7 @@ pub(crate) struct Validity {
     until: Option<Timestamp>,
 }
 
-/// State of a correct secret.
+/// Validity of a correct secret at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretStatus {
     Good,
@@ -104,9 +106,11 @@ pub(crate) enum SecretStatus {
 }
 
 impl Validity {
+    /// Creates a validity period.
+    ///
     /// # Errors
     ///
-    /// If it is never valid.
+    /// If the period is empty, so that the secret would never be valid.
     pub(crate) fn read(not_before: Option<Moment>, expires: Option<Moment>) -> Result<Self, String> {
         let (from, until) = (not_before.map(|it| it.0), expires.map(|it| it.0));
         match (from, until) {
@@ -117,12 +121,12 @@ impl Validity {
         }
     }
 
-    /// Returns the end of the validity; never if absent.
+    /// Returns the end of the validity; `None` if it never ends.
     pub(crate) fn until(self) -> Option<Timestamp> {
         self.until
     }
 
-    /// Returns this validity, limited to this end.
+    /// Returns this validity period, ending at `until` at the latest.
     pub(crate) fn and_until(self, until: Timestamp) -> Self {
         Self { until: Some(self.until.map_or(until, |own| own.min(until))), ..self }
     }

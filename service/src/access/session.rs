@@ -1,7 +1,7 @@
-//! Sessions of people who have signed in at the console. A browser presents a cookie instead of a secret. Sessions are
-//! in the memory of this process only: a restart ends them, and other nodes do not know them.
+//! Sessions of people who have signed in at the console. A browser presents a cookie instead of a secret. Sessions
+//! are stored only in the memory of this process: a restart ends them, and other nodes do not know them.
 //!
-//! A session grants no more than the credential that it began with, which is looked up again for each request.
+//! A session grants no more than the credential with which it began. Each request looks up that credential again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,28 +16,29 @@ use tokio::time::Instant;
 
 use super::set::AuthenticatedBy;
 
-/// Maximum number of sessions. Our choice: one per console user, about 500 bytes each. A new one beyond it ends the
-/// least recently used session.
+/// Maximum number of sessions. Our choice: one per console user, about 500 bytes each. If there are more, the least
+/// recently used session ends.
 pub const SESSIONS_MAX: usize = 10_000;
 
-/// Maximum number of sessions of one credential, so that its holder cannot end other sessions. Our choice: the same.
+/// Maximum number of sessions of one credential, so that its holder cannot end the sessions of others. Our choice: a
+/// hundredth of all sessions.
 pub const SESSIONS_OF_ONE_MAX: usize = 100;
 
-/// Maximum age of a session. Our choice: a working day.
+/// Maximum age of a session. Our choice: one working day.
 pub const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// Maximum time without a request. Our choice.
+/// Maximum time between two requests of a session. Our choice.
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(2 * 3_600);
 
-/// Stored session. It ends when its sender is dropped.
+/// Stored session. Dropping its sender tells the session's requests that it has ended.
 struct KeptSession {
     method: AuthenticatedBy,
     who: CallerName,
     csrf: Arc<str>,
     until: Timestamp,
     used: Timestamp,
-    /// The same times by the monotonic clock: a session that was begun or used while the clock was ahead does not last
-    /// longer.
+    /// Times of the monotonic clock for the same two events. They end the session in time even if the wall clock was
+    /// ahead when the session was begun or used.
     begun_at: Instant,
     used_at: Instant,
     ended: watch::Sender<()>,
@@ -51,7 +52,7 @@ impl KeptSession {
         is_in_time && now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
     }
 
-    /// Records a use. No session lasts longer than one that begins now.
+    /// Records a request of the session. No session lasts longer than one that begins now.
     fn use_at(&mut self, now: Timestamp) {
         (self.used, self.used_at) = (now, Instant::now());
         self.until = self.until.min(now.plus(SESSION_AGE_MAX));
@@ -71,12 +72,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Returns the token with which a page proves that it belongs to the console.
+    /// Returns the CSRF token, with which a page proves that it belongs to the console.
     pub(crate) fn csrf(&self) -> &str {
         &self.csrf
     }
 
-    /// Returns the end of the session.
+    /// Returns the time when the session ends if it is not used again.
     pub(crate) fn until(&self) -> Timestamp {
         self.until
     }
@@ -93,11 +94,11 @@ impl Session {
     }
 }
 
-/// New session.
+/// Newly begun session.
 pub(crate) struct BegunSession {
-    /// Value of its cookie, which is stored nowhere else.
+    /// Value of the session's cookie, which is stored nowhere else.
     pub(crate) secret: String,
-    /// The session.
+    /// Session that the cookie belongs to.
     pub(crate) session: Session,
 }
 
@@ -106,7 +107,7 @@ pub(super) struct Sessions(Mutex<LruCache<[u8; 32], KeptSession>>);
 
 impl Default for Sessions {
     fn default() -> Self {
-        // Bounded, but not preallocated.
+        // An unbounded cache allocates nothing in advance. `resize` then sets the bound.
         let mut sessions = LruCache::unbounded();
         sessions.resize(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(sessions))
@@ -123,7 +124,7 @@ fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Draws a secret of 256 random bits; `None` if the system provides no randomness.
+/// Returns a secret of 256 random bits; `None` if the operating system provides no randomness.
 fn drawn() -> Option<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).ok()?;
@@ -135,7 +136,7 @@ impl Sessions {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Begins a session of a caller that was authenticated like this.
+    /// Begins a session for a caller with this name that was authenticated by `method`.
     pub(super) fn begin(&self, method: AuthenticatedBy, who: CallerName, now: Timestamp) -> Option<BegunSession> {
         let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
         let (begun_at, ended) = (Instant::now(), watch::Sender::new(()));
@@ -146,7 +147,7 @@ impl Sessions {
         for key in over {
             sessions.pop(&key);
         }
-        // The iteration order is from most to least recently used.
+        // The cache iterates from the most to the least recently used session.
         let own = sessions.iter().filter(|(_, it)| it.who == kept.who).skip(SESSIONS_OF_ONE_MAX - 1);
         let too_many: Vec<_> = own.map(|(key, _)| *key).collect();
         for key in too_many {

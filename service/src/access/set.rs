@@ -1,4 +1,4 @@
-//! One set of credentials and issuers: finds the holder of a presented credential.
+//! One set of credentials and issuers, and the search in it for the holder of a presented credential.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::token::{TokenError, Trusted, Verified, account_of, is_token};
 use super::{Credential, Holder, Issuer};
 use crate::tls::Peer;
 
-/// Credentials and issuers in the configuration.
+/// Credentials and issuers, as written in the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Stanzas {
     /// Credentials.
@@ -44,12 +44,12 @@ pub(super) enum AuthenticatedBy {
     Key(String, String),
     /// Certificate of the connection.
     Certificate(Arc<Peer>),
-    /// Token, and its SHA-256.
+    /// Token, with its SHA-256.
     Token(Arc<str>, [u8; 32]),
 }
 
 impl Set {
-    /// Parses a set. `before` is the set in force, whose fetched keys are reused.
+    /// Parses a set. Remote keys that the current set, `before`, has fetched are reused.
     pub(super) fn read(stanzas: Stanzas, before: &Self) -> Result<Self, String> {
         let Stanzas { credentials, issuers } = stanzas;
         let holders =
@@ -76,7 +76,8 @@ impl Set {
         Ok(Self { holders, issuers })
     }
 
-    /// Returns the domains that credentials and rules of issuers name, each with the first of these, for people.
+    /// Returns the domains that credentials and rules of issuers name. Each comes with a description of the first
+    /// credential or issuer that names it.
     pub(super) fn domains(&self) -> BTreeMap<String, String> {
         let of = |whose: String, may: &Holder| {
             let domains: Vec<String> = may.domains().map(str::to_owned).collect();
@@ -98,17 +99,17 @@ impl Set {
         self.holders.is_empty() && self.issuers.is_empty()
     }
 
-    /// Returns the remote key sources of its issuers.
+    /// Returns the sources of remote keys of all issuers.
     pub(super) fn remotes(&self) -> impl Iterator<Item = &Arc<RemoteKeys>> {
         self.issuers.iter().filter_map(|issuer| issuer.terms.remote.as_ref())
     }
 
-    /// Returns the remote key sources with the names of their issuers.
+    /// Returns the sources of remote keys with the names of their issuers.
     pub(super) fn named_remotes(&self) -> impl Iterator<Item = (&str, &Arc<RemoteKeys>)> {
         self.issuers.iter().filter_map(|it| Some((it.terms.name.as_str(), it.terms.remote.as_ref()?)))
     }
 
-    /// Returns the set with the keys that were fetched since; `None` if nothing changed.
+    /// Returns a copy of the set with all keys that were fetched since the set was created; `None` if there are none.
     pub(super) fn with_fetched_keys(&self) -> Option<Self> {
         let fetched = |issuer: &Arc<Trusted>| {
             let keys = issuer.terms.remote.as_ref()?.known();
@@ -123,7 +124,8 @@ impl Set {
         Some(Self { holders: self.holders.clone(), issuers: issuers.collect() })
     }
 
-    /// Finds the holder of a credential. Compares every secret, so that the duration reveals nothing.
+    /// Finds the holder of a credential. Always compares all secrets, so that the response time reveals nothing about
+    /// them.
     pub(super) fn find(&self, method: &AuthenticatedBy) -> Option<(Arc<Holder>, Validity)> {
         match method {
             AuthenticatedBy::Secret(digest) => self.holders.iter().fold(None, |found, holder| {
@@ -159,12 +161,12 @@ impl Set {
         }
     }
 
-    /// Returns whether this may be a token of an issuer.
+    /// Returns whether a presented secret may be a token: there are issuers, and it has the form of a token.
     pub(super) fn may_be_token(&self, shown: &str) -> bool {
         !self.issuers.is_empty() && is_token(shown)
     }
 
-    /// Verifies a presented token and returns its holder. The caller must check whether it is valid at this time.
+    /// Verifies a presented token and returns its holder. The caller must check the validity period.
     pub(super) fn verify_token(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
         let wrong = |why: &str| TokenError::Wrong(format!("a token: {why}"));
         let account = account_of(token).map_err(wrong)?;
@@ -173,7 +175,7 @@ impl Set {
     }
 }
 
-/// Checks that no two credentials can be confused.
+/// Checks that no two credentials have the same name, secret, key id or certificate.
 fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
     let (mut names, mut ids): (BTreeSet<&CallerName>, BTreeSet<&String>) = Default::default();
     let mut seen: Vec<(&[u8; 32], &str)> = Vec::new();
@@ -208,7 +210,7 @@ fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares in constant time, so that the duration reveals nothing.
+/// Compares in constant time, so that the response time reveals nothing.
 fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }

@@ -1,4 +1,4 @@
-//! The access table: every call of every protocol with its level, derived from the routes and operations.
+//! The access table: all calls of all protocols with their levels, derived from the routes and operations.
 
 use super::Level;
 
@@ -9,7 +9,7 @@ pub enum Wire {
     Rest,
     /// SWF protocol.
     Swf,
-    /// Calls between nodes over one store.
+    /// Calls between nodes over one store, which are not part of the API.
     Nodes,
 }
 
@@ -18,16 +18,16 @@ pub enum Wire {
 pub enum CallEffect {
     /// Changes nothing.
     Reads,
-    /// Takes a task, or extends its lease. The history records who took it.
+    /// Takes a task, or extends the lease of one. The history records the caller.
     Takes,
-    /// Changes something. The audit log has an entry first.
+    /// Changes something. If there is an audit log, an entry is written first.
     Changes,
     /// Relays a call between nodes.
     Relays,
 }
 
 impl CallEffect {
-    /// Returns its word in the docs.
+    /// Returns the effect's name in the documentation.
     pub fn word(self) -> &'static str {
         match self {
             Self::Reads => "reads",
@@ -47,7 +47,7 @@ pub struct CallAccess {
     pub method: &'static str,
     /// Path with parameters in braces; for SWF, the operation.
     pub name: &'static str,
-    /// Level that it needs.
+    /// Level that the call needs.
     pub level: Level,
     /// Effect on stored data.
     pub effect: CallEffect,

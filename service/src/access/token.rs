@@ -1,4 +1,4 @@
-//! Verification of tokens: their signature, and the permissions that their claims grant.
+//! Verification of tokens: their signature, their claims, and the permissions that the claims grant.
 //!
 //! Source: RFC 7519 (tokens), RFC 8725 (security considerations).
 
@@ -19,41 +19,42 @@ use super::remote::RemoteKeys;
 use super::secret::{Moment, Validity};
 use super::{Holder, Issuer};
 
-/// Tolerance for the clocks of issuers. Our choice: the default of common libraries; synchronized clocks differ by less
-/// than a second.
+/// Tolerated difference between the clocks of an issuer and the service. Our choice: the default of common libraries;
+/// synchronized clocks differ by less than a second.
 pub const LEEWAY: Duration = Duration::from_secs(60);
 
-/// Maximum size of a token in bytes. Our choice: a token of a person in two hundred groups, with some reserve.
+/// Maximum size of a token in bytes. Our choice: enough for the token of a person in two hundred groups.
 pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Maximum number of verified tokens of an issuer that are cached until they expire. Our choice: more than have a
-/// request in progress at once, at some hundred bytes each.
+/// Maximum number of verified tokens that are cached per issuer. Our choice: more than there are callers with a
+/// request in progress; each takes some hundred bytes.
 pub const VERIFIED_MAX: usize = 4_096;
 
-/// Accepted token types, by their `typ`; a token without one is accepted, too. Others are signed with the same keys for
-/// other purposes: a logout token (`logout+jwt`) or a proof of possession (`dpop+jwt`) grants nothing.
+/// Accepted values of a token's `typ`. A token without `typ` is accepted, too. Tokens of other types are signed with
+/// the same keys for other purposes and grant nothing, such as a logout token (`logout+jwt`) or a proof of possession
+/// (`dpop+jwt`).
 ///
 /// Source: RFC 8725, section 3.11 (explicit typing); RFC 9068, section 2.1 (`at+jwt`); RFC 7515, section 4.1.9
 /// (`application/`).
 const TYPES: [&str; 2] = ["JWT", "at+jwt"];
 
-/// Claim with the key that the sender of a token must prove to have. Source: RFC 7800, section 3.1.
+/// Claim with a key that the sender of the token must prove to possess. Source: RFC 7800, section 3.1.
 const CONFIRMATION: &str = "cnf";
 
-/// Result of a trusted token.
+/// Caller that a trusted token identifies, with its validity and permissions.
 #[derive(Clone)]
 pub(super) struct Verified {
     pub(super) who: CallerName,
-    /// Permissions; `None` if no rule grants any.
+    /// Permissions of the token; `None` if no rule grants any.
     pub(super) holder: Option<Arc<Holder>>,
     pub(super) validity: Validity,
 }
 
 /// Reason for not trusting a token.
 pub(super) enum TokenError {
-    /// Only logged, because the sender may have forged the token.
+    /// The token is invalid. The reason is only logged, because the sender may have forged the token.
     Wrong(String),
-    /// The issuer has no known key with this id, but may have published new keys.
+    /// The issuer has no known key with this id, but may have published it since its keys were last fetched.
     UnknownKey(Arc<RemoteKeys>, String),
 }
 
@@ -70,13 +71,13 @@ impl std::fmt::Debug for Trusted {
     }
 }
 
-/// Issuer that a token claims.
+/// Claim that names the issuer of a token.
 #[derive(Deserialize)]
 struct Account {
     iss: String,
 }
 
-/// Returns the issuer that a token claims. Nothing is verified yet.
+/// Returns the issuer that a token names. Nothing is verified yet.
 pub(super) fn account_of(token: &str) -> Result<String, &'static str> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err("it is too long");
@@ -84,7 +85,7 @@ pub(super) fn account_of(token: &str) -> Result<String, &'static str> {
     insecure_decode::<Account>(token).map(|read| read.claims.iss).map_err(|error| words(&error))
 }
 
-/// Returns whether a text looks like a token rather than a secret.
+/// Returns whether a text has the form of a token rather than of a secret: three parts, separated by dots.
 pub(super) fn is_token(text: &str) -> bool {
     text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
@@ -95,13 +96,14 @@ impl Trusted {
         Ok(Self::with(Arc::new(terms), keys))
     }
 
-    /// Returns the same issuer with these keys. Tokens that were verified with other keys are verified again.
+    /// Creates an issuer with these keys. No verified tokens are cached yet, so tokens verified with other keys are
+    /// verified again.
     pub(super) fn with(terms: Arc<Terms>, keys: Arc<KeySet>) -> Self {
         let verified = LruCache::new(NonZeroUsize::new(VERIFIED_MAX).unwrap_or(NonZeroUsize::MIN));
         Self { terms, keys, verified: Mutex::new(verified) }
     }
 
-    /// Verifies this token, whose hash is `digest`. The caller must check whether it is valid at this time.
+    /// Verifies this token, whose SHA-256 is `digest`. The caller must check the validity period.
     pub(super) fn verify(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
         let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
         if let Some(known) = known {
@@ -141,13 +143,13 @@ impl Trusted {
         validation.set_issuer(&[&terms.issuer]);
         validation.set_audience(&terms.audiences);
         validation.set_required_spec_claims(&["iss", "aud"]);
-        // Times are checked later, with the service's clock.
+        // The validity period is checked later, by the service's clock.
         (validation.validate_exp, validation.validate_nbf) = (false, false);
         let read = decode::<Map<String, Value>>(token, key, &validation);
         read.map(|read| read.claims).map_err(|error| self.wrong(words(&error)))
     }
 
-    /// Returns the caller, the validity and the permissions that these claims grant.
+    /// Returns the caller, the validity and the permissions of a token with these claims.
     fn judge(&self, claims: &Map<String, Value>) -> Result<Verified, String> {
         let terms = &self.terms;
         if claims.contains_key(CONFIRMATION) {
@@ -176,7 +178,7 @@ impl ClaimGrant {
     }
 }
 
-/// Returns whether a token of this `typ` may grant access.
+/// Returns whether tokens of this `typ` can grant access.
 fn is_accepted_type(typ: &str) -> bool {
     const PREFIX: &str = "application/";
     let has_prefix = typ.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
@@ -184,7 +186,7 @@ fn is_accepted_type(typ: &str) -> bool {
     TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Returns the validity of a token. A token without an expiry is refused.
+/// Returns the validity period of a token. A token without an expiry is refused.
 fn validity(claims: &Map<String, Value>) -> Result<Validity, String> {
     let seconds = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -206,7 +208,7 @@ fn seconds(value: &Value) -> Option<u64> {
     value.as_u64().or_else(whole)
 }
 
-/// Describes the error without repeating the content of the token.
+/// Describes an error without repeating any content of the token.
 fn words(error: &Error) -> &'static str {
     match error.kind() {
         ErrorKind::InvalidSignature => "its signature is not right",

@@ -1,9 +1,9 @@
 //! The chain of entries: the format of a line, and its link to the previous one.
 //!
 //! A line is a JSON object whose last member is `hash`: SHA-256, in hexadecimal, of the bytes of the line before
-//! `,"hash"`. These bytes contain the member `previous`, the hash of the previous line. So no line can be changed,
-//! removed, inserted or moved without changing all later lines, which is visible to everyone who has kept the last
-//! hash.
+//! `,"hash"`. These bytes contain the member `previous`, the hash of the previous line. Changing, removing, inserting
+//! or moving a line therefore changes the hashes of all later lines. Anyone who has kept the last hash can detect
+//! that.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -16,14 +16,14 @@ use sha2::{Digest, Sha256};
 /// Value of `previous` in the first entry.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Maximum length of a recorded name in bytes; a longer one is cut. Our choice: names have at most 256 characters, and
-/// longer ones are refused later.
+/// Maximum length of a recorded name in bytes; longer names are truncated. Our choice: valid names have at most 256
+/// characters, and requests with longer names are refused later.
 const NAME_BYTES_MAX: usize = 1_024;
 
-/// Text between the hashed part of a line and its hash.
+/// Text between the hashed part of a line and the value of `hash`.
 const HASH: &str = ",\"hash\":\"";
 
-/// Text after the hash.
+/// Text after the value of `hash`.
 const END: &str = "\"}";
 
 /// Number of hexadecimal digits of a hash.
@@ -31,7 +31,7 @@ const DIGITS: usize = 64;
 
 macro_rules! names {
     ($( $(#[doc = $doc:literal])+ $field:ident $word:literal; )+) => {
-        /// Names of the items that a change affects. They contain no payloads.
+        /// Names of the items that a change affects. None of them is part of a payload.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Names {
             $(
@@ -42,7 +42,7 @@ macro_rules! names {
         }
 
         impl Names {
-            /// Stores the name of a request member, if it is recorded.
+            /// Stores the value of a request member, if members of this name are recorded.
             pub fn put(&mut self, member: &str, name: &str) {
                 match member {
                     $( $word => self.$field = Some(short(name)), )+
@@ -50,7 +50,7 @@ macro_rules! names {
                 }
             }
 
-            /// Returns whether this member is recorded.
+            /// Returns whether members of this name are recorded.
             pub fn has_member(member: &str) -> bool {
                 [$( $word, )+].contains(&member)
             }
@@ -71,21 +71,21 @@ names! {
     workflow_type "workflowType";
     /// Activity type.
     activity_type "activityType";
-    /// Decider's name of an activity.
+    /// Activity id, which the decider chose.
     activity_id "activityId";
     /// Task list.
     task_list "taskList";
-    /// Schedule.
+    /// Schedule id.
     schedule_id "scheduleId";
-    /// Update.
+    /// Update id.
     update_id "updateId";
-    /// Signal, in SWF requests.
+    /// Name of a signal in an SWF request.
     signal_name "signalName";
-    /// Name without another member: a new domain or type, a signal, an update.
+    /// Value of a member `name`: the name of a new domain or type, of a signal or of an update.
     name "name";
     /// Version of a new type.
     version "version";
-    /// Tagged domain, in SWF requests.
+    /// Resource name of a domain whose tags an SWF request changes.
     resource_arn "resourceArn";
 }
 
@@ -103,12 +103,12 @@ pub struct Change {
     pub by: Option<CallerName>,
     /// Address of the caller.
     pub peer: Option<SocketAddr>,
-    /// Call: method and route, or the SWF operation.
+    /// Changing call: method and route, or the SWF operation.
     pub call: String,
-    /// Items that it affects.
+    /// Names of the items that the change affects.
     #[serde(flatten)]
     pub names: Names,
-    /// Id of the request, also in the access log and the response.
+    /// Id of the request, which the access log and the response also contain.
     pub request_id: String,
 }
 
@@ -116,12 +116,12 @@ pub struct Change {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeOutcome {
-    /// Entry that announced the change.
+    /// Sequence number of the entry that announced the change.
     #[serde(rename = "requestSeq")]
     pub request_seq: u64,
     /// Status of the response; absent if the caller did not wait for it.
     pub status: Option<u16>,
-    /// Code of the refusal.
+    /// Error code, if the request was refused.
     pub code: Option<String>,
 }
 
@@ -140,7 +140,7 @@ pub enum EntryContent {
 pub struct Entry {
     /// Sequence number: 1, 2, 3, …
     pub seq: u64,
-    /// Time when it was written.
+    /// Time when the entry was written.
     pub at: Timestamp,
     /// Content of the entry.
     #[serde(flatten)]
@@ -149,10 +149,10 @@ pub struct Entry {
     pub previous: String,
 }
 
-/// End of a chain.
+/// Last entry of a chain, to which the next entry is linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChainHead {
-    /// Number of the last entry; 0 if there is none.
+    /// Sequence number of the last entry; 0 if there is none.
     pub(super) seq: u64,
     pub(super) hash: String,
 }
@@ -162,7 +162,7 @@ impl ChainHead {
         Self { seq: 0, hash: GENESIS.to_owned() }
     }
 
-    /// Appends an entry to this chain, and its line to `lines`. Returns its number.
+    /// Appends an entry to this chain, and its line to `lines`. Returns the entry's sequence number.
     pub(super) fn append(
         &mut self,
         record: EntryContent,
@@ -171,7 +171,7 @@ impl ChainHead {
     ) -> Result<u64, serde_json::Error> {
         let entry = Entry { seq: self.seq + 1, at, record, previous: self.hash.clone() };
         let mut line = serde_json::to_string(&entry)?;
-        // The closing brace comes after the hash.
+        // Removes the closing brace, which must come after the hash.
         line.pop();
         let hash = hash(&line);
         for part in [&line, HASH, &hash, END, "\n"] {
@@ -182,7 +182,7 @@ impl ChainHead {
     }
 }
 
-/// Parses a line into the entry and its hash, and verifies that they match.
+/// Parses a line into the entry and its hash, and verifies that the hash matches the line.
 pub(super) fn read(line: &[u8]) -> Result<(Entry, String), String> {
     let line = std::str::from_utf8(line).map_err(|_| "is not text".to_owned())?;
     let parts = line.strip_suffix(END).and_then(|line| {

@@ -1,4 +1,4 @@
-//! Files of an audit log: their names, their modes, the lock of their directory, and repair after a crash.
+//! Files of an audit log: their names, their modes, the lock of their directory, and their repair after a crash.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -7,28 +7,29 @@ use std::path::{Path, PathBuf};
 
 use store_embedded::private::{self, LockAttempt};
 
-/// Size at which a new file begins, in bytes. Our choice: some 150,000 entries, which are verified in a second.
+/// Size at which a new file is begun, in bytes. Our choice: about 150,000 entries, which can be verified in a second.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Number of bytes that are read at once to find the end of the last line. Our choice: some lines.
+/// Number of bytes per read when searching for the end of the last line, from the end of the file. Our choice: a few
+/// lines.
 const TAIL_BYTES: usize = 4_096;
 
 const BEGIN: &str = "audit-";
 const END: &str = ".jsonl";
-/// Extension of the file that keeps an incomplete line after a crash.
+/// Extension of the file to which an incomplete line is moved after a crash.
 const TORN: &str = "torn";
 const LOCK: &str = "audit.lock";
-/// Directory that file systems create at their mount point.
+/// Directory that some file systems create at their mount point, and which is therefore ignored.
 const MOUNT_POINT: &str = "lost+found";
 
-/// File with the number of its first entry.
+/// File of the log, with the number of its first entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Named {
     pub(super) first: u64,
     pub(super) path: PathBuf,
 }
 
-/// Returns the file that begins with this entry.
+/// Returns the file whose first entry has this number.
 pub(super) fn named(directory: &Path, first: u64) -> Named {
     Named { first, path: directory.join(format!("{BEGIN}{first:020}{END}")) }
 }
@@ -37,7 +38,7 @@ fn first_of(name: &str) -> Option<u64> {
     name.strip_prefix(BEGIN)?.strip_suffix(END)?.parse().ok()
 }
 
-/// Returns the existing files in order.
+/// Returns the existing files in the order of their entries.
 pub(super) fn all(directory: &Path) -> std::io::Result<Vec<Named>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -49,7 +50,7 @@ pub(super) fn all(directory: &Path) -> std::io::Result<Vec<Named>> {
     Ok(found)
 }
 
-/// Creates the directory if needed, and restricts it and its files to their owner.
+/// Creates the directory if needed, and makes it and its files accessible only to their owner.
 pub(super) fn close_to_others(directory: &Path) -> Result<(), String> {
     let mut was_open = private::directory(directory, || is_ours(directory)).map_err(|error| error.to_string())?;
     let listed = all(directory).map_err(|error| said(directory, &error))?;
@@ -73,7 +74,7 @@ fn is_ours(directory: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Lock of a directory, held by this process until it is dropped.
+/// Lock of a log's directory, held by this process until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
@@ -89,7 +90,7 @@ impl Lock {
         }
     }
 
-    /// Returns whether this is the lock of the current directory at this path.
+    /// Returns whether the locked directory is still the one at this path.
     pub(super) fn is_of(&self, directory: &Path) -> bool {
         is_at(&self.0, &directory.join(LOCK))
     }
@@ -97,24 +98,25 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file would unlock it, too, unless a starting child process still shares it.
+        // Closing the file would also release the lock, but not while a child process that is being started still
+        // shares the file.
         let _ = self.0.unlock();
     }
 }
 
-/// Returns whether a process holds the lock of the directory.
+/// Returns whether any process holds the lock of the directory.
 pub(super) fn is_in_use(directory: &Path) -> bool {
     let Ok(file) = File::open(directory.join(LOCK)) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// Returns whether the path still names this file.
+/// Returns whether the path still refers to this open file.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// Opens a file for appending. A new file is durable when this returns.
+/// Opens a file for appending, and creates it if needed. When this returns, a new file is durable.
 pub(super) fn append(directory: &Path, path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = private::open(options.append(true).create(true), path)?;
@@ -122,8 +124,8 @@ pub(super) fn append(directory: &Path, path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Moves an incomplete last line, which a crash has left, into a separate file. Returns that file, and the number of
-/// bytes moved.
+/// Moves an incomplete last line, which a crash has left, into a separate file. Returns the path of that file and the
+/// number of bytes moved; `None` if the last line is complete.
 pub(super) fn mend(directory: &Path, path: &Path) -> std::io::Result<Option<(PathBuf, usize)>> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let length = file.metadata()?.len();
@@ -144,7 +146,7 @@ pub(super) fn mend(directory: &Path, path: &Path) -> std::io::Result<Option<(Pat
     Ok(Some((aside, torn.len())))
 }
 
-/// Returns the end of the last complete line.
+/// Returns the offset after the last complete line.
 fn end_of_lines(file: &mut File, length: u64) -> std::io::Result<u64> {
     let mut end = length;
     let mut buffer = [0; TAIL_BYTES];
@@ -162,7 +164,7 @@ fn end_of_lines(file: &mut File, length: u64) -> std::io::Result<u64> {
     Ok(0)
 }
 
-/// Describes an error with its path.
+/// Formats an error with the path that it concerns.
 pub(super) fn said(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }

@@ -1,5 +1,5 @@
-//! Interface of the audit log: callers announce a change and wait until its entry is durable. A separate thread writes
-//! all waiting entries at once; those that arrive meanwhile are written next.
+//! Interface of the audit log: callers announce a change and wait until its entry is durable. A separate thread
+//! writes all waiting entries in one batch. Entries that arrive during a write form the next batch.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +14,17 @@ use super::chain::{Change, ChangeOutcome};
 use super::writer::{Sync, Writer};
 use engine::Clock;
 
-/// Maximum number of changes that wait to be written; further ones are refused. Our choice: many more than wait for a
-/// working disk.
+/// Maximum number of changes waiting to be written; further ones are refused. Our choice: many more than ever wait if
+/// the disk works.
 const CHANGES_MAX: usize = 4_096;
 
-/// Maximum time for which an outcome may stay in memory while no change arrives. Our choice.
+/// Maximum time after which written outcomes are made durable if no change arrives. Our choice.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Period in which refused changes produce one line in the service's log. Our choice.
+/// Period in which refused changes cause at most one line in the service's log. Our choice.
 const LOG_PERIOD: Duration = Duration::from_secs(1);
 
-/// The audit log cannot be written, so nothing may be changed.
+/// Error if the audit log cannot be written. The change must not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log cannot be written")]
 pub struct Unwritten;
@@ -54,14 +54,15 @@ impl AuditCounts {
     }
 }
 
-/// Waiting change, and the channel for its announcement. If the receiver is gone, the announcement is dropped, which
-/// records a missing outcome.
+/// Waiting change, and the channel that receives its announcement. If the receiver no longer exists, the announcement
+/// is dropped, which records that the outcome is unknown.
 type WaitingEntry = (Change, oneshot::Sender<Result<Announced, Unwritten>>);
 
 #[derive(Default)]
 struct Queue {
     changes: Vec<WaitingEntry>,
-    /// Not limited: each belongs to an announced change, and thus to a request in progress.
+    /// Outcomes to write. Not limited, because each belongs to an announced change, and thus to a request in
+    /// progress.
     outcomes: Vec<ChangeOutcome>,
     flushes: Vec<oneshot::Sender<()>>,
     is_closed: bool,
@@ -73,12 +74,12 @@ impl Queue {
     }
 }
 
-/// State that requests and the thread share.
+/// State shared by requests and the writing thread.
 struct LogShared {
     queue: Mutex<Queue>,
     news: Condvar,
     counts: Arc<AuditCounts>,
-    /// Number of the last entry that readers may see.
+    /// Sequence number of the last entry that readers may see.
     last: AtomicU64,
     last_logged: Mutex<Option<Instant>>,
 }
@@ -88,7 +89,7 @@ impl LogShared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts refused changes, and logs them, at most once per second.
+    /// Counts refused changes, and logs them at most once per second.
     fn refuse(&self, changes: usize, why: &dyn std::fmt::Display) {
         let failures = self.counts.failures.fetch_add(changes as u64, Ordering::Relaxed) + changes as u64;
         let now = Instant::now();
@@ -135,17 +136,17 @@ impl AuditLog {
         Ok(Arc::new(Self { directory: directory.to_owned(), shared, thread }))
     }
 
-    /// Returns its directory.
+    /// Returns the log's directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns its counters.
+    /// Returns the log's counters.
     pub fn counts(&self) -> &Arc<AuditCounts> {
         &self.shared.counts
     }
 
-    /// Returns the number of the last entry.
+    /// Returns the sequence number of the last entry that readers may see.
     pub fn last(&self) -> u64 {
         self.shared.last.load(Ordering::Acquire)
     }
@@ -154,7 +155,7 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// If the entry cannot be written. Then it does not exist, and the change must not be made.
+    /// If the entry cannot be written. It is then not in the log, and the change must not be made.
     pub async fn announce(&self, change: Change) -> Result<Announced, Unwritten> {
         let (sender, written) = oneshot::channel();
         {
@@ -172,7 +173,7 @@ impl AuditLog {
         written.await.unwrap_or(Err(Unwritten))
     }
 
-    /// Waits until all outcomes are written and durable, if that is possible.
+    /// Waits until all recorded outcomes are written and durable, if they can be written.
     pub async fn flush(&self) {
         let (sender, done) = oneshot::channel();
         {
@@ -182,7 +183,7 @@ impl AuditLog {
             }
         }
         self.shared.news.notify_one();
-        // If the thread has ended, there is no response, and nothing is left to write.
+        // If the writing thread has ended, it sends no response, and nothing is left to write.
         let _ = done.await;
     }
 }
@@ -198,13 +199,14 @@ impl Drop for AuditLog {
         self.shared.lock().is_closed = true;
         self.shared.news.notify_one();
         if let Some(thread) = self.thread.take() {
-            // After this, another process can lock the directory.
+            // When the thread has ended, another process can lock the directory.
             let _ = thread.join();
         }
     }
 }
 
-/// Change with a durable entry. If it is dropped without an outcome, it records that the caller did not wait for one.
+/// Change with a durable entry. If it is dropped before [`tell`](Self::tell), it records that the caller did not wait
+/// for the outcome.
 pub struct Announced {
     seq: u64,
     shared: Arc<LogShared>,
@@ -212,7 +214,7 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Returns the number of its entry.
+    /// Returns the sequence number of the change's entry.
     pub fn seq(&self) -> u64 {
         self.seq
     }
@@ -243,7 +245,8 @@ impl Drop for Announced {
     }
 }
 
-/// Closes the queue when the thread ends, so that no caller waits for it.
+/// Guard of the writing thread. When the thread ends, it closes and empties the queue, so that no caller waits for
+/// the thread.
 struct Ending<'a>(&'a LogShared);
 
 impl Drop for Ending<'_> {
@@ -252,7 +255,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Writes entries until the log is closed and everything that can be written is.
+/// Runs in the writing thread. Writes entries until the log is closed and everything that can be written has been
+/// written.
 fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     let _ending = Ending(shared);
     let mut outcomes = Vec::new();
@@ -281,14 +285,14 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
         match written {
             Ok(numbers) => {
                 for (seq, waiting) in numbers.into_iter().zip(waiting) {
-                    // If the receiver is gone, dropping the announcement records that.
+                    // If the receiver no longer exists, dropping the announcement records that.
                     drop(waiting.send(Ok(Announced { seq, shared: Arc::clone(shared), has_outcome: false })));
                 }
             }
             Err(_) => waiting.into_iter().for_each(|waiting| drop(waiting.send(Err(Unwritten)))),
         }
         for flush in flushes {
-            // The waiting task may be gone.
+            // The caller may have stopped waiting for the flush.
             let _ = flush.send(());
         }
         if is_closed {
@@ -297,7 +301,8 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     }
 }
 
-/// Waits for the queue and takes it. Returns an empty queue if written outcomes must become durable now.
+/// Waits until the queue has content, and takes it. If there are outcomes that are not durable yet, returns an empty
+/// queue after [`SETTLE_WAIT`], so that they can be made durable.
 fn take(shared: &LogShared, has_unsynced: bool) -> Queue {
     let mut queue = shared.lock();
     while queue.is_empty() && !queue.is_closed {

@@ -10,16 +10,16 @@ use serde_json::value::RawValue;
 use super::files::{self, Named};
 use super::verify::{ChainError, LINE_BYTES_MAX};
 
-/// Approximate maximum size of a page in bytes; it always contains at least one entry. Our choice: the maximum size of
-/// a request.
+/// Approximate maximum size of a page in bytes. A page always contains at least one entry. Our choice: the same as
+/// the maximum size of a request.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Consecutive entries.
 #[derive(Debug)]
 pub struct EntryPage {
-    /// Entries as stored in their files.
+    /// Entries, exactly as stored in the files.
     pub entries: Vec<Box<RawValue>>,
-    /// Number of the last entry.
+    /// Sequence number of the last entry on this page. If the page is empty, the number that was asked to precede it.
     pub last: u64,
 }
 
@@ -28,8 +28,8 @@ struct Numbered {
     seq: u64,
 }
 
-/// Returns at most `limit` entries after `after`, up to `last`. If the first of them were removed, the page begins with
-/// the oldest existing one.
+/// Returns at most `limit` entries after the entry `after`, up to `last`. If the first of them were removed, the page
+/// begins with the oldest existing entry.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Resu
     Ok(page)
 }
 
-/// Lines of a file.
+/// Reader of the lines of a file.
 struct Lines<'a> {
     file: &'a Named,
     reader: BufReader<File>,
@@ -78,11 +78,11 @@ impl<'a> Lines<'a> {
         let mut line = Vec::new();
         let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         read.map_err(|error| self.misfit(&error))?;
-        // A line without an end is still being written.
+        // A line without a line break is still being written.
         Ok((line.pop() == Some(b'\n')).then_some(line))
     }
 
-    /// Returns the next line and its number.
+    /// Returns the next line and the sequence number of its entry.
     fn next(&mut self) -> Result<Option<(u64, String)>, ChainError> {
         let Some(line) = self.line()? else { return Ok(None) };
         let line = String::from_utf8(line).map_err(|error| self.misfit(&error))?;
@@ -90,14 +90,14 @@ impl<'a> Lines<'a> {
         Ok(Some((seq, line)))
     }
 
-    /// Moves to a line at or shortly before the entry after this one, by binary search.
+    /// Moves to a line at or shortly before the entry that follows `after`, by binary search.
     fn seek(&mut self, after: u64) -> Result<(), ChainError> {
         let end = self.reader.get_ref().metadata().map_err(|error| self.misfit(&error))?.len();
         let (mut low, mut high) = (0, end);
         while high - low > LINE_BYTES_MAX {
             let middle = low + (high - low) / 2;
             self.go_to(middle)?;
-            // Skips the rest of a line.
+            // The middle is usually inside a line: skips to the next one.
             self.line()?;
             match self.next()? {
                 Some((seq, _)) if seq <= after => low = middle,

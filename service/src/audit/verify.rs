@@ -1,4 +1,4 @@
-//! Verification of a chain.
+//! Verification of the chain of entries.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -9,17 +9,18 @@ use history::Timestamp;
 use super::chain::{self, ChainHead, Entry, GENESIS};
 use super::files::{self, Named};
 
-/// Maximum length of a line. Our choice: all names of an entry at maximum length, with every byte escaped.
+/// Maximum length of a line in bytes. Our choice: an entry with all names at maximum length, and every byte escaped,
+/// fits.
 pub(super) const LINE_BYTES_MAX: u64 = 128 * 1024;
 
-/// Verified chain.
+/// Summary of a verified chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedChain {
     /// Number of entries.
     pub entries: u64,
-    /// Number of the first entry; 1 unless older files were removed, 0 if there is none.
+    /// Sequence number of the first entry: 1 unless older files were removed; 0 if there is no entry.
     pub first: u64,
-    /// Times of the first and the last entry.
+    /// Times of the first and the last entry; absent if there is no entry.
     pub times: Option<(Timestamp, Timestamp)>,
     /// Hash of the last entry.
     pub head: String,
@@ -29,7 +30,7 @@ pub struct VerifiedChain {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {problem}", file.display(), line.map_or_else(String::new, |line| format!(", line {line}")))]
 pub struct ChainError {
-    /// File, or the directory.
+    /// File with the inconsistency, or the log's directory.
     pub file: PathBuf,
     /// Line number, starting at 1; absent if the problem is not in a line.
     pub line: Option<u64>,
@@ -47,12 +48,12 @@ impl ChainError {
     }
 }
 
-/// Verifies the chain in a directory: every entry is unchanged and follows the previous one. If `head` is given, the
-/// entry with this hash must exist. The log may be written meanwhile.
+/// Verifies the chain in a directory: every entry is unchanged and follows its predecessor. If `head` is given, an
+/// entry with this hash must exist. The log may be written at the same time.
 ///
 /// # Errors
 ///
-/// The first inconsistency.
+/// The first inconsistency in the chain.
 pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, ChainError> {
     let files = files::all(directory).map_err(|error| ChainError::of(directory, error.to_string()))?;
     let mut checked = VerifiedChain { entries: 0, first: 0, times: None, head: GENESIS.to_owned() };
@@ -86,13 +87,14 @@ pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Cha
     }
 }
 
-/// Result of reading a file.
+/// Result of verifying a file.
 pub(super) struct Walked {
-    /// Line number of an incomplete last line.
+    /// Number of the last line, if that line is incomplete.
     pub(super) torn: Option<u64>,
 }
 
-/// Verifies the entries of a file, which follow `end`.
+/// Verifies the entries of a file, which must continue the chain that ends at `end`, and moves `end` to its last
+/// entry.
 pub(super) fn walk(
     file: &Named,
     end: &mut Option<ChainHead>,
@@ -138,7 +140,7 @@ pub(super) fn walk(
     }
 }
 
-/// Returns the end of the chain in these files. Only the last file with entries is read.
+/// Returns the last entry of the chain in these files. Reads only the last file that has entries.
 pub(super) fn head(files: &[Named]) -> Result<ChainHead, ChainError> {
     let Some((last, before)) = files.split_last() else { return Ok(ChainHead::genesis()) };
     let mut end = None;
@@ -148,7 +150,7 @@ pub(super) fn head(files: &[Named]) -> Result<ChainHead, ChainError> {
     }
     match (end, before) {
         (Some(end), _) => Ok(end),
-        // The file was created, but a crash preceded its first entry.
+        // A crash occurred after the file was created and before its first entry was written.
         (None, []) if last.first == 1 => Ok(ChainHead::genesis()),
         (None, []) => {
             Err(ChainError::of(&last.path, "has no entry, and the file before it, which it follows on, is not there"))
@@ -191,7 +193,7 @@ mod tests {
         directory
     }
 
-    /// Changes the lines of the file that begins with this entry.
+    /// Applies a change to the lines of the file that begins with this entry.
     fn change(directory: &Path, first: u64, change: impl FnOnce(&mut Vec<String>)) {
         let path = files::named(directory, first).path;
         let text = std::fs::read_to_string(&path).unwrap();
@@ -249,7 +251,7 @@ mod tests {
         let directory = log();
         change(directory.path(), 7, |lines| lines.swap(1, 2));
         misfit(directory.path(), None, 7, Some(2), "is entry 9, expected entry 8");
-        // A forged entry with a correct hash, but the wrong predecessor.
+        // Forges an entry with a correct hash but the wrong predecessor.
         let directory = log();
         let (mut other, mut forged) = (ChainHead { seq: 8, hash: GENESIS.to_owned() }, Vec::new());
         let outcome = EntryContent::Outcome(ChangeOutcome { request_seq: 7, status: None, code: None });
@@ -278,7 +280,8 @@ mod tests {
         let cut = verify(directory.path(), None).unwrap();
         assert_eq!(cut.entries, 17);
         misfit(directory.path(), Some(&kept), 13, None, &format!("no entry has the hash {kept}"));
-        // A cut within a line is found even without the head, unless the line is being written.
+        // A truncation inside a line is detected even without `head`, unless the line may still be in the process of
+        // being written.
         let path = files::named(directory.path(), 13).path;
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();

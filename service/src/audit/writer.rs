@@ -1,5 +1,5 @@
-//! Writes entries to their file: everything that waits goes in one write, followed by one sync. The remainder of a
-//! failed write is cut off before the next one, so a batch is stored completely or not at all.
+//! Writes entries to their file. All waiting entries are written at once, followed by one sync. If a write fails, its
+//! remainder is cut off before the next write, so that each batch is stored completely or not at all.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use super::files::{self, FILE_BYTES_MAX, Lock};
 use super::verify;
 use engine::Clock;
 
-/// Makes a file durable; replaceable in tests.
+/// Function that makes a file durable. Tests replace it.
 pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;
 
-/// End of a file and of its chain.
+/// Length of a file, and the last entry of its chain.
 #[derive(Debug, Clone)]
 struct ChainEnd {
     length: u64,
@@ -35,19 +35,20 @@ pub(super) struct Writer {
     clock: Arc<dyn Clock>,
     sync: Box<Sync>,
     current: Option<Current>,
-    /// Written end.
+    /// End of what has been written.
     written: ChainEnd,
-    /// Durable end.
+    /// End of what is durable.
     synced: ChainEnd,
-    /// Outcomes that are written but not durable yet. Outcomes may wait; changes may not.
+    /// Outcomes that are written but not durable yet. Only outcomes may be in this state; changes are made durable at
+    /// once.
     unsynced: Vec<ChangeOutcome>,
-    /// True if bytes after `written` must be cut off.
+    /// True if there may be bytes after `written`, which must be cut off.
     is_torn: bool,
     file_bytes_max: u64,
 }
 
 impl Writer {
-    /// Locks a directory, repairs its last line and finds the end of its chain.
+    /// Locks the directory, repairs the last line and finds the end of the chain.
     pub(super) fn open(directory: PathBuf, clock: Arc<dyn Clock>, sync: Box<Sync>) -> Result<Self, String> {
         files::close_to_others(&directory)?;
         let lock = Lock::take(&directory)?;
@@ -81,7 +82,7 @@ impl Writer {
         let file_bytes_max = FILE_BYTES_MAX;
         let mut writer =
             Self { directory, lock, clock, sync, current, written, synced, unsynced, is_torn: false, file_bytes_max };
-        // Fails at the start of the service if the log cannot be written, instead of at each call.
+        // If the log cannot be written, this prevents the start of the service, instead of each later call failing.
         writer.ready(&mut Vec::new()).map_err(|error| files::said(&writer.directory, &error))?;
         Ok(writer)
     }
@@ -97,14 +98,14 @@ impl Writer {
         !self.unsynced.is_empty()
     }
 
-    /// Returns the written end of the chain.
+    /// Returns the last written entry of the chain.
     pub(super) fn head(&self) -> &ChainHead {
         &self.written.head
     }
 
-    /// Writes entries for these outcomes and changes, and returns the numbers of the changes. If there are changes,
-    /// everything written is durable when this returns. If it fails, nothing of it is stored; `ended` then contains the
-    /// outcomes, including earlier ones that were not durable yet.
+    /// Writes entries for these outcomes and changes, and returns the sequence numbers of the changes. If there are
+    /// changes, everything written is durable when this returns. On failure, none of it is stored; `ended` then
+    /// contains all outcomes that are not stored, including those from earlier calls that were not durable yet.
     pub(super) fn write(&mut self, ended: &mut Vec<ChangeOutcome>, changes: Vec<Change>) -> std::io::Result<Vec<u64>> {
         self.ready(ended)?;
         let Some(current) = &mut self.current else { return Err(std::io::ErrorKind::NotFound.into()) };
@@ -118,7 +119,7 @@ impl Writer {
         }
         if let Err(error) = current.file.write_all(&lines) {
             self.is_torn = true;
-            // If cutting fails, too, the next write starts with it.
+            // If this fails, too, the next write tries again before it writes.
             let _ = self.cut();
             return Err(error);
         }
@@ -130,11 +131,11 @@ impl Writer {
         Ok(numbers)
     }
 
-    /// Makes the written entries durable. If that fails, all that were not durable are cut off.
+    /// Makes the written entries durable. On failure, all entries that were not durable before are cut off.
     fn sync(&mut self) -> std::io::Result<()> {
         let Some(current) = &self.current else { return Ok(()) };
         if let Err(error) = (self.sync)(&current.file) {
-            // It is unknown which bytes are on the disk, and another sync would not tell.
+            // After a failed sync it is unknown which bytes are on the disk, and a further sync would not report it.
             self.written = self.synced.clone();
             self.is_torn = true;
             let _ = self.cut();
@@ -145,7 +146,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the written outcomes durable, if any are not. If that fails, they are returned in `outcomes`.
+    /// Makes the written outcomes durable, if there are any. On failure, they are returned in `outcomes`.
     pub(super) fn settle(&mut self, outcomes: &mut Vec<ChangeOutcome>) -> std::io::Result<()> {
         if self.unsynced.is_empty() {
             return Ok(());
@@ -162,14 +163,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Ensures that there is a file for the next entry.
+    /// Ensures that there is an open file for the next entry.
     fn ready(&mut self, outcomes: &mut Vec<ChangeOutcome>) -> std::io::Result<()> {
         self.cut()?;
         let is_there = self.current.as_ref().is_some_and(|current| files::is_at(&current.file, &current.path));
         if is_there && self.written.length < self.file_bytes_max {
             return Ok(());
         }
-        // Completes the previous file before the next one begins.
+        // Makes the previous file durable before the next one begins.
         self.settle(outcomes)?;
         match self.next_file() {
             Ok(current) => {
@@ -178,7 +179,7 @@ impl Writer {
                 self.synced = self.written.clone();
                 Ok(())
             }
-            // An oversized file is better than none.
+            // If no new file can be created, it is better to continue with an oversized one than to refuse changes.
             Err(error) if is_there => {
                 tracing::debug!(%error, "the audit log has no new file yet");
                 Ok(())
@@ -189,7 +190,7 @@ impl Writer {
 
     fn next_file(&mut self) -> std::io::Result<Current> {
         if !self.lock.is_of(&self.directory) {
-            // The directory was replaced by another one.
+            // The directory at this path was replaced, so the new one must be locked.
             self.lock = Lock::take(&self.directory).map_err(std::io::Error::other)?;
         }
         let path = files::named(&self.directory, self.written.head.seq + 1).path;

@@ -1,4 +1,4 @@
-//! `baton credential …`: edits the service's configuration file. It sends no requests to a service.
+//! `baton credential …`: edits the service's configuration file. These commands send no requests to a service.
 
 mod file;
 
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use cli::{Done, Failed, note, print_line, print_rows, print_text};
 use file::File;
 
-/// Prefix of secrets, with which scanners of repositories and logs find leaked ones.
+/// Prefix of generated secrets, by which scanners of repositories and logs recognize leaked secrets.
 const SECRET_PREFIX: &str = "baton_";
 
 #[derive(Debug, Subcommand)]
@@ -128,7 +128,7 @@ impl CredentialCommand {
     }
 }
 
-/// A new credential: its stanza of the file, and its secret for the holder.
+/// A new credential: its section of the configuration file, and the secret for its holder.
 struct Made {
     stanza: Stanza,
     told: String,
@@ -164,7 +164,8 @@ impl New {
         file.write()?;
         let how = if is_known { "another secret beside those that it has" } else { "a new credential" };
         note(&format!("`{name}`, {how}: written to {}; a service that runs takes it within seconds", file.shown()));
-        // The secret itself may go to a file, of which this must not read like the beginning.
+        // On a terminal, the secret follows this message directly. If standard output is redirected, the message says
+        // where the secret is.
         if std::io::stdout().is_terminal() {
             note(&format!("this is its {}, which is kept nowhere else:", made.what));
         } else {
@@ -187,7 +188,7 @@ impl New {
         let may = Stanza { name, operator, metrics, readers, readers_without_payloads, ..Stanza::default() };
         let may = Stanza { applications, operators, deciders, runners, ..may };
         if access_key {
-            // The length and the characters are those of AWS's ids.
+            // The id has the length and the characters of AWS's access key ids.
             let id: String = random::<16>()?.iter().map(|byte| char::from(b'A' + byte % 26)).collect();
             let id = format!("BATN{id}");
             let told = format!("AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}");
@@ -235,7 +236,7 @@ impl Revoke {
     }
 }
 
-/// Returns the name of each secret, key and certificate, and its validity.
+/// Returns an identifier of each secret, key and certificate of a credential, and its validity in words.
 fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
     let always = (!stanza.secret_sha256.is_empty()).then(|| (short(&stanza.secret_sha256), "always".to_owned()));
     let secrets = stanza.secrets.iter().map(|it| (short(&it.sha256), good(now, it.not_before, it.expires)));
@@ -245,7 +246,7 @@ fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
     always.into_iter().chain(secrets).chain(key).chain(keys).chain(shown).collect()
 }
 
-/// Shortens the hash of a secret for display.
+/// Shortens the hash of a secret to the digits that identify it in output.
 fn short(sha256: &str) -> String {
     sha256.chars().take(PREFIX_DIGITS).collect()
 }
@@ -260,7 +261,7 @@ fn good(now: Timestamp, not_before: Option<Moment>, expires: Option<Moment>) -> 
     if parts.is_empty() { "always".to_owned() } else { parts.join(" ") }
 }
 
-/// Returns the permissions of a credential in the format of the file.
+/// Formats the permissions of a credential as in the configuration file.
 fn levels(stanza: &Stanza) -> String {
     let truths = [("operator", stanza.operator), ("metrics", stanza.metrics)];
     let truths = truths.into_iter().filter(|(_, may)| *may).map(|(name, _)| name.to_owned());
@@ -293,8 +294,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Formats the stanza of a new credential. Strings without control characters, and lists of them, are the same in
-/// TOML as in JSON.
+/// Formats the section of a new credential as TOML. Strings without control characters, and lists of such strings,
+/// have the same form in TOML as in JSON.
 fn toml(stanza: &Stanza) -> Result<String, Failed> {
     let texts = lists(stanza).into_iter().flat_map(|(_, list)| list).chain([&stanza.name]);
     if texts.flat_map(|text| text.chars()).any(char::is_control) {
@@ -302,7 +303,7 @@ fn toml(stanza: &Stanza) -> Result<String, Failed> {
     }
     let mut lines = vec!["[[credentials]]".to_owned(), format!("name = {}", json!(stanza.name))];
     let until = |expires: Option<Moment>| expires.map_or_else(String::new, |it| format!(", expires = {}", it.0));
-    // A secret without expiry has the shorter form.
+    // A secret without expiry is written in the shorter form `secret-sha256`.
     lines.extend(stanza.secrets.iter().map(|it| match it.expires {
         None => format!("secret-sha256 = {}", json!(it.sha256)),
         expires => format!("secrets = [{{ sha256 = {}{} }}]", json!(it.sha256), until(expires)),

@@ -50,7 +50,8 @@ pub(crate) struct Cost {
     read_price: f64,
 }
 
-/// Units of one operation: its name, write units and read units. Verified by `store/dynamodb/tests/emulated/budget.rs`.
+/// Operations with their costs: name, write units and read units. `store/dynamodb/tests/emulated/budget.rs` verifies
+/// the numbers.
 const OPERATIONS: [(&str, f64, f64); 11] = [
     ("start a workflow", 3.0, 0.0),
     ("record events: a turn or an activity taken or done", 1.0, 0.0),
@@ -101,7 +102,7 @@ impl Check {
     }
 }
 
-/// Reports whether a table can be used.
+/// Prints whether a service can use the table.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 async fn see(store: &Dynamo, table: &Table) -> Done {
     let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;

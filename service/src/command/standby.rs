@@ -1,4 +1,4 @@
-//! `baton standby`: a copy of the store that follows an archive, and takes over on command.
+//! `baton standby`: keeps a copy of a store up to date from its archive, and takes over on command.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,16 +18,16 @@ use crate::settings::listen_address;
 
 use cli::{Done, Failed, Progress, blocking, note, print_json_text, print_line, show_progress};
 
-/// Time between two checks of an archive. Our choice: the interval at which it is written.
+/// Time between two checks of an archive directory for new data. Our choice: the interval at which services write it.
 const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
-/// Time between two checks of a bucket. Our choice: each check costs money.
+/// Time between two checks of an archive in a bucket. Our choice: each check costs money.
 const BUCKET_CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
-/// Time between two checks of an archive that cannot be read.
+/// Delay before an archive that could not be read is checked again.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
-/// Time between two progress lines.
+/// Time between two progress lines on standard error.
 const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Default time for the old service to stop and to ship its acknowledged commits. Our choice: thirty times what it
-/// takes to notice the takeover.
+/// Default time to wait at a takeover until the old service has stopped and shipped its acknowledged commits. Our
+/// choice: thirty times as long as it takes to notice the takeover.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Keep a copy of a shipped store up to date, and take over on command
@@ -111,7 +111,7 @@ fn said(promotion: Promotion) -> String {
     format!("epoch {epoch} is this store's: {what}. `baton serve` goes on with its directory")
 }
 
-/// Listens at an address as long as the process runs, and reports the address.
+/// Serves the status of the standby at an address as long as the process runs, and reports the address.
 async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> Result<(), Failed> {
     let bound = async {
         let listener = TcpListener::bind(address).await?;
@@ -177,17 +177,17 @@ async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Durat
             )
         }
         Some(promotion) => print_line(&said(promotion)),
-        // A script that waits for the takeover must not continue.
+        // Fails, so that a script that waits for the takeover does not continue.
         None => Err(Failed::Other(1, "ended without taking over".to_owned())),
     }
 }
 
-/// Output of the command.
+/// Progress output of the command.
 struct StandbyOutput {
     is_json: bool,
     said: Option<Instant>,
     trouble: Option<String>,
-    /// Status for HTTP clients.
+    /// Status that the HTTP endpoints report.
     following: StandbyView,
 }
 
@@ -203,7 +203,7 @@ impl StandbyOutput {
         let Followed { epoch, batch, at, lag, .. } = followed;
         let at = Timestamp::from_millis(at).to_string();
         let (lag_ms, seconds) = (u64::try_from(lag.as_millis()).unwrap_or(u64::MAX), lag.as_secs_f64());
-        // A closed standard output is ignored.
+        // If standard output was closed, the error is ignored.
         if self.is_json {
             let line = json!({ "epoch": epoch, "batch": batch, "at": at, "lagMs": lag_ms });
             drop(print_json_text(&line.to_string()));

@@ -28,7 +28,7 @@ fn form(form: &'static str, number: &dyn std::fmt::Display) -> FormatNumber {
     FormatNumber { form, number: number.to_string() }
 }
 
-/// Returns all formats in the order of the table in docs/upgrading.md.
+/// Returns all formats in the order of the table in `docs/upgrading.md`.
 fn all() -> Vec<FormatNumber> {
     vec![
         form("data directory", &forms::DIRECTORY),

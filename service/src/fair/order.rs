@@ -1,5 +1,6 @@
-//! Order of waiting requests, as pure logic without clock, lock or waker. Places are granted one by one. If none is
-//! free, requests wait in a queue of their domain, and the domains take turns.
+//! Order of waiting requests, as pure logic without clocks, locks or wakers. If no place is free, requests wait in
+//! the queue of their domain. The domains take turns: each free place goes to the next domain that has waiting
+//! requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,11 +17,11 @@ pub(super) struct Bounds {
 pub(super) enum Granting {
     Given,
     Waits,
-    /// The queue is full.
+    /// Too many requests are waiting.
     Refused,
 }
 
-/// Places, and the requests that wait for one.
+/// Counts of places, and the queues of requests that wait for one.
 #[derive(Debug)]
 pub(super) struct Round<T> {
     /// Total number of places.
@@ -28,9 +29,9 @@ pub(super) struct Round<T> {
     bounds: Bounds,
     taken: usize,
     waiting: usize,
-    /// Queues of the domains with waiting requests. None is empty.
+    /// Queues of the domains that have waiting requests. No queue is empty.
     queues: HashMap<Arc<str>, VecDeque<T>>,
-    /// Domains with waiting requests, each once; the first one is next.
+    /// Domains with waiting requests, each exactly once, in the order of their turns.
     turns: VecDeque<Arc<str>>,
 }
 
@@ -44,9 +45,10 @@ impl<T> Round<T> {
         self.waiting
     }
 
-    /// Requests a place, or queues for the next one. A request that `must` have one waits even if the queue is full.
+    /// Requests a place; if none is free, the request is queued. If `must` is true, it is queued even if the queue is
+    /// full.
     pub(super) fn ask(&mut self, domain: &Arc<str>, who: T, must: bool) -> Granting {
-        // If a place is free, no request is waiting.
+        // While requests are waiting, no place is free.
         if self.taken < self.places {
             self.taken += 1;
             return Granting::Given;
@@ -67,7 +69,7 @@ impl<T> Round<T> {
         Granting::Waits
     }
 
-    /// Releases a place, and returns its next owner.
+    /// Releases a place. Returns the request that gets it next, if any is waiting.
     pub(super) fn give_back(&mut self) -> Option<T> {
         let Some((domain, mut queue)) = self.turns.pop_front().and_then(|domain| self.queues.remove_entry(&domain))
         else {
@@ -83,7 +85,7 @@ impl<T> Round<T> {
         who
     }
 
-    /// Removes a request that no longer waits from its domain's queue.
+    /// Removes the waiting request for which `is_one` returns true from its domain's queue.
     pub(super) fn leave(&mut self, domain: &Arc<str>, is_one: impl Fn(&T) -> bool) {
         let Some(queue) = self.queues.get_mut(domain) else { return };
         let Some(at) = queue.iter().position(is_one) else { return };
@@ -164,7 +166,7 @@ mod tests {
             must: bool,
         },
         GiveBack,
-        /// Removes the waiting request with this position.
+        /// Removes the waiting request at this position.
         Leave(usize),
     }
 
@@ -178,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a model that keeps the waiting requests in order of arrival.
+        /// Compares the implementation with a model that keeps the waiting requests in their order of arrival.
         #[test]
         fn no_place_is_lost_and_no_domain_is_skipped_twice(
             places in 1..4_usize,
@@ -187,7 +189,8 @@ mod tests {
             let domains = domains();
             let mut order = Round::new(places, BOUNDS);
             let (mut taken, mut waiting): (usize, Vec<(usize, usize)>) = (0, Vec::new());
-            // Number of places that others got since a domain began to wait or had its last turn.
+            // For each waiting domain: number of places that each other domain got since it began to wait or had its
+            // last turn.
             let mut passed_over: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
             for (who, step) in steps.into_iter().enumerate() {
                 match step {

@@ -26,7 +26,7 @@ fn one() -> Arc<Places> {
     Places::new(Some(1))
 }
 
-/// Works until it is dropped.
+/// Future that works until it is dropped.
 struct AtWork(InTurn);
 
 fn at_work(places: &Arc<Places>) -> AtWork {
@@ -41,7 +41,7 @@ impl AtWork {
     }
 }
 
-/// Yields once, so that others have their turn.
+/// Yields once, so that other tasks run.
 async fn yield_once() {
     let mut has_been_here = false;
     poll_fn(|context| {
@@ -54,12 +54,12 @@ async fn yield_once() {
     .await;
 }
 
-/// Fails if the future does not complete.
+/// Awaits the future; fails if it does not complete soon.
 async fn soon<T>(it: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), it).await.expect("nothing waits for ever")
 }
 
-/// Waits until this number of requests wait.
+/// Waits until `count` requests are waiting.
 async fn until_waiting(places: &Places, count: usize) {
     let wait = async {
         while places.waits().now != count {
@@ -90,7 +90,7 @@ fn a_waiting_request_releases_its_place() {
     let other = places.claim("b", false);
     assert_eq!(other.during(ready(7)).now_or_never(), Some(Ok(7)));
     assert_eq!(places.waits().times, 0, "and nobody waited");
-    // It requests a new place, which no other request may hold meanwhile.
+    // On this event the request gets the only place again, so request `c` has to wait for it.
     tell.send(()).unwrap();
     assert!(places.claim("c", false).during(ready(())).now_or_never().is_none());
     assert_eq!(work.now_or_never(), Some(Ok(Ok(()))));
@@ -130,20 +130,20 @@ async fn domains_take_turns_and_a_ready_request_queues_again() {
 fn a_place_is_released_at_every_end_of_a_request() {
     let places = one();
     let is_free = || places.claim("probe", false).during(ready(())).now_or_never() == Some(Ok(()));
-    // While it waits for a place.
+    // Dropped while it waits for a place.
     let busy = at_work(&places);
     let waits = places.claim("a", false);
     assert!(waits.during(ready(())).now_or_never().is_none());
     drop(waits);
     assert_eq!(places.waits().now, 0);
-    // With a place that it was given and has not used.
+    // Dropped with a place that it was given but has not used.
     let given = places.claim("a", false);
     assert!(given.during(ready(())).now_or_never().is_none());
     busy.ends();
     assert!(!is_free());
     drop(given);
     assert!(is_free());
-    // While it waits for an event, even if the event happens later.
+    // Dropped while it waits for an event, which happens later.
     let (tell, told) = oneshot::channel::<()>();
     {
         let rests = places.claim("a", false);
@@ -151,7 +151,7 @@ fn a_place_is_released_at_every_end_of_a_request() {
     }
     drop(tell);
     assert!(is_free());
-    // During a panic.
+    // Dropped by a panic.
     let panics =
         AssertUnwindSafe(async { places.claim("a", false).during(lazy(|_| -> () { panic!("on purpose") })).await });
     assert!(panics.catch_unwind().now_or_never().unwrap().is_err());
@@ -183,7 +183,7 @@ fn a_full_queue_still_takes_requests_that_have_begun() {
     assert_eq!(places.waits().now, WAITING_MAX + 2, "and so does what must");
 }
 
-/// The service with one place.
+/// A service with only one place.
 struct Service {
     places: Arc<Places>,
     router: Router,
@@ -202,7 +202,7 @@ impl Service {
         tokio::spawn(soon(async move { read(answer.await.unwrap()).await }))
     }
 
-    /// Fills the queue of the default domain until the result is dropped.
+    /// Fills the queue of the default domain, until the returned handles are dropped.
     fn fill(&self) -> Vec<InTurn> {
         let claims: Vec<_> = (0..WAITING_OF_DOMAIN_MAX).map(|_| self.places.claim("default", false)).collect();
         assert!(claims.iter().all(|claim| claim.during(ready(())).now_or_never().is_none()));
@@ -297,7 +297,7 @@ async fn a_waiting_poll_holds_no_place_and_task_answers_are_admitted() {
     while !metrics().contains(polls) {
         tokio::task::yield_now().await;
     }
-    // There is only one place, and the poll does not hold it.
+    // The poll waits without holding the only place.
     let start =
         post("/v1/domains/default/workflows", &json!({ "workflowId": "w", "workflowType": "t", "taskList": "l" }));
     assert_eq!(service.ask(start).await.unwrap().0, 201);

@@ -1,4 +1,4 @@
-//! Durations of calls, over REST and SWF.
+//! Metrics of the durations of calls, for REST and SWF.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 type ByCall = Family<[(&'static str, LabelValue); 2], Histogram, fn() -> Histogram>;
 
-/// Durations of calls: one series per call, with three outcomes each.
+/// Durations of calls, with one series for each call and each of three outcomes.
 #[derive(Debug)]
 pub(crate) struct CallTimes {
     registry: Registry,
@@ -43,7 +43,7 @@ impl CallTimes {
         page.add(&self.registry);
     }
 
-    /// Records a sample, so that tests can compare the name of the metric with other texts.
+    /// Records a sample, so that tests find the name of the metric on the page.
     #[cfg(test)]
     pub(super) fn sample(&self) {
         self.note("GET /healthz", StatusCode::OK, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Metrics that the front adds to those of the engine.
+//! Metrics of the HTTP endpoints and the process, in addition to those of the engine.
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 use history::Timestamp;

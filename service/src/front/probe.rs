@@ -1,4 +1,4 @@
-//! Health check of the store, with a limited rate.
+//! Health check of the store, performed at a limited rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use store::{HeadKey, Store};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Time for which a result is reused. Our choice: callers may check readiness at any rate, and database reads are
-/// billed.
+/// Time for which a result is reused. Our choice: callers may check readiness at any rate, and reads of a database
+/// service are billed.
 const HOLDS: Duration = Duration::from_secs(5);
 
-/// Timeout of the check. Our choice: half of the second that Kubernetes waits by default for a readiness probe
+/// Timeout of the check. Our choice: half of one second, the default timeout of Kubernetes for a readiness probe
 /// (`timeoutSeconds`).
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
-/// Key that never exists: a domain without a name is reserved for the service.
+/// Key that the check reads. It never exists, because a domain without a name is reserved for the service.
 const NOTHING: (&str, &str) = ("", "probe");
 
 /// Health check of the store.
 pub(crate) struct StoreProbe {
     store: Arc<dyn Store>,
-    /// Time and result of the last check. Concurrent callers wait for it.
+    /// Time and result of the last check. Callers during a check wait for the lock, and thus for its result.
     asked: Mutex<Option<(Instant, Option<String>)>>,
 }
 
@@ -30,7 +30,7 @@ impl StoreProbe {
         Self { store, asked: Mutex::default() }
     }
 
-    /// Returns the error of the store; `None` if it responds.
+    /// Returns the error of the store; `None` if the store responds.
     pub(crate) async fn trouble(&self) -> Option<String> {
         let mut asked = self.asked.lock().await;
         if let Some((at, trouble)) = &*asked

@@ -1,8 +1,8 @@
-//! Metrics of the process, under the names that Prometheus exporters share.
+//! Metrics of the process, with the names that Prometheus exporters have in common.
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 
-/// Writes the version and features of this build, and the readings of the process.
+/// Writes the version and features of this build, and measurements of the process.
 pub(super) fn write(page: &mut MetricsPage) {
     let features = if cfg!(feature = "dynamodb") { "dynamodb" } else { "" };
     let labels = vec![("version", env!("CARGO_PKG_VERSION").into()), ("features", features.into())];
@@ -26,7 +26,7 @@ mod linux {
 
     type Row = (&'static str, MetricKind, &'static str, f64);
 
-    /// Returns `None` if `/proc` cannot be read.
+    /// Returns the measurements; `None` if `/proc` cannot be read.
     #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
     pub(super) fn read() -> Option<[Row; 6]> {
         let process = Process::myself().ok()?;

@@ -1,8 +1,9 @@
-//! Content negotiation headers such as `Accept`.
+//! Headers that list accepted values, such as `Accept`.
 
 use axum::http::{HeaderMap, HeaderName};
 
-/// Returns whether a header such as `Accept` names this value. A wildcard does not count, and `q=0` excludes a value.
+/// Returns whether a header such as `Accept` names this value explicitly. A wildcard does not count, nor does a value
+/// with `q=0`.
 pub(crate) fn names(headers: &HeaderMap, header: &HeaderName, wanted: &str) -> bool {
     let accepted = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|entry| {

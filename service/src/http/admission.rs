@@ -1,11 +1,11 @@
-//! Admission of a call: what it holds until its response has been sent.
+//! Admission of a call: the resources and permissions that a call holds until its response has been sent.
 //!
-//! * The *quotas* of its domain and credential: a request counts while it is processed and while its body is sent.
-//! * Its *turns*: the work of a domain's requests alternates with that of other domains.
-//! * Its *pass*: when the caller's credential is revoked, waiting work is dropped and a streamed body ends.
+//! * The *quotas* of its domain and credential. A request counts while it is processed and while its body is sent.
+//! * Its *turns*. Under load, the work of a domain's requests alternates with that of other domains.
+//! * Its *pass*. When the caller's credential is revoked, waiting work is dropped and a streamed body ends.
 //!
-//! A call that responds at once, a waiting poll, a stream and an exchange differ only in when their work and their
-//! bodies make progress. Both protocols run all of them with [`Admission::run`].
+//! All calls, whether they respond at once, wait as a poll, stream or exchange tasks, run with [`Admission::run`] in
+//! both protocols. They differ only in when their work and their bodies make progress.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -23,11 +23,11 @@ use crate::fair::{Crowded, InTurn};
 use crate::front::Front;
 use engine::admission::{ChargedRequest, RequestOrigin, Throttled};
 
-/// Path segments of calls about tasks that were, or may be, handed out.
+/// Path segments of calls about tasks that have been dispatched, and of exchanges, which may name such tasks.
 const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
 
-/// Returns whether calls of this path name tasks that were handed out. An exchange that names none reports so after its
-/// body was read.
+/// Returns whether calls of this path name tasks that have been dispatched. For an exchange this is only known after
+/// its body has been read; one that names no task then applies for a quota like a poll.
 pub(super) fn is_of_task(path: &str) -> bool {
     path.split('/').any(|segment| OF_TASKS.contains(&segment))
 }
@@ -35,22 +35,23 @@ pub(super) fn is_of_task(path: &str) -> bool {
 /// Quotas, turns and pass of an admitted call.
 pub(crate) struct Admission {
     under_way: Option<ChargedRequest>,
-    /// `None` for calls without a domain (liveness, metrics, calls between nodes), which never wait for a turn.
+    /// Handle for taking turns. `None` for calls without a domain (liveness, metrics, calls between nodes), which
+    /// never wait for a turn.
     in_turn: Option<InTurn>,
-    /// `None` if the caller was not authenticated.
+    /// Pass of the caller. `None` if callers are not authenticated.
     pass: Option<Pass>,
 }
 
-/// Reason why the work of a call was dropped.
+/// Reason why the work of a call was not completed.
 pub(crate) enum Interrupted {
-    /// Too many requests wait for a turn. The work has not begun.
+    /// Too many requests are waiting for a turn. The work has not begun.
     Crowded(Crowded),
-    /// The caller's credential, which this is, was revoked.
+    /// This credential, with which the caller was authenticated, was revoked.
     Revoked(Arc<Holder>),
 }
 
 impl Admission {
-    /// Admits a call under its quotas.
+    /// Admits a call if its quotas permit it.
     pub(crate) fn new(front: &Front, asking: RequestOrigin<'_>) -> Result<Self, Throttled> {
         let RequestOrigin { domain, is_of_task, .. } = asking;
         let under_way = front.engine().quotas().admit(asking)?;
@@ -63,7 +64,7 @@ impl Admission {
         Self { pass, ..self }
     }
 
-    /// Counts the bytes of a request body, if a quota needs them.
+    /// Wraps a request so that the bytes of its body are counted, if a quota limits bytes.
     pub(super) fn count_body(&self, request: Request) -> Request {
         match self.under_way.as_ref().filter(|under_way| under_way.counts_bytes()) {
             Some(under_way) => request.map(|body| filter_body(body, CountedBody(under_way.clone()))),
@@ -71,15 +72,15 @@ impl Admission {
         }
     }
 
-    /// Counts these bytes, if a quota needs them.
+    /// Counts these bytes of the request, if a quota limits bytes.
     pub(crate) fn count_bytes(&self, bytes: u64) {
         if let Some(under_way) = &self.under_way {
             under_way.add_bytes(bytes);
         }
     }
 
-    /// Runs the work of the call. The future is boxed once for each part that applies, so that a waiting call holds no
-    /// memory for the parts that do not.
+    /// Runs the work of the call with the quotas, turns and pass that it has. Each of them adds one boxed future, so
+    /// that a waiting call uses no memory for those that it does not have.
     pub(crate) fn run(self, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Result<Response, Interrupted>> {
         let Self { under_way, in_turn, pass } = self;
         let work = match under_way {
@@ -97,7 +98,7 @@ impl Admission {
     }
 }
 
-/// Counts a request while its work runs and while its response is sent.
+/// Counts a request as in progress while its work runs and while its response is sent.
 fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
     Box::pin(async move {
         let response = under_way.during(work).await;
@@ -108,7 +109,7 @@ fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -
     })
 }
 
-/// Runs the work in its domain's turns, and produces a streamed body in turns.
+/// Runs the work whenever it is its domain's turn. A streamed body is produced in turns, too.
 fn take_turns(
     in_turn: InTurn,
     work: BoxFuture<'static, Response>,
@@ -122,7 +123,7 @@ fn take_turns(
     })
 }
 
-/// Drops the work, and ends a streamed body, soon after the pass is revoked.
+/// Drops the work, or ends a streamed body, soon after the pass is revoked.
 fn hold_pass(
     pass: Pass,
     work: BoxFuture<'static, Result<Response, Interrupted>>,
@@ -141,12 +142,13 @@ fn hold_pass(
     })
 }
 
-/// Returns whether the whole body exists. The body of a stream has no known length and is produced while it is sent.
+/// Returns whether the whole body exists already. The body of a stream has no known length, because it is produced
+/// while it is sent.
 fn is_complete(response: &Response) -> bool {
     response.body().size_hint().exact().is_some()
 }
 
-/// Body whose bytes and waiting time count for its request.
+/// Body whose bytes and sending time count for its request.
 struct CountedBody(ChargedRequest);
 
 impl BodyFilter for CountedBody {
@@ -162,19 +164,19 @@ struct OrderedBody(InTurn);
 
 impl BodyFilter for OrderedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
-        // A response that has begun is not refused.
+        // Only the start of a request can be refused, so this error is not expected for a response that has begun.
         let piece = ready!(self.0.poll(context, |context| next_frame(body, context)));
         Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }
 }
 
-/// Body that ends when its pass is revoked.
+/// Body that ends soon after its pass is revoked.
 struct RevocableBody {
     pass: Pass,
     revoked: BoxFuture<'static, ()>,
 }
 
-/// Error of a body that was cut off.
+/// Error that ends a body whose pass was revoked.
 #[derive(Debug, thiserror::Error)]
 #[error("the caller's credential was revoked or has expired")]
 struct CutOff;

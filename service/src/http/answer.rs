@@ -31,7 +31,7 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     }
 }
 
-/// Returns a response whose body is already JSON.
+/// Returns a response whose body is already serialized as JSON.
 pub(crate) fn bytes_of_json(status: StatusCode, bytes: impl Into<Body>) -> Response {
     let mut response = Response::new(bytes.into());
     *response.status_mut() = status;

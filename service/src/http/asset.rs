@@ -1,4 +1,4 @@
-//! Embedded files of the web console and of the documentation, and their response headers.
+//! Files of the web console and of the documentation that are embedded in the binary, with their response headers.
 
 use std::io::{Read as _, Write as _};
 
@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 
 use super::accept;
 
-/// Content security policy of pages: they load and call only this service. No other site can show them in a frame and
-/// capture clicks.
+/// Content security policy of pages. A page can load files from and call only this service, and no other site can
+/// show it in a frame in order to capture clicks.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
@@ -29,20 +29,20 @@ pub(super) const CSS: &str = "text/css; charset=utf-8";
 /// Embedded file.
 pub(super) struct Asset {
     content_type: &'static str,
-    /// Absent if only the compressed form is embedded.
+    /// Uncompressed form; absent if only the compressed form is embedded.
     plain: Option<Bytes>,
     gzipped: Bytes,
-    /// Weak, because both encodings share it.
+    /// Entity tag of the file. It is weak, because the compressed and the uncompressed form share it.
     etag: HeaderValue,
 }
 
 impl Asset {
-    /// Creates a file that is embedded as it is.
+    /// Creates an asset from a file that is embedded uncompressed.
     pub(super) fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
         Self { content_type, plain: Some(Bytes::from_static(bytes)), gzipped: gzip(bytes), etag: etag(bytes) }
     }
 
-    /// Creates a file that is embedded in compressed form.
+    /// Creates an asset from a file that is embedded in compressed form.
     pub(super) fn packed(content_type: &'static str, gzipped: &'static [u8]) -> Self {
         Self { content_type, plain: None, gzipped: Bytes::from_static(gzipped), etag: etag(gzipped) }
     }
@@ -57,7 +57,7 @@ impl Asset {
         self.send(StatusCode::OK, headers)
     }
 
-    /// Returns the file with this status, whatever the client has cached.
+    /// Returns the file with this status, even if the client has it in its cache.
     pub(super) fn send(&self, status: StatusCode, headers: &HeaderMap) -> Response {
         let own = [(ETAG, self.etag.clone()), (CONTENT_TYPE, HeaderValue::from_static(self.content_type))];
         if accept::names(headers, &ACCEPT_ENCODING, "gzip") {
@@ -74,7 +74,8 @@ impl Asset {
 
 fn common_headers() -> [(HeaderName, HeaderValue); 5] {
     [
-        // Cached, but revalidated on every use, because a newer binary has newer files.
+        // Browsers cache the file but must revalidate it for every use, because a newer binary may have another
+        // version.
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (VARY, HeaderValue::from_static("accept-encoding")),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
@@ -88,17 +89,17 @@ fn etag(bytes: &[u8]) -> HeaderValue {
     HeaderValue::try_from(format!("W/\"{digest}\"")).unwrap_or_else(|_| HeaderValue::from_static("W/\"\""))
 }
 
-/// Compresses a file. Writing to memory does not fail; if it did, the file would be served uncompressed.
+/// Compresses a file. Writing to memory cannot fail; if it did, the file would be served uncompressed.
 fn gzip(bytes: &'static [u8]) -> Bytes {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     let packed = packed.write_all(bytes).and_then(|()| packed.finish());
     packed.map_or(Bytes::from_static(bytes), Bytes::from)
 }
 
-/// Decompresses a file that the build has compressed.
+/// Decompresses a file that was compressed during the build.
 fn gunzip(bytes: &[u8]) -> Bytes {
     let mut plain = Vec::new();
-    // Valid by construction: at worst the text would end early.
+    // The build has produced valid data. If it had not, the text would end early.
     let _ = GzDecoder::new(bytes).read_to_end(&mut plain);
     plain.into()
 }

@@ -1,9 +1,10 @@
-//! Audit entries of requests. An entry is written after the caller and the target are known, and before anything
-//! changes. It contains names, but no payload, secret or token.
+//! Audit entries of requests. An entry is written when the caller and the affected item are known, and before
+//! anything changes. It contains names, but no payload, secret or token.
 //!
-//! A call with a body is announced after the body was read and parsed (`body.rs`), so that the entry contains the names
-//! in it. A call without one is announced at the gate (`auth.rs`). A request refused before that changes nothing and
-//! has no entry.
+//! A *ticket* tracks the entry of one change: it announces the change and later records its outcome. If a call has a
+//! body, it is announced after the body was read and parsed (`body.rs`), so that the entry contains the names in the
+//! body. A call without a body is announced at the gate (`auth.rs`). A request that is refused before that changes
+//! nothing and has no entry.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,12 +30,14 @@ use crate::audit::{Announced, AuditLog, Change, Names};
 use crate::openapi::{Operation, OperationInput};
 use engine::Engine;
 
-/// Returns the same routes; every call that changes something is recorded in this log before it runs.
+/// Returns the same routes, with an entry in this audit log for every call that changes something, written before the
+/// call runs.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
     router.layer(MiddlewareLayer(NamedChange(log)))
 }
 
-/// Gives a request an id, unless the access log has done so, and makes the log available to the calls behind it.
+/// Middleware that gives a request an id, unless the access log has done so, and passes the audit log on to the
+/// handlers.
 #[derive(Clone)]
 struct NamedChange(Arc<AuditLog>);
 
@@ -60,7 +63,8 @@ impl Middleware for NamedChange {
     }
 }
 
-/// Facts about a request for the log that are known before its target is.
+/// Facts for an audit entry that are known as soon as a request arrives: the log, the peer's address and the request
+/// id.
 #[derive(Clone)]
 pub(crate) struct Audited {
     log: Arc<AuditLog>,
@@ -69,7 +73,7 @@ pub(crate) struct Audited {
 }
 
 impl Audited {
-    /// Returns the facts of a request, if there is an audit log.
+    /// Returns these facts of a request; `None` if there is no audit log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         Self::among(request.extensions())
     }
@@ -82,7 +86,8 @@ impl Audited {
         })
     }
 
-    /// Returns a ticket for one of several changes of a request, addressed by a task token.
+    /// Returns a ticket for one of several changes that a request makes. The change concerns the task that `token`
+    /// identifies.
     pub(crate) fn change_of_task(
         &self,
         engine: &Engine,
@@ -105,7 +110,8 @@ impl Audited {
     }
 }
 
-/// The audit log, for a call that makes several changes and announces each one separately.
+/// Extractor for a call that makes several changes and announces each one separately. Contains `None` if there is no
+/// audit log.
 pub(crate) struct AuditEach(pub(crate) Option<Audited>);
 
 impl<S: Send + Sync> FromRequestParts<S> for AuditEach {
@@ -120,14 +126,14 @@ impl OperationInput for AuditEach {
     fn describe(_: &mut Operation<'_>) {}
 }
 
-/// Member of a body that the audit log records.
+/// Member of a request body whose value the audit log records.
 #[derive(Debug)]
 pub(super) struct NamedMember {
     member: String,
     name: String,
 }
 
-/// Returns the members of a body that the audit log records.
+/// Returns the members of a request body that the audit log records.
 pub(super) fn named_members(body: &[u8]) -> Vec<NamedMember> {
     let members: BTreeMap<String, &RawValue> = history::read_json(body).unwrap_or_default();
     let named = members.into_iter().filter(|(member, _)| Names::has_member(member)).filter_map(|(member, value)| {
@@ -139,15 +145,15 @@ pub(super) fn named_members(body: &[u8]) -> Vec<NamedMember> {
 
 #[derive(Debug)]
 enum AuditState {
-    /// Not announced yet.
+    /// The change is not announced yet.
     Asked(Box<Change>),
-    /// Announced, without an outcome.
+    /// The change is announced and has no outcome yet.
     Announced(Announced),
-    /// Completed, or being announced.
+    /// The change has an outcome, or is being announced at this moment.
     Over,
 }
 
-/// Progress of one change in the log.
+/// Progress of one change in the audit log. Clones refer to the same change.
 #[derive(Clone)]
 pub(crate) struct Ticket {
     log: Arc<AuditLog>,
@@ -163,12 +169,12 @@ impl Ticket {
         std::mem::replace(&mut *self.lock(), AuditState::Over)
     }
 
-    /// Makes the entry durable. If this fails, nothing may be changed.
+    /// Writes the entry and waits until it is durable. If this fails, the change must not be made.
     pub(crate) async fn announce(&self) -> Result<(), Refused> {
         self.announce_with(Vec::new()).await
     }
 
-    /// Announces the change as [`announce`](Self::announce) does, with the names in its body.
+    /// Announces the change as [`announce`](Self::announce) does, and includes the names in its body.
     pub(super) async fn announce_with(&self, members: Vec<NamedMember>) -> Result<(), Refused> {
         let AuditState::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
         for NamedMember { member, name } in members {
@@ -187,19 +193,19 @@ impl Ticket {
     }
 }
 
-/// Call of the REST API, as the gate knows it.
+/// Route of a REST call, with the facts that the gate needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) level: Level,
     pub(super) effect: CallEffect,
-    /// True if its handler takes a body and announces the change.
+    /// True if the call has a body. Then the change is announced when the handler extracts the body.
     pub(super) has_body: bool,
 }
 
 impl Route {
-    /// Placeholder for a path that does not exist.
+    /// Placeholder for requests to paths that do not exist.
     pub(crate) const UNKNOWN: Self =
         Self { method: "", path: "nothing", level: Level::Known, effect: CallEffect::Reads, has_body: false };
 
@@ -208,7 +214,7 @@ impl Route {
         Self { method: "OPTIONS", path, level, effect: CallEffect::Reads, has_body: false }
     }
 
-    /// Returns a ticket for the change that a request to this route makes. `None` if the route changes nothing, or if
+    /// Returns a ticket for the change that a request to this route makes; `None` if the route changes nothing, or if
     /// there is no audit log.
     pub(super) fn change<'a>(
         &self,
@@ -235,7 +241,7 @@ impl Route {
         Some(asked.change(by, format!("{} {}", self.method, self.path), names))
     }
 
-    /// Maps a path parameter to the name of the same member in bodies.
+    /// Returns the name that a path parameter has as a member of a request body.
     fn member<'a>(&self, param: &'a str) -> &'a str {
         let before = self.path.split('/').zip(self.path.split('/').skip(1));
         let before = before.into_iter().find(|(_, segment)| segment.trim_matches(['{', '}']) == param);
@@ -250,7 +256,7 @@ impl Route {
         }
     }
 
-    /// Runs the handler, with an audit entry before it and the outcome after it.
+    /// Runs the handler, with an audit entry before it and an entry with the outcome after it.
     pub(super) fn run<S>(
         self,
         ticket: Option<Ticket>,
@@ -275,7 +281,7 @@ impl Route {
     }
 }
 
-/// Adds the names of the task that a token belongs to.
+/// Adds the names of the task that a token identifies.
 pub(crate) fn of_token(engine: &Engine, level: Level, token: &str, names: &mut Names) {
     let found = if level == Level::Decider {
         engine.tasks().decider_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))

@@ -1,4 +1,5 @@
-//! The gate before every call: it authenticates the caller and checks its permissions.
+//! The gate that every call passes first. It authenticates the caller, checks its permission, and admits the request
+//! under its quotas.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::tls::Peer;
 use engine::admission::{RequestOrigin, Throttled};
 use engine::{Engine, Refusal};
 
-/// Authorization scheme of nodes.
+/// Authorization scheme of calls between nodes.
 pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
 
 /// Dependencies of the gate.
@@ -45,7 +46,7 @@ impl Gate {
     }
 }
 
-/// Subject of a request, from its path.
+/// Subject of a request, which determines the needed permission. It is read from the path.
 struct PathSubject<'a> {
     engine: &'a Engine,
     params: Result<RawPathParams, RawPathParamsRejection>,
@@ -62,8 +63,8 @@ impl PathSubject<'_> {
         self.params.iter().flat_map(|params| params.iter()).map(|(name, value)| (name, named(value)))
     }
 
-    /// Returns whether a path parameter is empty. axum matches an empty segment with a parameter, unless it is the last
-    /// one.
+    /// Returns whether a path parameter is empty. axum lets a parameter match an empty segment, unless it is the last
+    /// segment.
     fn has_empty_name(&self) -> bool {
         self.names().any(|(_, name)| name.is_empty())
     }
@@ -93,7 +94,7 @@ impl Subject for PathSubject<'_> {
     }
 }
 
-/// The gate before the calls of one route.
+/// Layer that puts the gate before the calls of one route.
 #[derive(Clone)]
 pub(crate) struct GateLayer {
     gate: Gate,
@@ -114,7 +115,7 @@ impl<S> Layer<S> for GateLayer {
     }
 }
 
-/// Handler that is reached only through the gate.
+/// Service that passes requests to the handler only through the gate.
 #[derive(Clone)]
 pub(crate) struct GatedHandler<S> {
     gate_layer: GateLayer,
@@ -135,7 +136,7 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // Boxed, so that its memory is freed before the call waits.
+        // The future is boxed, so that its memory is freed before the call waits.
         let judging = Box::pin(self.gate_layer.clone().judge(request));
         let handler = self.handler.clone();
         Box::pin(async move {
@@ -152,13 +153,14 @@ struct AdmittedRequest {
     request: Request,
     ticket: Option<Ticket>,
     admission: Admission,
-    /// Description of the request for the log.
+    /// Method and path of the request, for the log.
     what: String,
     gate_layer: GateLayer,
 }
 
 impl AdmittedRequest {
-    /// Runs the handler. Not an `async` function, whose future would reserve memory for the request while it waits.
+    /// Runs the handler. This is not an `async` function, because its future would keep memory reserved for the
+    /// request while the call waits.
     fn run<S>(self, handler: S) -> BoxFuture<'static, Response>
     where
         S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
@@ -182,7 +184,7 @@ impl AdmittedRequest {
 }
 
 impl GateLayer {
-    /// Lets a request pass, or returns the response that refuses it.
+    /// Checks a request. Returns it if it may pass, otherwise the response that refuses it.
     async fn judge(self, request: Request) -> Result<AdmittedRequest, Response> {
         let Self { gate, route } = self;
         let path = route.path;
@@ -223,7 +225,7 @@ impl GateLayer {
         let ticket = route.change(gate.front.engine(), &request, by, subject.names());
         drop(subject);
         let mut request = admission.count_body(request);
-        // Only for these levels: few calls have them, and the calls that need `SignIn` are among them.
+        // Handlers of only a few calls need this extension, and they all have one of these levels.
         if matches!(level, Level::Known | Level::Operator) {
             let (admitted, from) = (pass.as_ref().map(Pass::admitted), (request.headers(), request.uri()));
             let sign_in = SignIn::new(&gate.credentials, admitted, from, gate.front.has_tls());
@@ -237,7 +239,7 @@ impl GateLayer {
 }
 
 impl Refused {
-    /// Returns the kind of denial, if the refusal denied access.
+    /// Returns the kind of denial for the metrics, if this refusal denies access.
     fn denied(&self) -> Option<Denied> {
         match self {
             Self::Unauthorized | Self::SessionExpired => Some(Denied::Unauthorized),
@@ -268,8 +270,8 @@ impl From<AuthenticationError> for Refused {
 }
 
 impl Gate {
-    /// Authenticates the caller. Returns `None` if callers are not authenticated, and an error with the refusal and the
-    /// name of its credential, if known.
+    /// Authenticates the caller. Returns `None` if the call needs no authentication. On failure, returns the refusal
+    /// and the name of the credential, if it is known.
     async fn admit(
         &self,
         level: Level,
@@ -294,7 +296,7 @@ impl Gate {
                     let is_meant = session::must_be_meant(admitted.session(), method, headers);
                     return is_meant.map_err(|refused| (refused, who())).map(|()| Some(admitted));
                 }
-                // A client with a certificate needs no session.
+                // The cookie may be outdated. A client with a certificate is authenticated by that instead.
                 Err(no) if peer.is_none() => return Err((no.into(), None)),
                 Err(_) => {}
             }
@@ -309,7 +311,7 @@ impl Gate {
         })
     }
 
-    /// Returns the pass for this call, or the refusal with the name of the credential.
+    /// Returns the pass for this call. On failure, returns the refusal and the name of the credential.
     fn pass(
         &self,
         level: Level,
@@ -333,17 +335,17 @@ impl Gate {
         subject: &PathSubject<'_>,
         path: &str,
     ) -> Result<Admission, Throttled> {
-        // The call itself reports an invalid token.
+        // An invalid token is ignored here, because the call itself reports it.
         let need = if pass.is_none() { level.need(subject).ok() } else { None };
         let domain = pass.map(Pass::need).or(need.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());
         Admission::new(&self.front, RequestOrigin { credential, domain, is_of_task: is_of_task(path) })
     }
 
-    /// Counts and logs a denial, and returns its response.
+    /// Counts and logs a denied request, and returns the response to it.
     fn deny(&self, refused: Refused, who: Option<&str>, what: &str) -> Response {
         if let Some(denied) = refused.denied() {
-            // The reason is only logged; the caller does not receive it.
+            // The detailed reason appears only in the log, not in the response.
             let what = match &refused {
                 Refused::Token { why } => &format!("{what}: {why}"),
                 _ => what,
@@ -357,7 +359,8 @@ impl Gate {
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Refused;
 
-    /// Returns the caller that the gate has determined. Without the gate, every request is refused.
+    /// Returns the caller that the gate has stored in the request. Fails for every request that has not passed the
+    /// gate.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         parts.extensions.get::<Self>().cloned().ok_or(Refused::Unauthorized)
     }

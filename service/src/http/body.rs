@@ -1,4 +1,4 @@
-//! Request bodies: reads them within limits and parses them as JSON.
+//! Request bodies: reads them within their limits and parses them as JSON.
 
 mod parsed;
 mod place;
@@ -20,30 +20,31 @@ use super::problem::Refused;
 use crate::budget::{GatheredBytes, Purse};
 use crate::openapi::{Operation, OperationInput};
 
-/// Maximum size of a body in bytes. Our choice: two payloads of 256 KiB with all their names, and some reserve.
+/// Maximum size of a body in bytes. Our choice: two payloads of 256 KiB, all names at maximum length, and some
+/// reserve.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Maximum size of a decider's answer in bytes. Our choice: a turn may schedule activities with many payloads of up to
 /// 256 KiB, and one commit must fit the smallest store's parts.
 pub(crate) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum size of an imported run in bytes. Our choice: the limit of an imported history, including the JSON around
-/// its payloads.
+/// Maximum size of an imported run in bytes. Our choice: the limit of an imported history, which includes the JSON
+/// syntax around its payloads.
 pub(crate) const IMPORT_BYTES_MAX: usize = history::limits::IMPORTED_BYTES_MAX;
 
-/// Maximum size of a poll's body in bytes. Our choice: it holds only a few names, and stays in memory as long as the
-/// poll waits.
+/// Maximum size of a poll's body in bytes. Our choice: it contains only a few names, and stays in memory as long as
+/// the poll waits.
 pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum memory for the list elements of a body, as a multiple of the maximum size of its kind. Our choice: with the
-/// text itself and everything copied from it, a body takes less than eight times its size. A turn with the maximum
-/// number of decisions takes a twentieth of that.
+/// Maximum memory for the elements of a body's lists, as a multiple of the maximum body size. Our choice: together
+/// with the text itself and everything copied from it, a body takes less than eight times its size. A turn with the
+/// maximum number of decisions takes a twentieth of this limit.
 const LISTS_PER_BYTE_MAX: usize = 5;
 
-/// Maximum time for receiving a body. Our choice: 8 MiB at 2 Mbit/s.
+/// Maximum time for receiving a body. Our choice: the time for 8 MiB at 2 Mbit/s.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 
-/// JSON body of at most `MAX` bytes. An empty body is read as `{}`.
+/// Extractor of a JSON body with at most `MAX` bytes. An empty body is read as `{}`.
 pub(crate) struct Json<T, const MAX: usize = BODY_BYTES_MAX>(pub(crate) T);
 
 impl<T: JsonSchema, const MAX: usize> OperationInput for Json<T, MAX> {
@@ -87,8 +88,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> Fro
     }
 }
 
-/// Refuses a body with a content encoding other than `identity` and those in `plain`, which also name unencoded bodies.
-/// The service decodes nothing, so the limits of a body apply to the bytes sent.
+/// Refuses a body with a content encoding. `identity` and the encodings in `plain` are accepted, because they also
+/// denote unencoded bodies. The service decodes nothing, so the limits of a body apply to the bytes that were sent.
 pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result<(), Refused> {
     for value in headers.get_all(CONTENT_ENCODING) {
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -101,7 +102,7 @@ pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result
     Ok(())
 }
 
-/// Records the change in the audit log, if there is one. This is the last step before the handler.
+/// Announces the change in the audit log, if there is one. This is the last step before the handler runs.
 async fn announce(ticket: Option<Ticket>, members: Vec<NamedMember>) -> Result<(), Refused> {
     match ticket {
         Some(ticket) => ticket.announce_with(members).await,
@@ -110,7 +111,7 @@ async fn announce(ticket: Option<Ticket>, members: Vec<NamedMember>) -> Result<(
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
-    // Without this check, serde would accept an array and assign its items to the fields by position.
+    // serde would accept an array for a struct, and assign its items to the fields by position.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Refused::BadJson("expected an object, `{...}`".to_owned()));
     }
@@ -122,13 +123,13 @@ fn bad(bytes: &[u8], error: &serde_json::Error) -> Refused {
     Refused::BadJson(if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") })
 }
 
-/// Reads a body of at most `max` bytes. It counts against the budget of bytes in flight until the request is answered.
+/// Reads a body of at most `max` bytes. The bytes count as in flight until the request is answered.
 pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, Refused> {
-    // Every call that takes bodies is behind `in_flight::account`, or adds the purse itself.
+    // Every call with a body has a purse: it is behind `in_flight::account`, or adds the purse itself.
     let purse = request.extensions().get::<Purse>().cloned().ok_or(Refused::Panicked)?;
     let mut body = request.into_body();
-    // If the length is known, the body is refused before it is read, so that a client that sends `Expect` need not send
-    // it.
+    // A body of known length that is too large is refused before it is read. A client that sends `Expect:
+    // 100-continue` then need not send it at all.
     if body.size_hint().lower() > max as u64 {
         return Err(Refused::BodyTooLarge { max });
     }
@@ -137,7 +138,8 @@ pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, 
         let mut gathered = GatheredBytes::new(purse);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refused::BadJson(format!("the body could not be read: {error}")))?;
-            // Copied, because a few bytes may arrive in a large buffer.
+            // The bytes are copied, because a few bytes may arrive in a large buffer, which would otherwise stay in
+            // memory.
             let Some(bytes) = frame.data_ref() else { continue };
             if bytes.len() > max - gathered.len() {
                 return Err(Refused::BodyTooLarge { max });

@@ -1,4 +1,4 @@
-//! Bodies that wrap another body and process each of its pieces.
+//! Bodies that wrap another body and process each of its frames.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,24 +10,24 @@ use hyper::body::{Body as _, Frame, SizeHint};
 /// Next frame of a body; `None` at its end.
 pub(super) type NextFrame = Option<Result<Frame<Bytes>, axum::Error>>;
 
-/// Processing of a body's pieces.
+/// Processing of a body's frames.
 pub(super) trait BodyFilter: Send + Unpin + 'static {
-    /// Returns the next piece.
+    /// Returns the next frame.
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame>;
 }
 
-/// Returns the number of data bytes in a piece.
+/// Returns the number of data bytes in a frame.
 pub(super) fn length(piece: &NextFrame) -> u64 {
     let data = piece.as_ref().and_then(|piece| piece.as_ref().ok()).and_then(Frame::data_ref);
     data.map_or(0, |bytes| bytes.len() as u64)
 }
 
-/// Returns the next piece of a body, unprocessed.
+/// Returns the next frame of a body, unprocessed.
 pub(super) fn next_frame(body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
     Pin::new(body).poll_frame(context)
 }
 
-/// Wraps a body with this processing.
+/// Wraps a body so that `what` processes its frames.
 pub(super) fn filter_body(body: Body, what: impl BodyFilter) -> Body {
     Body::new(FilteredBody { body, what })
 }

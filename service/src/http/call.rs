@@ -18,22 +18,23 @@ use tower::Service;
 use super::drain::DrainedBody;
 use super::problem::Refused;
 
-/// Maximum size of the request line and all headers in bytes, including line ends. Larger ones fail with 431; hyper
-/// sends it if they do not fit its buffer. Source: Node.js, whose default is 16 KiB (`--max-http-header-size`).
+/// Maximum size of the request line and all headers in bytes, including line ends. Requests beyond it fail with 431.
+/// If they do not even fit hyper's buffer, hyper sends that response. Source: Node.js, whose default is 16 KiB
+/// (`--max-http-header-size`).
 pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
 
-/// Value of [`STRICT_TRANSPORT_SECURITY`]: browsers use only HTTPS for a year. Our choice: the minimum that browsers
-/// expect. It does not include subdomains, which may belong to other services.
+/// Value of [`STRICT_TRANSPORT_SECURITY`], which tells browsers to use only HTTPS for a year. Our choice: the minimum
+/// that browsers expect. Subdomains are not included, because they may belong to other services.
 const ENCRYPT_FOR_A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Encryption of a connection. Responses over TLS tell browsers to use only HTTPS.
+/// Whether a connection is encrypted. Only responses over TLS tell browsers to use only HTTPS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encryption {
     Plain,
     Tls,
 }
 
-/// Returns the response to a request. A panic in a handler becomes a 500.
+/// Returns the response to a request. If a handler panics, the response is a 500.
 pub(super) fn answer<B>(mut router: Router, encryption: Encryption, request: Request<B>) -> BoxFuture<'static, Response>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -58,12 +59,12 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
     Refused::Panicked.into_response()
 }
 
-/// Adds the headers that every response has.
+/// Adds the headers that all responses have.
 pub(super) fn with_own_headers(mut answer: Response, encryption: Encryption) -> Response {
     let headers = answer.headers_mut();
     // Prevents browsers from guessing a content type.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Responses contain data for one reader only. Console files and streams set their own caching.
+    // Responses are for one caller only and must not be cached. Console files and streams set their own caching.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if encryption == Encryption::Tls {
         headers.insert(STRICT_TRANSPORT_SECURITY, ENCRYPT_FOR_A_YEAR);
@@ -71,7 +72,7 @@ pub(super) fn with_own_headers(mut answer: Response, encryption: Encryption) -> 
     answer
 }
 
-/// Returns the size of a request's head in bytes, including line ends.
+/// Returns the size in bytes of the request line and all headers, including line ends.
 fn head_bytes<B>(request: &Request<B>) -> usize {
     const LINE_END: usize = "\r\n".len();
     let uri = request.uri();

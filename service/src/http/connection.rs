@@ -23,30 +23,31 @@ use super::record::PeerAddress;
 use super::socket::{PeerState, Socket};
 use crate::tls::Peer;
 
-/// Connection that is ready for requests.
+/// Accepted connection, after the TLS handshake if there is one.
 pub(super) struct Connection {
     pub(super) http: Arc<http1::Builder>,
     pub(super) router: Router,
     pub(super) remote: PeerAddress,
     pub(super) encryption: Encryption,
-    /// Certificate that the client presented.
+    /// Certificate that the client presented; absent if it presented none.
     pub(super) certificate: Option<Arc<Peer>>,
     pub(super) socket: Socket,
-    /// True once the service stops.
+    /// True once the service is stopping.
     pub(super) stopping: watch::Receiver<bool>,
-    /// True while new connections wait because the maximum is reached.
+    /// True while new connections wait to be accepted because there are too many.
     pub(super) crowded: watch::Receiver<bool>,
 }
 
 /// Event on a connection.
 enum ConnectionEvent {
     Ended(hyper::Result<()>),
-    /// The client closed or reset its side, which hyper does not notice during a call.
+    /// The client has closed or reset its side. hyper does not notice this during a call.
     Departed(PeerState),
 }
 
 impl Connection {
-    /// Answers requests until the connection ends. `stream` is the connection's socket, or the TLS stream over it.
+    /// Answers requests until the connection ends. `stream` is the connection's socket, or the TLS stream over that
+    /// socket.
     pub(super) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let Self { http, router, remote, encryption, certificate, socket, mut stopping, mut crowded } = self;
         let calls = Calls { router, remote, encryption, certificate, socket: socket.clone() };
@@ -55,7 +56,8 @@ impl Connection {
         loop {
             let event = poll_fn(|context| {
                 let had_call = socket.has_call();
-                // Checked first, so that a client that has left takes no task.
+                // The departure is checked before hyper makes progress, so that no task is taken for a client that
+                // has left.
                 if had_call && let Poll::Ready(state) = socket.poll_departure(context) {
                     return Poll::Ready(ConnectionEvent::Departed(state));
                 }
@@ -90,7 +92,7 @@ impl Connection {
     }
 }
 
-/// Passes the requests of a connection to the router.
+/// hyper service that passes the requests of one connection to the router.
 struct Calls {
     router: Router,
     remote: PeerAddress,
@@ -116,7 +118,7 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
     }
 }
 
-/// Call that waits for its response.
+/// Future of a call's response.
 struct CallResponse {
     answer: BoxFuture<'static, Response>,
     under_way: Option<CallUnderWay>,
@@ -128,7 +130,7 @@ impl Future for CallResponse {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let response = ready!(self.answer.as_mut().poll(context));
         let under_way = self.under_way.take();
-        // A body of unknown length is produced while it is sent, so the call lasts until its end.
+        // A body of unknown length is produced while it is sent. Its call is in progress until the body ends.
         let is_stream = response.body().size_hint().exact().is_none();
         Poll::Ready(Ok(match under_way.filter(|_| is_stream) {
             Some(under_way) => response.map(|body| filter_body(body, StreamUnderWay { _call: under_way })),
@@ -137,7 +139,7 @@ impl Future for CallResponse {
     }
 }
 
-/// Counts a call as in progress until it is dropped.
+/// Guard of a call, which counts as in progress until this is dropped.
 struct CallUnderWay(Socket);
 
 impl CallUnderWay {

@@ -1,4 +1,5 @@
-//! The web console. Its files contain no data. Pages load data through the API, with the permissions of their reader.
+//! The web console. Its files contain no data: pages load data through the API, with the permissions of the signed-in
+//! user.
 
 use std::sync::LazyLock;
 
@@ -13,16 +14,16 @@ use super::asset::{Asset, CSS, HTML, JAVASCRIPT};
 use super::routes::Routes;
 use crate::access::{CallEffect, Level};
 
-/// Root path of the console; every path below it is a view.
+/// Root path of the console. Every path below it that is not a file is a view.
 pub(crate) const ROOT: &str = "/console/";
 
-/// Availability of the web console and of the documentation.
+/// Whether the web console and the documentation are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Console {
     /// Served below `/console/` and `/docs/`.
     On,
-    /// Not served: both paths do not exist.
+    /// Not served: requests to these paths fail with 404.
     Off,
 }
 
@@ -32,10 +33,10 @@ macro_rules! dist {
     };
 }
 
-/// The page that renders every view.
+/// The HTML page that renders every view.
 static PAGE: LazyLock<Asset> = LazyLock::new(|| Asset::new(HTML, dist!("index.html")));
 
-/// Files that pages of the console and of the documentation load, by their names below the console's root.
+/// Files that the pages of the console and of the documentation load, by their names below the console's root.
 static ASSETS: LazyLock<[(&str, Asset); 7]> = LazyLock::new(|| {
     [
         ("boot.js", Asset::new(JAVASCRIPT, dist!("boot.js"))),

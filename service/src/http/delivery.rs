@@ -1,4 +1,5 @@
-//! Bodies that report their delivery, so that the task of a poller that is gone is offered again immediately.
+//! Response bodies that report when they are delivered. If a poller has disconnected, its task is therefore offered
+//! to others immediately.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,7 +14,7 @@ use hyper::body::{Frame, SizeHint};
 use super::answer::bytes_of_json;
 use engine::Receipt;
 
-/// Body of several tasks, delivered piece by piece as the connection takes them.
+/// Body of several tasks. Each piece is reported as delivered when the connection takes it.
 struct DeliveredPieces<S>(S);
 
 impl<S: Stream<Item = (Bytes, Vec<Receipt>)> + Unpin> hyper::body::Body for DeliveredPieces<S> {
@@ -32,7 +33,7 @@ impl<S: Stream<Item = (Bytes, Vec<Receipt>)> + Unpin> hyper::body::Body for Deli
     }
 }
 
-/// Body of one task, delivered once the connection takes it.
+/// Body of one task, which is reported as delivered when the connection takes it.
 struct Delivered {
     bytes: Option<(Bytes, Receipt)>,
 }
@@ -61,13 +62,13 @@ impl hyper::body::Body for Delivered {
     }
 }
 
-/// Returns a response with one task.
+/// Returns a response with one task, whose delivery is reported to `receipt`.
 pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
     let body = Delivered { bytes: Some((bytes.into(), receipt)) };
     bytes_of_json(StatusCode::OK, Body::new(body))
 }
 
-/// Returns a body of pieces, each with the receipts of its tasks.
+/// Returns a body that consists of pieces, each with the receipts to which the delivery of its tasks is reported.
 pub(crate) fn tasks(pieces: impl Stream<Item = (Bytes, Vec<Receipt>)> + Send + Unpin + 'static) -> Body {
     Body::new(DeliveredPieces(pieces))
 }

@@ -1,4 +1,4 @@
-//! The documentation, as pages. `build/` renders them from the repository's documents.
+//! The documentation as HTML pages, which `build/` renders from the repository's documents.
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,7 @@
-//! Draining of unread request bodies. A request that is refused early leaves the rest of its body on the connection.
-//! Closing a connection with unread bytes resets it, and many clients then lose the response, because they send the
-//! whole body before they read. The rest is therefore read and discarded, within limits, while the response is sent.
+//! Draining of unread request bodies. If a request is refused early, the rest of its body remains unread on the
+//! connection. Closing a connection with unread bytes resets it. Many clients then lose the response, because they
+//! send the whole body before they read. The rest is therefore read and discarded, within limits, while the response
+//! is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,19 +11,20 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// Maximum number of bytes to discard. Our choice: the maximum body of any decider's call, so that a body sent to the
-/// wrong call is drained completely. It is not kept in memory.
+/// Maximum number of bytes to discard per body. Our choice: the maximum size of a decider's answer, so that a body
+/// sent to the wrong path is drained completely. Discarded bytes are not kept in memory.
 const DRAIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Maximum time to drain a body. Our choice: longer than a client pauses while sending; a client that reads has
-/// received the response by then.
+/// Maximum time for draining a body. Our choice: longer than clients pause while sending. A client that reads while
+/// it sends has received the response by then.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Body whose rest is drained when it is dropped.
+/// Body whose unread rest is drained when this is dropped.
 pub(super) struct DrainedBody<B: Body<Data = Bytes> + Send + Unpin + 'static> {
-    /// `None` after its end.
+    /// The body; `None` after its end.
     body: Option<B>,
-    /// The client waits for `100 Continue` before it sends the body. Reading would request it.
+    /// True if the client waits for `100 Continue` before it sends the body. Reading would make the client send it,
+    /// so nothing is drained.
     is_awaited: bool,
 }
 
@@ -58,14 +60,14 @@ impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Body for DrainedBody<B> {
 impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Drop for DrainedBody<B> {
     fn drop(&mut self) {
         let rest = self.body.take().filter(|body| !self.is_awaited && !body.is_end_stream());
-        // Without a runtime there is no connection to drain.
+        // If there is no runtime, there is no connection to drain either.
         if let (Some(rest), Ok(runtime)) = (rest, tokio::runtime::Handle::try_current()) {
             runtime.spawn(tokio::time::timeout(DRAIN_WAIT, drain(rest)));
         }
     }
 }
 
-/// Discards the rest of a body, up to the limit.
+/// Discards the rest of a body, within the limit.
 async fn drain(mut body: impl Body<Data = Bytes> + Unpin) {
     let mut left = DRAIN_BYTES_MAX;
     while let Some(Ok(frame)) = body.frame().await {

@@ -1,9 +1,9 @@
-//! Cross-site protection, applied before authentication: tells requests that a web page caused from requests of
-//! programs.
+//! Cross-site protection, applied before authentication. It refuses requests that were caused by web pages of other
+//! sites.
 //!
-//! A page of another site can make a browser post here without its user's knowledge. With a DNS name that points to
-//! this machine, such a page even has the same origin. Browsers report the origin of a request in headers that pages
-//! cannot change. Programs do not send these headers.
+//! A page of another site can make a browser send requests to this service without the user's knowledge. With a DNS
+//! name that points to this machine, such a page even has the same origin. Browsers report the origin of a request in
+//! headers that pages cannot change. Programs do not send these headers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use axum::response::{IntoResponse, Response};
 use super::middleware::Middleware;
 use super::problem::Refused;
 
-/// Header with the relation between a page and the requested host.
+/// Header in which browsers report the relation between the page's site and the requested host.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Headers that browsers send and programs do not.
+/// Headers that browsers send and other programs do not.
 const OF_BROWSERS: [HeaderName; 4] =
     [ORIGIN, SITE, HeaderName::from_static("sec-fetch-mode"), HeaderName::from_static("sec-fetch-dest")];
 
-/// Content types that a page cannot send to another site without a preflight request.
+/// Content types that a page can send to another site only after a preflight request.
 const ASKED_FOR: [&str; 3] = ["application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.1"];
 
 /// Host names under which the service accepts requests.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
-    /// `None` if every name is accepted.
+    /// Accepted names; `None` if every name is accepted.
     known: Option<Vec<String>>,
 }
 
 impl Hosts {
-    /// Accepts any name, because every caller needs a credential.
+    /// Accepts any host name. This is safe if every caller needs a credential.
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Accepts the loopback names and addresses, and these names. It is used if callers are not authenticated, so that
-    /// a foreign name that points to this machine is refused.
+    /// Accepts the loopback names and addresses, and the given names. Used if callers are not authenticated: a DNS
+    /// name of another site that points to this machine is refused.
     pub fn loopback_and(names: Vec<String>) -> Self {
         Self { known: Some(names) }
     }
 
     fn has(&self, host: &str) -> bool {
         let Some(known) = &self.known else { return true };
-        // A name may end with the dot of the DNS root.
+        // A host name may end with a dot, which denotes the DNS root.
         let host = host.strip_suffix('.').unwrap_or(host);
         let is_name = || host.eq_ignore_ascii_case("localhost") || ends_with_ignoring_case(host, ".localhost");
         let is_loopback = address(host).map_or_else(is_name, |address| address.to_canonical().is_loopback());
@@ -61,7 +61,7 @@ fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
     at.and_then(|at| text.get(at..)).is_some_and(|found| found.eq_ignore_ascii_case(end))
 }
 
-/// Parses the IP address of an authority, in which only IPv6 addresses have brackets.
+/// Parses the IP address of an authority. IPv6 addresses must be in brackets there.
 fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']')?.parse().ok().map(IpAddr::V6),
@@ -69,8 +69,8 @@ fn address(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// Returns whether an authority is a host with an optional port. [`Authority`] also accepts user information, text
-/// after a bracket, and ports that are not numbers.
+/// Returns whether an authority consists of a host and an optional port. The parser of [`Authority`] also accepts
+/// user information, text after a bracket, and ports that are not numbers.
 fn is_host_and_port(authority: &Authority) -> bool {
     let host = authority.host();
     let Some(rest) = authority.as_str().strip_prefix(host) else { return false };
@@ -132,7 +132,8 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_origin_of(origin, host)) {
         return Err(Refused::CrossSite { from: format!("`{}`", String::from_utf8_lossy(origin.as_bytes())) });
     }
-    // Forms send other content types; requests of pages without a body have none.
+    // Without a preflight request, a page of another site can send only forms, whose content types are different, and
+    // requests without a body, which have no content type. `DELETE` always requires a preflight request.
     let may_be_a_page_s = OF_BROWSERS.iter().any(|name| headers.contains_key(name));
     if may_be_a_page_s && *method != Method::DELETE {
         let found = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -145,7 +146,7 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     Ok(())
 }
 
-/// Returns whether no header shows that a page of another site caused this request.
+/// Returns true unless a header shows that a page of another site caused this request.
 pub(super) fn is_of_own_page(headers: &HeaderMap, uri: &Uri) -> bool {
     let host = headers.get(HOST).and_then(authority);
     let host = host.as_ref().or(uri.authority());
@@ -161,8 +162,8 @@ fn authority(value: &HeaderValue) -> Option<Authority> {
     is_host_and_port(&authority).then_some(authority)
 }
 
-/// Returns whether an origin has this host and port. The scheme may differ, because a proxy in front of the service may
-/// terminate TLS.
+/// Returns whether an origin has this host and port. The scheme may differ, because a proxy in front of the service
+/// may terminate TLS.
 fn is_origin_of(origin: &HeaderValue, host: Option<&Authority>) -> bool {
     let origin: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
     let Some((origin, host)) = origin.zip(host) else { return false };

@@ -11,20 +11,20 @@ use super::socket::Socket;
 use super::write_timeout::WriteTimeout;
 use crate::tls::{Peer, Tls};
 
-/// Encrypted connection.
+/// TLS stream over a connection's socket.
 pub(super) type Encrypted = Box<TlsStream<WriteTimeout<Socket>>>;
 
 /// Outcome of a handshake.
 pub(super) enum Begun {
-    /// Encrypted connection, with the certificate that the client presented.
+    /// The connection is encrypted. Contains the certificate that the client presented, if any.
     Encrypted(Encrypted, Option<Arc<Peer>>),
-    /// The peer sent something else, probably plain HTTP.
+    /// The client sent no TLS handshake, probably plain HTTP.
     Plain(WriteTimeout<Socket>),
     /// The handshake failed or timed out.
     Failed,
 }
 
-/// Performs the handshake of a connection.
+/// Performs the TLS handshake of a connection.
 pub(super) async fn shake_hands(
     socket: &Socket,
     stream: WriteTimeout<Socket>,

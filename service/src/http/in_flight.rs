@@ -1,4 +1,5 @@
-//! Budget of bytes in flight: charges each request, and its response until that is written.
+//! Charges requests and responses to the budget of bytes in flight: a request until it is answered, a response until
+//! it is written.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,11 +16,11 @@ use super::problem::Refused;
 use crate::budget::{Budget, Exhausted, Purse, Share, Who};
 use crate::front::Front;
 
-/// Middleware for requests of known callers, and of calls that need no credential.
+/// Middleware that charges requests of authenticated callers, and requests to calls that need no credential.
 #[derive(Clone)]
 pub(super) struct Accounted(Arc<Budget>);
 
-/// Charge of a request, held until its response exists.
+/// State between the two steps of the middleware. It holds the request's bytes until the response exists.
 pub(super) struct Held {
     budget: Arc<Budget>,
     purse: Purse,
@@ -35,7 +36,7 @@ impl Middleware for Accounted {
     type After = Held;
 
     fn before(&self, mut request: Request) -> Result<(Request, Held), Box<Response>> {
-        // The buffers that the request was read into live until there is a response, so they are charged until then.
+        // The buffers with the request live until there is a response, so their bytes are charged until then.
         let purse = Purse::new(&self.0, Who::Known);
         request.extensions_mut().insert(purse.clone());
         let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -52,13 +53,13 @@ impl Middleware for Accounted {
 /// Charges a response to the budget until its bytes are written or discarded.
 pub(crate) fn hold(budget: &Arc<Budget>, response: Response) -> Result<Response, Exhausted> {
     let share = budget.answer(response.body().size_hint().exact().map_or(0, |bytes| {
-        // A size beyond the address space exceeds the budget, too.
+        // If the size exceeds the address space, it exceeds the budget, too.
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }))?;
     Ok(response.map(|body| if body.is_end_stream() { body } else { filter_body(body, Charged(share)) }))
 }
 
-/// Charges every piece of a body.
+/// Filter that charges every frame of a body.
 struct Charged(Share);
 
 impl BodyFilter for Charged {
@@ -68,7 +69,7 @@ impl BodyFilter for Charged {
             other => return Poll::Ready(other),
         };
         let frame = match frame.into_data() {
-            // A stream that exceeds the budget ends; its reader resumes from its last position.
+            // If a stream exceeds the budget, it ends; its reader can resume after the last event that it received.
             Ok(bytes) => self.0.hold(bytes).map(Frame::data).map_err(axum::Error::new),
             Err(frame) => Ok(frame),
         };

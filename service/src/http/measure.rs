@@ -8,21 +8,21 @@ use tokio::time::Instant;
 use super::middleware::Middleware;
 use crate::front::Front;
 
-/// Label of requests that match no path or method.
+/// Metric label of requests that match no path or method.
 const NO_CALL: &str = "*";
 
-/// Methods of calls, and `HEAD`, which is answered with `GET`.
+/// Methods that appear in metric labels: those of all calls, and `HEAD`, which `GET` calls answer.
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-/// SWF operation that a response answers.
+/// Response extension with the SWF operation of the request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SwfOperation(pub(crate) &'static str);
 
-/// Middleware that measures calls.
+/// Middleware that measures the duration of calls.
 #[derive(Clone)]
 pub(super) struct MeasuredCall(Front);
 
-/// Facts about a call from before it ran.
+/// Facts about a call that are recorded before it runs.
 pub(super) struct Began {
     front: Front,
     route: Option<MatchedPath>,
@@ -30,7 +30,7 @@ pub(super) struct Began {
     at: Instant,
 }
 
-/// Returns the middleware that measures calls.
+/// Returns the middleware that measures the duration of calls.
 pub(crate) fn measure(front: Front) -> impl Middleware {
     MeasuredCall(front)
 }
@@ -47,7 +47,8 @@ impl Middleware for MeasuredCall {
     fn after(began: Began, response: Response) -> Response {
         let Began { front, route, method, at } = began;
         let status = response.status();
-        // A client can send any method, and the request may be refused before its method is checked.
+        // A client can send any method, and other middleware may refuse a request before its method is checked. Such
+        // methods must not become labels.
         let route = route.filter(|_| status != StatusCode::METHOD_NOT_ALLOWED && METHODS.contains(&method.as_str()));
         let call = match (response.extensions().get::<SwfOperation>(), route) {
             (Some(SwfOperation(operation)), _) => (*operation).to_owned(),

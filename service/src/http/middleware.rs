@@ -1,4 +1,4 @@
-//! Middleware that keeps only a few facts of a request until the response. Unlike axum's `from_fn`, it reserves no
+//! Middleware that keeps only a few facts about a request until the response. Unlike axum's `from_fn`, it reserves no
 //! memory for the request while the call waits.
 
 use std::convert::Infallible;
@@ -9,19 +9,19 @@ use axum::extract::Request;
 use axum::response::Response;
 use tower::{Layer, Service};
 
-/// Middleware with one step before the call and one after it.
+/// Middleware with one step before the call and one step after it.
 pub(crate) trait Middleware: Clone + Send + Sync + 'static {
-    /// Facts about the request that the second step needs.
+    /// Facts about the request that the step after the call needs.
     type After: Send + Unpin + 'static;
 
-    /// Passes the request on, or answers it.
+    /// Step before the call: passes the request on, or answers it.
     fn before(&self, request: Request) -> Result<(Request, Self::After), Box<Response>>;
 
-    /// Passes the response on.
+    /// Step after the call: passes the response on.
     fn after(after: Self::After, response: Response) -> Response;
 }
 
-/// A pair of middleware: the first one is the outer one.
+/// Two combined middlewares. The first one is the outer one: its steps are the first and the last.
 impl<A: Middleware, B: Middleware> Middleware for (A, B) {
     type After = (A::After, B::After);
 
@@ -38,7 +38,7 @@ impl<A: Middleware, B: Middleware> Middleware for (A, B) {
     }
 }
 
-/// Layer that applies such middleware to a service.
+/// Layer that applies a middleware to a service.
 #[derive(Debug, Clone)]
 pub(crate) struct MiddlewareLayer<A>(pub(crate) A);
 
@@ -50,7 +50,7 @@ impl<A: Clone, S> Layer<S> for MiddlewareLayer<A> {
     }
 }
 
-/// Service behind such middleware.
+/// Service behind a middleware.
 #[derive(Debug, Clone)]
 pub(crate) struct MiddlewareService<A, S> {
     what: A,
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// Call that runs behind such middleware.
+/// Future of a call that runs behind a middleware.
 pub(crate) enum MiddlewareCall<A: Middleware, F> {
     Waits(F, Option<A::After>),
     Answered(Option<Box<Response>>),
@@ -96,7 +96,7 @@ impl<A: Middleware, F: Future<Output = Result<Response, Infallible>> + Unpin> Fu
             }
             Self::Answered(answer) => answer.take().map(|answer| *answer),
         };
-        // A future must not be polled again after it has returned.
+        // The future inside has completed and must not be polled again.
         answer.map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)))
     }
 }

@@ -1,5 +1,5 @@
-//! The paths of the service with their methods: the values of `Allow`, and hints for requests to paths that do not
-//! exist.
+//! The paths of the service with their methods. They provide the values of `Allow` headers, and suggestions for
+//! requests to paths that do not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,27 @@ use axum::http::{HeaderValue, Method};
 use super::problem::Refused;
 use crate::access::{CallAccess, Level};
 
-/// Longest path that a problem document repeats. Our choice: a path with two names of the usual length fits.
+/// Maximum length of a path that an error message repeats. Our choice: a path with two names of the usual length
+/// fits.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// Version segment with which most paths of the REST API begin.
+/// Version segment, with which most paths of the REST API begin.
 const VERSION_SEGMENT: &str = "v1";
 
 /// Methods of one path.
 #[derive(Debug, Default)]
 struct PathMethods {
     names: BTreeSet<&'static str>,
-    /// True if at least one of its calls needs no credential.
+    /// True if at least one call of the path needs no credential.
     is_open: bool,
 }
 
-/// Paths that have calls, by their templates.
+/// Paths that have calls, by their templates such as `/v1/domains/{domain}`.
 #[derive(Debug, Default)]
 pub(crate) struct Paths(BTreeMap<&'static str, PathMethods>);
 
 impl Paths {
-    /// Collects the paths of these calls. Each path takes `OPTIONS`, and `HEAD` if it takes `GET`.
+    /// Collects the paths of these calls. Each path also accepts `OPTIONS`, and `HEAD` if it accepts `GET`.
     pub(crate) fn of(calls: impl IntoIterator<Item = CallAccess>) -> Self {
         let mut paths = Self::default();
         for CallAccess { method, name, level, .. } in calls {
@@ -46,8 +47,9 @@ impl Paths {
         methods.is_open |= level == Level::Nothing;
     }
 
-    /// Returns each path with the level that `OPTIONS` needs there: none if a call of the path needs none, otherwise
-    /// any credential, as for a path that does not exist. A caller without a credential learns nothing from it.
+    /// Returns each path with the level that `OPTIONS` needs there: no credential if one of the path's calls needs
+    /// none; otherwise any credential, as for paths that do not exist. Callers without a credential therefore cannot
+    /// find out which paths exist.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (&'static str, Level)> + '_ {
         self.0.iter().map(|(path, methods)| (*path, if methods.is_open { Level::Nothing } else { Level::Known }))
     }
@@ -56,23 +58,23 @@ impl Paths {
         self.0.get(path).map(|methods| methods.names.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// Returns the methods of all paths.
+    /// Returns the methods that at least one path accepts.
     fn all_names(&self) -> Vec<&'static str> {
         let all: BTreeSet<_> = self.0.values().flat_map(|methods| &methods.names).copied().collect();
         all.into_iter().collect()
     }
 
-    /// Returns the `Allow` header of a path.
+    /// Returns the value of the `Allow` header of a path.
     pub(crate) fn allow(&self, path: &str) -> HeaderValue {
         allow(&self.names(path))
     }
 
-    /// Returns the `Allow` header of the service as a whole, which `OPTIONS *` asks for.
+    /// Returns the value of the `Allow` header of the whole service, for `OPTIONS *`.
     pub(crate) fn allow_anywhere(&self) -> HeaderValue {
         allow(&self.all_names())
     }
 
-    /// Refuses a method that a path does not take.
+    /// Returns the refusal of a method that the path does not accept.
     pub(crate) fn wrong_method(&self, path: &str, method: &Method) -> Refused {
         let names = self.names(path);
         let shown = shortened(method.as_str());
@@ -82,14 +84,14 @@ impl Paths {
         Refused::Method { detail, allow: allow(&names) }
     }
 
-    /// Refuses `CONNECT` to another host.
+    /// Returns the refusal of `CONNECT`, by which a client would use the service as a proxy.
     pub(crate) fn no_proxy(&self) -> Refused {
         let names = self.all_names();
         let detail = format!("this service is no proxy; its paths take {}, found `CONNECT`", listed(&names));
         Refused::Method { detail, allow: allow(&names) }
     }
 
-    /// Refuses a path that does not exist, with the path that the caller may have meant.
+    /// Returns the refusal of a path that does not exist, with a suggestion of a similar path.
     pub(crate) fn no_such_path(&self, path: &str) -> Refused {
         let there_is_none = format!("there is no path `{}`", shortened(path));
         Refused::UnknownPath(match self.nearest(path) {
@@ -98,8 +100,8 @@ impl Paths {
         })
     }
 
-    /// Returns the existing path that differs from this one only in slashes, in the version before it, or in the case
-    /// or the plural of its words.
+    /// Returns the existing path that differs from the given one only in slashes, in a missing version at its
+    /// beginning, or in the case or the plural of its words.
     fn nearest(&self, path: &str) -> Option<String> {
         let found: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         let with_version: Vec<&str> = std::iter::once(VERSION_SEGMENT).chain(found.iter().copied()).collect();
@@ -111,14 +113,14 @@ impl Paths {
     }
 }
 
-/// A path that a caller may have meant.
+/// Existing path that is similar to the requested one.
 struct NearPath {
     path: String,
-    /// Number of words that differ from those that the caller sent.
+    /// Number of words in which it differs from the requested path.
     replaced: usize,
 }
 
-/// Returns the path of this template that has these segments, if its words are almost the same.
+/// Returns the path of this template that has these segments, if its words are equal or almost equal.
 fn meant(template: &str, segments: &[&str]) -> Option<NearPath> {
     let words: Vec<&str> = template.split('/').filter(|word| !word.is_empty()).collect();
     if words.len() != segments.len() || template.contains("{*") {
@@ -140,19 +142,19 @@ fn meant(template: &str, segments: &[&str]) -> Option<NearPath> {
     Some(NearPath { path, replaced })
 }
 
-/// Returns whether two words differ only in case and a plural.
+/// Returns whether two words are equal, ignoring case and a plural `s`.
 fn is_almost(word: &str, found: &str) -> bool {
     let stem = |text: &str| text.strip_suffix(['s', 'S']).unwrap_or(text).to_ascii_lowercase();
     stem(word) == stem(found)
 }
 
-/// Refuses a path with an empty segment instead of a name.
+/// Returns the refusal of a path with an empty segment in the place of a name.
 pub(super) fn empty_segment(path: &str) -> Refused {
     let shown = shortened(path);
     Refused::UnknownPath(format!("there is no path `{shown}`: a name or an id in it is empty (two slashes in a row)"))
 }
 
-/// Refuses a path whose segments are not those of its route.
+/// Returns the refusal of a path whose segments do not fit its route.
 pub(crate) fn other_segments() -> Refused {
     Refused::UnknownPath("there is no such path".to_owned())
 }
@@ -161,7 +163,7 @@ fn allow(names: &[&str]) -> HeaderValue {
     HeaderValue::try_from(names.join(", ")).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// Lists names in words: `GET, HEAD and OPTIONS`.
+/// Formats names as a list in words: `GET, HEAD and OPTIONS`.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => "no method".to_owned(),
@@ -170,7 +172,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Cuts a long text. Request targets are ASCII, so any cut is valid.
+/// Truncates a long text. Request targets are ASCII, so that it can be cut at any byte.
 fn shortened(text: &str) -> String {
     match text.get(..SHOWN_BYTES_MAX) {
         Some(begin) if text.len() > SHOWN_BYTES_MAX => format!("{begin}…"),

@@ -1,4 +1,4 @@
-//! Refusals as problem documents (RFC 9457): status, code, whether to retry, and advice.
+//! Refusals as problem documents (RFC 9457): their status, code, retry delay, and advice.
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -15,7 +15,7 @@ use crate::fair::Crowded;
 use engine::admission::Throttled;
 use engine::{MayBeRecorded, Refusal, RefusalRow, TurnWait};
 
-/// Reason for refusing a request, before it reached the engine or by the engine.
+/// Reason for refusing a request, either before it reached the engine or by the engine.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     /// Refused by the engine.
@@ -33,13 +33,13 @@ pub(crate) enum Refused {
     /// The request line and the headers are too large.
     #[error("the request line and the headers have more than {max} bytes together")]
     HeadersTooLarge { max: usize },
-    /// Too many bytes of other requests are in flight.
+    /// The bytes of other requests in flight leave too little memory.
     #[error("too many bytes of requests and responses are in flight")]
     Overloaded {
-        /// True if the request cannot have changed anything.
+        /// True for `GET` and `HEAD`, which cannot have changed anything.
         changes_nothing: bool,
     },
-    /// Too many requests wait for their turn. Nothing was changed.
+    /// Too many requests are waiting for their turn. Nothing was changed.
     #[error("{Crowded}")]
     Crowded,
     /// The body did not arrive in time.
@@ -48,7 +48,7 @@ pub(crate) enum Refused {
     /// The content type of the body is not JSON.
     #[error("expected application/json, found `{0}`")]
     ContentType(String),
-    /// The body is encoded; the service decodes nothing.
+    /// The body has a content encoding; the service decodes nothing.
     #[error("expected a body without Content-Encoding, found `{0}`")]
     ContentEncoding(String),
     /// A header is invalid.
@@ -63,10 +63,10 @@ pub(crate) enum Refused {
     /// The path does not exist.
     #[error("{0}")]
     UnknownPath(String),
-    /// The path does not take this method.
+    /// The path does not accept this method.
     #[error("{detail}")]
     Method {
-        /// Methods of the path, in words.
+        /// Sentence with the methods of the path.
         detail: String,
         /// Value of the `Allow` header.
         allow: HeaderValue,
@@ -77,10 +77,10 @@ pub(crate) enum Refused {
     /// No credential, or an unknown one.
     #[error("the credential is missing or unknown")]
     Unauthorized,
-    /// The session of the cookie has ended or never existed.
+    /// The session that the cookie names has ended or never existed.
     #[error("the session has expired or does not exist")]
     SessionExpired,
-    /// A change was requested with a cookie but without the CSRF token of its session.
+    /// The request has a session cookie and would change something, but lacks the CSRF token of the session.
     #[error("the header `baton-csrf` is missing, or does not have the CSRF token of this session")]
     CsrfTokenMissing,
     /// The secret or token is correct, but has expired.
@@ -104,22 +104,22 @@ pub(crate) enum Refused {
     /// The credential lacks the permission.
     #[error("the credential has no permission to {what}")]
     Forbidden { what: String },
-    /// Too many wrong secrets within a second.
+    /// Too many secrets or signatures failed within a second.
     #[error("the credential is unknown, and there were too many failed attempts")]
     TooManyFailedAttempts,
-    /// A page of another site caused the request.
+    /// A web page of another site caused the request.
     #[error("a browser sent the request for a page of another site: {from}")]
     CrossSite { from: String },
-    /// The request names an unknown host.
+    /// The request names a host that is not one of the service's host names.
     #[error("`{host}` is not a known host name of this service")]
     Misdirected { host: String },
-    /// The audit log cannot be written, so nothing may be changed; or it cannot be read.
+    /// The audit log cannot be written, so that nothing may be changed, or it cannot be read.
     #[error("the audit log cannot be written or read; nothing was changed")]
     AuditLogUnavailable,
-    /// There is no audit log.
+    /// The service has no audit log.
     #[error("this node has no audit log")]
     AuditLogDisabled,
-    /// The request is not encrypted, but the port requires TLS.
+    /// The request is not encrypted, but the service accepts only HTTPS on this port.
     #[error("the request is plain HTTP, but this port requires HTTPS")]
     TlsRequired,
     /// A handler panicked, which is a defect.
@@ -135,7 +135,7 @@ impl CredentialKind {
         }
     }
 
-    /// Returns the clock tolerance in words. Token issuers have separate clocks.
+    /// Returns the clock tolerance as a part of a message. Only token issuers have their own clocks.
     fn leeway(self) -> &'static str {
         match self {
             Self::Secret => "",
@@ -145,7 +145,7 @@ impl CredentialKind {
 }
 
 impl From<Exhausted> for Refused {
-    /// Returns a refusal without changes: the budget is exhausted before a request has effects.
+    /// By default, the refused request has changed nothing: the budget is exhausted before a request has effects.
     fn from(_: Exhausted) -> Self {
         Self::Overloaded { changes_nothing: true }
     }
@@ -163,8 +163,8 @@ impl From<Fault> for Refused {
     }
 }
 
-/// Delay in seconds after which to retry a start that was refused for lack of disk space. Our choice: the longest retry
-/// delay of our client.
+/// Delay in seconds after which to retry a start that was refused for lack of disk space. Our choice: equals the
+/// maximum retry delay of our client library.
 const DISK_LOW_WAIT: u64 = 10;
 
 fn fault_members(fault: &Fault) -> Value {
@@ -242,7 +242,7 @@ fn turn_wait(it: &TurnWait) -> Value {
 }
 
 impl Refused {
-    /// Returns the status, the code and the advice of this refusal.
+    /// Returns the status, the code and the advice for this refusal.
     pub(crate) fn row(&self) -> RefusalRow {
         const OVERLOADED: RefusalRow =
             RefusalRow::new(503, "overloaded", "retry after a moment; send changes with an Idempotency-Key")
@@ -354,19 +354,19 @@ impl Refused {
         }
     }
 
-    /// Returns additional members for programs.
+    /// Returns further members of the problem document, which programs can use.
     fn members(&self) -> Value {
         match self {
             Self::Engine(refusal) => refusal_members(refusal),
             Self::BodyTooLarge { max } | Self::ListsTooLarge { max } | Self::HeadersTooLarge { max } => {
                 json!({ "max": max })
             }
-            // The message is complete.
+            // The message already contains everything.
             _ => json!({}),
         }
     }
 
-    /// Returns the delay in seconds after which a retry may succeed, if it can.
+    /// Returns the delay in seconds after which a retry may succeed; `None` if a retry is useless.
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Engine(Refusal::Unavailable { retry_after, .. }) => {

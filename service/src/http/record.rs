@@ -1,5 +1,5 @@
-//! Log line of each request, in the access log and, at debug level, in the service's log. It contains names and
-//! numbers, but no payload, secret or token. Of the query, it contains only parameters that cannot hold any of these.
+//! Log lines of requests: in the access log, and at debug level in the service's log. They contain names and numbers,
+//! but no payload, secret or token. Only those query parameters are logged that cannot contain any of these.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,13 +24,14 @@ use super::segment::named;
 use crate::access_log::AccessLog;
 use engine::Engine;
 
-/// Header with the request id, in the log and in the response.
+/// Header with the request id, which logs and the response contain.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Header with the request id in SWF responses.
 pub(super) const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
-/// Target of request lines in the service's log: `--log info,baton::requests=debug` enables only these.
+/// Log target of request lines in the service's log: `--log info,baton::requests=debug` enables debug level only for
+/// them.
 const REQUESTS: &str = "baton::requests";
 
 /// Query parameters that are logged. Omitted are `identity`, `reason`, `page`, `tag`, `type`, `workflowId`,
@@ -52,20 +53,21 @@ const QUERY_KEPT: [&str; 14] = [
     "watch",
 ];
 
-/// Maximum length of a logged parameter value. Our choice: a timestamp, or the id of a run.
+/// Maximum length of a logged parameter value in bytes. Our choice: a timestamp or a run id fits.
 const QUERY_VALUE_BYTES_MAX: usize = 40;
 
-/// Maximum length of a logged path. Our choice: a domain and a workflow id of maximum length, and the text around them.
+/// Maximum length of a logged path in bytes. Our choice: a path with a domain and a workflow id of maximum length
+/// fits.
 const PATH_BYTES_MAX: usize = 4_096;
 
-/// Path parameter that contains a secret.
+/// Path parameter whose value is secret.
 const TOKEN: &str = "{token}";
 
 /// Address of a connection's peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
-/// Identifier of a request in logs and responses.
+/// Id of a request, which logs and responses contain.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
@@ -75,11 +77,11 @@ impl RequestId {
     }
 }
 
-/// Code of a refusal, for the log.
+/// Response extension with the error code of a refusal, for the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(pub(crate) &'static str);
 
-/// Facts about a request that calls add for its log line.
+/// Facts for a request's log line that handlers and the gate add.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestNotes(Arc<Mutex<FoundRoute>>);
 
@@ -95,7 +97,7 @@ impl RequestNotes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the caller, authorized or not.
+    /// Sets the caller, whether it is authorized or not.
     pub(crate) fn by(&self, by: Option<CallerName>) {
         self.lock().by = by;
     }
@@ -111,7 +113,7 @@ impl RequestNotes {
     }
 }
 
-/// Line in the log.
+/// Content of a log line.
 #[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -121,13 +123,13 @@ struct AccessEntry {
     by: Option<CallerName>,
     peer: Option<SocketAddr>,
     method: String,
-    /// Absent if the path does not exist.
+    /// Template of the path; absent if the path does not exist.
     route: Option<String>,
     path: Option<String>,
     query: Option<String>,
     operation: Option<&'static str>,
     domain: Option<String>,
-    /// Absent if the client left before the response.
+    /// Status of the response; absent if the client left before there was one.
     status: Option<u16>,
     code: Option<&'static str>,
     bytes_in: u64,
@@ -135,10 +137,10 @@ struct AccessEntry {
     milliseconds: f64,
 }
 
-/// Log line of a request in progress. It is written on drop: after the last byte of the response, or when the client
-/// has left.
+/// Log line of a request in progress. It is written when this is dropped: after the last byte of the response, or
+/// when the client has left.
 struct AccessLine {
-    /// `None` if the line goes only to the service's log.
+    /// Access log; `None` if the line goes only to the service's log.
     log: Option<Arc<AccessLog>>,
     entry: AccessEntry,
     noted: RequestNotes,
@@ -166,7 +168,7 @@ impl Drop for AccessLine {
 }
 
 impl AccessEntry {
-    /// Writes the entry to the service's log, at debug level.
+    /// Writes the entry to the service's log at debug level.
     fn trace(&self) {
         tracing::debug!(
             target: REQUESTS,
@@ -188,8 +190,8 @@ impl AccessEntry {
     }
 }
 
-/// Returns the same routes, with a log line for each request: in the access log, if there is one, and in the service's
-/// log, if debug level is enabled. If neither applies, requests and responses pass unchanged.
+/// Returns the same routes, with a log line for each request: in the access log if there is one, and in the service's
+/// log if debug level is enabled. If neither applies, requests and responses pass unchanged.
 pub fn with_request_log(router: Router, engine: &Arc<Engine>, log: Option<Arc<AccessLog>>) -> Router {
     router.layer(MiddlewareLayer(RecordedCall { engine: Arc::clone(engine), log }))
 }
@@ -257,13 +259,13 @@ impl Middleware for RecordedCall {
     }
 }
 
-/// Converts to milliseconds, with microsecond precision.
+/// Converts a duration to milliseconds, with microsecond precision.
 #[expect(clippy::cast_precision_loss, reason = "nothing takes 2^52 microseconds")]
 fn milliseconds(long: Duration) -> f64 {
     long.as_micros() as f64 / 1_000.0
 }
 
-/// Returns the path without the value of a token.
+/// Returns the path for the log, in which the value of a token is replaced.
 fn shown_path(route: &str, path: &str) -> String {
     let mut names = route.split('/');
     let segments = path.split('/').map(|segment| match names.next() {
@@ -271,7 +273,7 @@ fn shown_path(route: &str, path: &str) -> String {
         _ => segment,
     });
     let mut shown = segments.collect::<Vec<_>>().join("/");
-    // The path is ASCII because other characters are percent-encoded, so any cut is valid.
+    // The path can be cut at any byte, because it is ASCII: other characters are percent-encoded.
     shown.truncate(PATH_BYTES_MAX);
     shown
 }
@@ -282,7 +284,7 @@ fn domain_of(route: &str, path: &str) -> Option<String> {
     percent_decode_str(segment).decode_utf8().ok().map(|decoded| named(&decoded).to_owned())
 }
 
-/// Returns the logged query parameters, unchanged.
+/// Returns the query parameters that may be logged, unchanged.
 fn shown_query(query: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-:._,".contains(&byte);
     let is_kept = |parameter: &&str| {
@@ -292,10 +294,10 @@ fn shown_query(query: &str) -> String {
     query.split('&').filter(is_kept).collect::<Vec<_>>().join("&")
 }
 
-/// Counts the bytes of a request body.
+/// Filter that counts the bytes of a request body.
 struct CountedIn(Arc<AtomicU64>);
 
-/// Counts the bytes of a response body, for the line that is written at its end.
+/// Filter that counts the bytes of a response body, and whose drop writes the log line at the end of the body.
 struct CountedOut(Box<AccessLine>);
 
 impl BodyFilter for CountedIn {

@@ -1,4 +1,4 @@
-//! Routes, each with its access level and its effect. No route can be added without them.
+//! Routes of the service. A route cannot be added without its access level and its effect.
 
 use std::future::ready;
 
@@ -20,7 +20,7 @@ struct RouteRow {
     handler: MethodRouter<Front>,
 }
 
-/// Routes that are being collected.
+/// List of routes that is being built.
 pub(crate) struct Routes(Vec<RouteRow>);
 
 impl Routes {
@@ -28,7 +28,7 @@ impl Routes {
         Self(Vec::new())
     }
 
-    /// Adds a call; `has_body` is true if its handler takes a body. A `GET` call also answers `HEAD`, with the same
+    /// Adds a call. `has_body` is true if its handler reads a body. A `GET` call also answers `HEAD`, with the same
     /// level.
     pub(crate) fn add<H, T>(
         &mut self,
@@ -45,7 +45,7 @@ impl Routes {
         self.0.push(RouteRow { is, handler: on(filter, handler) });
     }
 
-    /// Adds a call between nodes, with POST.
+    /// Adds a `POST` call between nodes.
     pub(crate) fn post<H, T>(mut self, path: &'static str, level: Level, handler: H) -> Self
     where
         H: Handler<T, Front>,
@@ -64,11 +64,11 @@ impl Routes {
         self.0.iter().map(row).collect()
     }
 
-    /// Returns the router. Every call is reached only through its level, and is charged to the budget of bytes in
-    /// flight.
+    /// Returns the router. Requests reach a handler only through the gate, which enforces the call's level. They are
+    /// charged to the budget of bytes in flight.
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
-            // One layer instead of two, because each layer is a box that a waiting call holds.
+            // One combined layer instead of two, because each layer adds a box to the memory of a waiting call.
             let gate_layer = handler.route_layer((account(&gate.front), GateLayer::new(gate.clone(), is)));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
             router.route(is.path, gate_layer)
@@ -76,8 +76,8 @@ impl Routes {
     }
 }
 
-/// Answers `OPTIONS` at each of these paths with its methods. There are no CORS headers, because no other site is
-/// allowed.
+/// Answers `OPTIONS` at each path with the methods of the path. CORS headers are not sent, because no other site may
+/// use the service.
 pub(crate) fn with_options(router: Router<Front>, paths: &Paths, gate: &Gate) -> Router<Front> {
     paths.levels().fold(router, |router, (path, level)| {
         let allow = paths.allow(path);

@@ -1,8 +1,9 @@
-//! Names in path segments. Clients, browsers and proxies remove `.` and `..` from paths, even percent-encoded, so no
-//! new item may have such a name (`history::admit::check_name`). An existing one is addressed with an appended `~`.
-//! Names that already look like that get one more.
+//! Names in path segments. Clients, browsers and proxies remove the segments `.` and `..` from paths, even if they
+//! are percent-encoded. New items can therefore not have these names (`history::admit::check_name`). An existing item
+//! with such a name is addressed by the name and `~`. Names that consist of dots and tildes like that get one more
+//! `~`.
 
-/// Returns the name that a decoded segment represents.
+/// Returns the name that a percent-decoded path segment stands for.
 pub(crate) fn named(segment: &str) -> &str {
     let is_dots = matches!(segment.trim_end_matches('~'), "." | "..");
     if is_dots { segment.strip_suffix('~').unwrap_or(segment) } else { segment }

@@ -1,4 +1,4 @@
-//! The HTTP server: accepts connections within limits on number, speed and header size, and shuts them down.
+//! The HTTP server. It accepts connections, limits their number, speed and header size, and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,40 +21,42 @@ use super::unfinished::{UNFINISHED_BYTES_MAX, UnfinishedBytes, UnfinishedPart};
 use super::write_timeout::{MayAnswer, WriteTimeout};
 use crate::tls::{Peer, Tls};
 
-/// Connections at once, unless set otherwise. Our choice: an idle poll takes about 20 KB, so all of them take 400 MB.
+/// Default maximum number of connections. Our choice: an idle poll takes about 20 KB, so 20,000 polls take 400 MB.
 const CONNECTIONS_MAX: usize = 20_000;
 
-/// Time until a connection is encrypted. Our choice: a handshake takes two round trips.
+/// Default time limit of a TLS handshake. Our choice: many times the two round trips of a handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
-/// Time for the headers of a request, and idle time of a connection. Our choice: longer than callers keep idle
-/// connections.
+/// Default time limit for receiving the headers of a request, and for which a connection may be idle. Our choice:
+/// longer than our client keeps idle connections.
 const HEADER_WAIT: Duration = Duration::from_secs(15);
 
-/// Time during which a peer may take nothing of its response. Our choice: as long as the longest wait of a request.
+/// Default time for which a client may read nothing of its response. Our choice: equals the maximum wait of a
+/// request.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
 
-/// Time for requests under way when the service stops, unless set otherwise. Our choice: less than systemd and
-/// Kubernetes wait.
+/// Default time to wait for requests in progress when the service stops. Our choice: shorter than the grace periods
+/// of systemd and Kubernetes.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Maximum number of connections; further ones wait to be accepted. While some wait, the service closes connections
-    /// whose clients have closed their sending half.
+    /// Maximum number of connections; further connections wait to be accepted. While some wait, the service closes
+    /// connections whose clients have closed their sending half.
     pub max_connections: usize,
     /// Maximum time for a TLS handshake.
     pub handshake_wait: Duration,
-    /// Maximum time for receiving the headers of a request, and for which a connection may be idle. Clients must close
-    /// idle connections earlier, so that none is closed during a request: after ten seconds in `client`.
+    /// Maximum time for receiving the headers of a request, and for which a connection may be idle. Clients should
+    /// close idle connections earlier, so that the service never closes one on which a request is being sent. Our
+    /// `client` does so after ten seconds.
     pub header_wait: Duration,
-    /// Maximum number of bytes of unfinished requests and handshakes of all connections; beyond it the oldest are
-    /// closed.
+    /// Maximum number of bytes of unfinished requests and handshakes on all connections together. Beyond it,
+    /// connections with the oldest such bytes are closed.
     pub unfinished_bytes_max: usize,
-    /// Maximum time for which a peer may not read anything written to it.
+    /// Maximum time for which a client may read nothing of what was written to it.
     pub write_wait: Duration,
-    /// Time to wait for requests in progress when the service stops.
+    /// Maximum time to wait for requests in progress when the service stops.
     pub shutdown_wait: Duration,
 }
 
@@ -71,28 +73,28 @@ impl Default for ServerLimits {
     }
 }
 
-/// Maximum number of headers of a request. Our choice; browsers send about 20.
+/// Maximum number of headers of a request. Our choice: about three times what browsers send.
 const HEADERS_MAX: usize = 64;
 
-/// Size of a connection's read buffer, and of its write buffer, in bytes. Our choice: slightly larger than the maximum
-/// head, so that a client whose head exceeds the limit by little receives an explanation.
+/// Size in bytes of a connection's read buffer, and of its write buffer. Our choice: slightly larger than the maximum
+/// size of headers, so that a client that exceeds that limit by little receives an explanation.
 const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX + 4 * 1024;
 
-/// Delay after a failed accept. Our choice: short compared with any client's timeout.
+/// Delay after a failed `accept` before the next one. Our choice: short compared with the timeouts of clients.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
-/// Maximum number of connections that wait to be accepted, if the system allows it. Our choice: the default of Linux;
-/// all pollers reconnect at once after a restart.
+/// Maximum number of connections in the system's queue that wait to be accepted, if the system permits as many. Our
+/// choice: the default of Linux, because all pollers reconnect at once after a restart.
 const BACKLOG: u32 = 4_096;
 
-/// Listens on an address.
+/// Returns a listener on an address.
 ///
 /// # Errors
 ///
 /// Fails with the error of the operating system.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // As in tokio's own listeners, a restart can bind the address immediately.
+    // Like tokio's own listeners, permits binding the address again immediately after a restart.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
@@ -112,13 +114,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until `stop` resolves. It then accepts no more connections, and waits for requests in progress.
+    /// Serves until `stop` resolves. Then accepts no more connections and waits for requests in progress.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         self.run_while(MayAnswer::default(), stop).await;
     }
 
-    /// Serves like [`run_until`](Self::run_until), but writes nothing to any connection once the process may not
-    /// answer.
+    /// Serves like [`run_until`](Self::run_until), but writes to no connection once `may_answer` no longer permits
+    /// it.
     pub async fn run_while(self, may_answer: MayAnswer, stop: impl Future<Output = ()>) {
         let Self { listener, router, limits, tls } = self;
         let connections = Arc::new(Semaphore::new(limits.max_connections));
@@ -128,7 +130,8 @@ impl Server {
             .header_read_timeout(limits.header_wait)
             .max_headers(HEADERS_MAX)
             .max_buf_size(BUFFER_BYTES_MAX)
-            // A client that has closed its sending half may still read its response.
+            // The connection stays open if the client closes its sending half, because the client may still read its
+            // response.
             .half_close(true);
         let http = Arc::new(http);
         let unfinished = UnfinishedBytes::new(limits.unfinished_bytes_max);
@@ -149,7 +152,8 @@ impl Server {
             let (stream, remote) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Probably too many open files: wait until some are closed. Only the first failure is logged.
+                    // There are probably too many open files: wait until some are closed. Only the first of
+                    // consecutive failures is logged.
                     if !std::mem::replace(&mut is_refused, true) {
                         tracing::warn!(%error, "a connection could not be accepted; retrying");
                     }
@@ -176,8 +180,8 @@ impl Server {
             accepted.spawn(tls.clone());
         }
         drop(listener);
-        // A connection that has not begun HTTP has no request in progress and closes. Others close when theirs is
-        // answered.
+        // Tells all connections to stop. A connection without a request in progress closes at once; any other closes
+        // when its request is answered.
         stopping.send_replace(true);
         tokio::select! {
             () = stopping.closed() => {}
@@ -188,7 +192,7 @@ impl Server {
     }
 }
 
-/// Accepted connection without any received bytes.
+/// Accepted connection from which no byte has been received yet.
 struct AcceptedConnection {
     socket: Socket,
     remote: PeerAddress,
@@ -199,7 +203,7 @@ struct AcceptedConnection {
     unfinished: Arc<UnfinishedBytes>,
     stopping: watch::Receiver<bool>,
     crowded: watch::Receiver<bool>,
-    /// Held until the connection ends.
+    /// Permit for one of the maximum number of connections, held until the connection ends.
     _permit: Option<OwnedSemaphorePermit>,
 }
 

@@ -1,5 +1,5 @@
-//! Session cookies of browsers. No page can read the cookie, and browsers send it to no other site. A change also
-//! requires a CSRF token, which only pages of the console know.
+//! Session cookies of browsers. No page can read the cookie, and browsers do not send it with requests of other
+//! sites. A change also requires a CSRF token, which only pages of the console know.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
@@ -16,27 +16,28 @@ use crate::openapi::{Operation, OperationInput};
 /// Header with the CSRF token.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("baton-csrf");
 
-/// Name of the cookie, without prefix and port.
+/// Name of the cookie without prefix and port.
 const COOKIE_NAME: &str = "baton-session";
 
 /// Name prefix with which browsers accept a cookie only from this host, over TLS, and for all paths. Neither a sibling
 /// subdomain nor an unencrypted response can replace it. Source: RFC 6265bis, section 4.1.3.2.
 const OF_HOST: &str = "__Host-";
 
-/// Returns the possible names of the session cookie, the preferred one first. Behind a TLS proxy, the service cannot
-/// tell from a request without an `Origin` which of them the browser received.
+/// Returns the possible names of the session cookie, the preferred name first. If a proxy terminates TLS, the service
+/// cannot tell from a request without an `Origin` header which of the names the browser received.
 fn cookie_names(headers: &HeaderMap, is_encrypted: bool) -> impl Iterator<Item = String> {
     let name = cookie_name(headers);
     [Some(format!("{OF_HOST}{name}")), (!is_encrypted).then_some(name)].into_iter().flatten()
 }
 
-/// Returns the cookie name for this host. It contains the port, because browsers send cookies to all ports of a host.
+/// Returns the cookie name for this host. The name contains the port, because browsers send a host's cookies to all
+/// its ports.
 fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     host.and_then(|host| host.port_u16()).map_or_else(|| COOKIE_NAME.to_owned(), |port| format!("{COOKIE_NAME}-{port}"))
 }
 
-/// Returns the value of the session cookie, if the request is not cross-site. `is_encrypted` is true if the service
+/// Returns the value of the session cookie, unless the request is cross-site. `is_encrypted` is true if the service
 /// itself terminates TLS.
 pub(super) fn cookie(headers: &HeaderMap, uri: &Uri, is_encrypted: bool) -> Option<String> {
     if !is_of_own_page(headers, uri) {
@@ -49,7 +50,8 @@ pub(super) fn cookie(headers: &HeaderMap, uri: &Uri, is_encrypted: bool) -> Opti
     })
 }
 
-/// Refuses a change that has a session cookie but no matching CSRF token, because another site may have caused it.
+/// Refuses a change that was requested with a session cookie but without the session's CSRF token: another site may
+/// have caused the request.
 pub(super) fn must_be_meant(session: Option<&Session>, method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
     let Some(session) = session.filter(|_| !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)) else {
         return Ok(());
@@ -58,22 +60,22 @@ pub(super) fn must_be_meant(session: Option<&Session>, method: &Method, headers:
     if is_meant { Ok(()) } else { Err(Refused::CsrfTokenMissing) }
 }
 
-/// Compares in constant time, so that the duration reveals nothing.
+/// Compares in constant time, so that the response time reveals nothing.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
 
-/// Response extension that ends the session with this cookie value.
+/// Response extension with the cookie value of a session to end.
 #[derive(Clone)]
 pub(super) struct EndsSession(pub(super) String);
 
-/// Authentication of the caller, for the calls that sign in and out.
+/// Extractor with the caller's authentication, for the calls that sign in and out.
 #[derive(Clone)]
 pub(crate) struct SignIn {
     /// Credentials in force.
     pub(crate) credentials: Credentials,
-    /// The authenticated principal; `None` if callers are not authenticated.
+    /// Authenticated caller; `None` if callers are not authenticated.
     pub(crate) admitted: Option<Principal>,
     cookie_name: String,
     cookie: Option<String>,
@@ -87,7 +89,7 @@ impl SignIn {
         (headers, uri): (&HeaderMap, &Uri),
         is_encrypted: bool,
     ) -> Self {
-        // A proxy in front of the service may terminate TLS.
+        // If a proxy terminates TLS, only the `Origin` header shows that the browser uses HTTPS.
         let is_https = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
         let is_secure = is_encrypted || headers.get_all(ORIGIN).iter().any(is_https);
         let name = cookie_name(headers);
@@ -100,7 +102,8 @@ impl SignIn {
         }
     }
 
-    /// Returns the header that sets the cookie for the lifetime of a session, or removes it if there is no secret.
+    /// Returns the header that sets the cookie for the lifetime of a session. Without a secret, the header removes
+    /// the cookie.
     pub(crate) fn set_cookie(&self, secret: Option<&str>) -> HeaderValue {
         let age = secret.map_or(0, |_| SESSION_AGE_MAX.as_millis() / 1_000);
         let (name, secret) = (&self.cookie_name, secret.unwrap_or_default());
@@ -109,7 +112,7 @@ impl SignIn {
         HeaderValue::try_from(cookie).unwrap_or(HeaderValue::from_static(""))
     }
 
-    /// Ends the caller's session after this response.
+    /// Marks the response so that the caller's session ends after it.
     pub(crate) fn sign_out(&self, answer: &mut Response) {
         if let Some(secret) = self.cookie.clone().filter(|_| self.session().is_some()) {
             answer.extensions_mut().insert(EndsSession(secret));
@@ -125,7 +128,7 @@ impl SignIn {
 impl<S: Send + Sync> FromRequestParts<S> for SignIn {
     type Rejection = Refused;
 
-    /// Returns the authentication that the gate added for these calls.
+    /// Returns the authentication that the gate has stored in the request.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         parts.extensions.get::<Self>().cloned().ok_or(Refused::Unauthorized)
     }

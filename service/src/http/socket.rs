@@ -1,8 +1,9 @@
-//! TCP sockets of connections, and the presence of their peers.
+//! TCP sockets of connections, and detection of clients that have left.
 //!
-//! During a call, hyper does not notice a peer that closes its sending half, so such a client still receives its
-//! response. But the service cannot distinguish it from a client that is gone. Calls that take tasks must not hand any
-//! to a client that is gone, so they treat both alike ([`PeerPresence::left`]).
+//! During a call, hyper does not notice that a client has closed its sending half, so such a client still receives
+//! its response. The service cannot distinguish it from a client that is gone. Calls that take tasks must not hand
+//! any task to a client that is gone. They therefore treat both cases as a client that has left
+//! ([`PeerPresence::left`]).
 
 use std::convert::Infallible;
 use std::io::Result;
@@ -22,26 +23,27 @@ use tokio::sync::Notify;
 
 use crate::openapi::{Operation, OperationInput};
 
-/// Event of a peer that has closed its sending half, even if earlier bytes are unread.
+/// Poll flag that reports a closed sending half of the peer, even if earlier bytes are still unread.
 #[cfg(target_os = "linux")]
 const SENDING_HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]
 const SENDING_HALF_CLOSED: PollFlags = PollFlags::HUP;
 
-/// Maximum count of unfinished bytes of one connection. Source: rustls, which buffers at most 64 KiB of a handshake.
+/// Maximum number of unfinished bytes that are counted for one connection. Source: rustls, which buffers at most 64
+/// KiB of a handshake.
 const UNFINISHED_OF_ONE_MAX: usize = 64 * 1024;
 
-/// State of a connection's peer, as far as the system knows it.
+/// State of a connection's peer, as far as the operating system knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerState {
     Present,
-    /// The peer has closed its sending half. It may still read.
+    /// The peer has closed its sending half. It may still be reading.
     SendsNoMore,
     /// The connection was reset.
     Reset,
 }
 
-/// Connected TCP socket. Clones share it; all of them belong to the task of one connection.
+/// Connected TCP socket. Clones share the socket, and all of them belong to the task of one connection.
 #[derive(Clone)]
 pub(super) struct Socket(Arc<SharedSocket>);
 
@@ -53,12 +55,13 @@ struct SharedSocket {
 
 struct SocketInner {
     stream: TcpStream,
-    /// There may be unread bytes that the runtime no longer reports: the next read asks the system first.
+    /// True if there may be unread bytes that the runtime no longer reports. The next read then asks the operating
+    /// system first.
     has_unreported: bool,
-    /// Number of calls in progress: hyper begins the next one after the response to the last.
+    /// Number of calls in progress. hyper begins a call only after the response to the previous one.
     calls: u32,
-    /// Number of bytes read since the last call ended, which belong to an unfinished request or handshake. Bytes read
-    /// during a call are its body, which the bytes in flight count.
+    /// Number of bytes read since the last call ended. They belong to an unfinished request or handshake. Bytes read
+    /// during a call belong to its body, and are counted as bytes in flight instead.
     unfinished: usize,
 }
 
@@ -68,29 +71,29 @@ impl Socket {
         Self(Arc::new(SharedSocket { socket, has_left: AtomicBool::new(false), left: Notify::new() }))
     }
 
-    /// Returns the presence of the peer, for the calls of this connection.
+    /// Returns a handle with which the calls of this connection detect that the client has left.
     pub(super) fn presence(&self) -> PeerPresence {
         PeerPresence(Some(self.clone()))
     }
 
-    /// Returns the number of bytes that were read and belong to no complete request.
+    /// Returns the number of bytes that were read and belong to no complete request or handshake.
     pub(super) fn unfinished(&self) -> usize {
         self.inner().unfinished
     }
 
-    /// Notes that the handshake is complete: its bytes are no longer unfinished.
+    /// Records that the handshake is complete, so that its bytes no longer count as unfinished.
     pub(super) fn end_handshake(&self) {
         self.inner().unfinished = 0;
     }
 
-    /// Notes that a request is complete and its call begins.
+    /// Records that a request is complete and its call begins.
     pub(super) fn begin_call(&self) {
         let mut inner = self.inner();
         inner.calls += 1;
         inner.unfinished = 0;
     }
 
-    /// Notes that a call has ended.
+    /// Records that a call has ended.
     pub(super) fn end_call(&self) {
         self.inner().calls -= 1;
     }
@@ -100,7 +103,7 @@ impl Socket {
         self.inner().calls > 0
     }
 
-    /// Waits for the first byte without consuming it; `None` at the end of the stream.
+    /// Waits for the next byte without consuming it. Returns `None` at the end of the stream.
     pub(super) async fn peek(&self) -> Result<Option<u8>> {
         let mut first = [0];
         let peeked =
@@ -108,7 +111,8 @@ impl Socket {
         Ok((peeked.await? > 0).then_some(first[0]))
     }
 
-    /// Polls for the peer's departure while hyper does not read. The task wakes for the next event.
+    /// Waits for the client to leave while hyper is not reading. If it returns `Pending`, the task is woken at the
+    /// next event.
     pub(super) fn poll_departure(&self, context: &mut Context<'_>) -> Poll<PeerState> {
         if self.0.has_left.load(Ordering::Relaxed) {
             return Poll::Pending;
@@ -124,7 +128,8 @@ impl Socket {
                 self.note_departure();
                 return Poll::Ready(state);
             }
-            // Bytes of a later request. They stay unread, and no longer hide the events after them.
+            // These bytes belong to a later request and stay unread. Clearing the readiness lets the runtime report
+            // later events.
             inner.has_unreported = true;
             let nothing: Result<()> =
                 inner.stream.try_io(Interest::READABLE, || Err(std::io::ErrorKind::WouldBlock.into()));
@@ -153,7 +158,7 @@ impl Socket {
 }
 
 impl SocketInner {
-    /// Asks the system for the state of the peer.
+    /// Asks the operating system for the state of the peer.
     fn peer_state(&self) -> PeerState {
         let mut polled = [PollFd::new(&self.stream, SENDING_HALF_CLOSED)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -174,7 +179,7 @@ impl SocketInner {
         if std::mem::take(&mut self.has_unreported) && buffer.remaining() > 0 {
             match rustix::io::read(&self.stream, buffer.initialize_unfilled()) {
                 Ok(bytes) => {
-                    // If the buffer is full, more bytes may be unread.
+                    // If the read filled the buffer, more bytes may be unread.
                     self.has_unreported = bytes == buffer.remaining();
                     buffer.advance(bytes);
                     return Poll::Ready(Ok(()));
@@ -193,7 +198,8 @@ impl AsyncRead for Socket {
         let mut inner = self.inner();
         let read = inner.read(context, buffer);
         if inner.calls == 0 {
-            // The rest of a refused body is discarded: only what a buffer can hold takes memory.
+            // After a call, a refused body may be drained here. Its bytes are discarded, so that at most a buffer's
+            // worth of them takes memory.
             let read = buffer.filled().len() - before;
             inner.unfinished = inner.unfinished.saturating_add(read).min(UNFINISHED_OF_ONE_MAX);
         }
@@ -227,12 +233,13 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// Presence of the client that sent a request. If the request has no socket, the client counts as present.
+/// Handle for detecting whether the client that sent a request has left. Without a socket, the client counts as
+/// present.
 #[derive(Clone, Default)]
 pub(crate) struct PeerPresence(Option<Socket>);
 
 impl PeerPresence {
-    /// Returns whether the client is gone or has closed its sending half, as the system knows now.
+    /// Returns whether the client is gone or has closed its sending half, according to the operating system.
     pub(crate) fn has_left(&self) -> bool {
         self.0.as_ref().is_some_and(Socket::has_left)
     }
@@ -249,7 +256,7 @@ impl PeerPresence {
         }
     }
 
-    /// Takes tasks for the client. If the client has left, the tasks return to their list.
+    /// Awaits `tasks`, which takes tasks for the client. If the client leaves, the taken tasks return to their list.
     pub(crate) async fn take<T: Default, E>(
         &self,
         tasks: impl Future<Output = std::result::Result<T, E>>,

@@ -1,11 +1,12 @@
 //! Trace context of a request, from its headers.
 //!
-//! Source: W3C Trace Context. A malformed context is ignored, because it must not make the request fail.
+//! Source: W3C Trace Context. A malformed context is ignored, because it must not make a request fail.
 
 use axum::http::HeaderMap;
 use history::TraceContext;
 
-/// Returns the trace context. Several `traceparent` headers are invalid; several `tracestate` headers are joined.
+/// Returns the trace context of a request. Several `traceparent` headers are invalid; several `tracestate` headers
+/// are joined.
 pub(crate) fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut given = headers.get_all("traceparent").iter();
     let (traceparent, None) = (given.next()?, given.next()) else { return None };

@@ -1,5 +1,5 @@
-//! Memory of unfinished requests and handshakes: bytes that were read before the caller can be known. They share one
-//! limit. If it is exceeded, the connection with the oldest unfinished bytes is closed.
+//! Memory of unfinished requests and handshakes: bytes that were read before the caller could be authenticated. All
+//! connections share one limit. If it is exceeded, the connection with the oldest unfinished bytes is closed.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -12,11 +12,11 @@ use futures_util::task::AtomicWaker;
 
 use super::socket::Socket;
 
-/// Maximum number of bytes of unfinished requests and handshakes of all connections. Our choice: 2,048 heads of maximum
-/// size, or ten thousand simultaneous TLS handshakes of some 2 KiB each.
+/// Default maximum number of bytes of unfinished requests and handshakes on all connections. Our choice: 2,048
+/// request heads of maximum size, or ten thousand simultaneous TLS handshakes of about 2 KiB each.
 pub(super) const UNFINISHED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Unfinished bytes of a server.
+/// Unfinished bytes of all connections of a server.
 pub(super) struct UnfinishedBytes {
     max: usize,
     state: Mutex<UnfinishedTable>,
@@ -26,7 +26,7 @@ pub(super) struct UnfinishedBytes {
 struct UnfinishedTable {
     total: usize,
     next_number: u64,
-    /// Connections with unfinished bytes, the oldest first.
+    /// Connections with unfinished bytes by number. The lowest number is the connection with the oldest bytes.
     connections: BTreeMap<u64, UnfinishedConnection>,
     is_short: bool,
 }
@@ -36,7 +36,7 @@ struct UnfinishedConnection {
     close: Arc<CloseSignal>,
 }
 
-/// Signal to a connection that it must close.
+/// Signal that tells a connection to close.
 #[derive(Default)]
 struct CloseSignal {
     is_sent: AtomicBool,
@@ -54,7 +54,8 @@ impl UnfinishedBytes {
 }
 
 impl UnfinishedTable {
-    /// Sets the unfinished bytes of a connection, and returns its number.
+    /// Sets the number of unfinished bytes of a connection. Returns the connection's number, which is new if it had
+    /// none.
     fn set(&mut self, number: Option<u64>, bytes: usize, close: &Arc<CloseSignal>) -> u64 {
         let number = number.unwrap_or_else(|| {
             self.next_number += 1;
@@ -72,7 +73,7 @@ impl UnfinishedTable {
         }
     }
 
-    /// Closes the oldest connections until at most `max` bytes remain.
+    /// Tells the connections with the oldest bytes to close, until the others have at most `max` bytes.
     fn make_room(&mut self, max: usize) {
         while self.total > max
             && let Some((_, oldest)) = self.connections.pop_first()
@@ -95,7 +96,7 @@ impl UnfinishedTable {
 pub(super) struct UnfinishedPart {
     all: Arc<UnfinishedBytes>,
     close: Arc<CloseSignal>,
-    /// Present while the connection has unfinished bytes.
+    /// Number of the connection in the server's list, while it has unfinished bytes.
     number: Option<u64>,
     bytes: usize,
 }

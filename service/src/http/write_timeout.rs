@@ -1,4 +1,4 @@
-//! Writes to a peer, which fail if the peer reads nothing for too long, or if this process may no longer answer.
+//! Stream whose writes fail if the client reads nothing for too long, or if this process may no longer answer.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Permission of this process to answer. It ends with the lease on the store: another process may have taken over, and
-/// changes recorded here may be lost.
+/// Permission of this process to send responses. It ends with the lease on the store: another process may then have
+/// taken over, and changes recorded by this process may be lost.
 #[derive(Clone, Default)]
 pub struct MayAnswer(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl MayAnswer {
-    /// Permits answers while the function returns true. It is called before each write.
+    /// Permits responses while the function returns true. The function is called before each write.
     pub fn while_true(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(may)))
     }
@@ -28,11 +28,11 @@ impl MayAnswer {
     }
 }
 
-/// Stream whose writes fail once its peer has read nothing for `wait`.
+/// Stream whose writes fail when the peer has read nothing for the duration `wait`.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     wait: Duration,
-    /// Runs while a write waits.
+    /// Timer of the current wait; present while a write waits for the peer.
     stalled: Option<Pin<Box<Sleep>>>,
     may_answer: MayAnswer,
 }

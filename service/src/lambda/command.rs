@@ -1,5 +1,5 @@
-//! Functions that are commands: a line for the shell, run with a separate environment and process group, and with
-//! bounded output.
+//! Functions that are shell commands. A command runs with a separate environment and process group, and its output is
+//! limited.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -10,19 +10,20 @@ use tokio::process::{Child, Command};
 
 use super::failure::{CallFailure, RESULT_BYTES_MAX, too_large};
 
-/// Size of one read, in bytes.
+/// Size of one read in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// A process group that is killed when this is dropped, unless the command has ended.
+/// Process group of a command. It is killed when this is dropped, unless the command has ended.
 struct Group(Option<Pid>);
 
 impl Group {
-    /// The process group of a child. It exists at least until the child has been waited for.
+    /// Returns the process group of a child. It exists at least until the process waits for the child.
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// Records that the command has been waited for. Its process id may be reused from now on.
+    /// Records that the child has been waited for. Its process id may be reused from now on, so the group must not be
+    /// killed any more.
     fn release(&mut self) {
         self.0 = None;
     }
@@ -30,15 +31,15 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // An error means that the group no longer exists.
+        // If this fails, the group no longer exists.
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Runs a line in the shell. The process group is killed if the future is dropped, or if the output exceeds the
-/// maximum size of a result.
+/// Runs a line in the shell and returns its output. The process group is killed if the future is dropped, or if the
+/// output exceeds the maximum size of a result.
 pub(super) async fn execute(
     line: &str,
     environment: &BTreeMap<String, String>,
@@ -47,7 +48,7 @@ pub(super) async fn execute(
     let failed = |error: std::io::Error| CallFailure::new("ServiceException", error.to_string());
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // The environment of the service contains secrets.
+    // The environment is cleared because that of the service contains secrets.
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path))).envs(environment);
     command.process_group(0).kill_on_drop(true);
     let mut child = command.spawn().map_err(failed)?;
@@ -55,7 +56,7 @@ pub(super) async fn execute(
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // A command need not read its input.
+            // Errors are ignored, because a command need not read its input.
             drop(stdin.write_all(input.as_bytes()).await);
         }
         Ok(())
@@ -72,7 +73,7 @@ pub(super) async fn execute(
     }
 }
 
-/// Reads everything. Returns `None` as soon as it exceeds the maximum size of a result.
+/// Reads the whole output. Returns `None` as soon as it exceeds the maximum size of a result.
 async fn read_all(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Option<Vec<u8>>> {
     let mut read = Vec::new();
     if let Some(from) = from {
@@ -81,8 +82,8 @@ async fn read_all(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Optio
     Ok(Some(read).filter(|read| read.len() <= RESULT_BYTES_MAX))
 }
 
-/// Reads everything and returns the end of it, at most the maximum size of a result. The last output of a command has
-/// the reason of its failure.
+/// Reads the whole output and returns the end of it, at most as much as the maximum size of a result. The last lines
+/// before a command fails usually contain the reason.
 async fn read_end(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut read = Vec::new();
     let Some(mut from) = from else { return Ok(read) };
@@ -121,11 +122,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_environment_of_a_command_is_path_and_configured() {
-        // The test process has further variables from Cargo.
+        // Shows that this process has a variable, set by Cargo, that the command must not get.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         let found = run("env; cat").await.ok().unwrap();
         let mut names: Vec<&str> = found.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-        // Shells set some variables themselves.
+        // The shell itself sets these variables.
         names.retain(|name| !matches!(*name, "PWD" | "OLDPWD" | "SHLVL" | "_"));
         names.sort_unstable();
         assert_eq!(names, ["GIVEN", "PATH"], "{found}");
@@ -136,7 +137,7 @@ mod tests {
     async fn a_command_with_endless_output_is_killed_with_children() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("pid");
-        // The child does not hold either output.
+        // The background process holds neither of the two output pipes.
         let line = format!("sleep 1000 >/dev/null 2>&1 & echo $! > {}; exec yes", file.display());
         let failure = tokio::time::timeout(Duration::from_secs(60), run(&line)).await.unwrap().err().unwrap();
         assert_eq!(failure.reason, "ResultTooLarge");

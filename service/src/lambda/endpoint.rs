@@ -1,5 +1,5 @@
-//! Functions that are addresses: the input is posted, and the response is read up to a bound. Redirects are not
-//! followed.
+//! Functions that are HTTP endpoints. The input is posted, and the response is read up to a maximum size. Redirects
+//! are not followed.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) async fn post(
     input: String,
     trace: Option<&TraceContext>,
 ) -> Result<String, CallFailure> {
-    // The address is omitted, because it may contain a secret.
+    // The URL is omitted, because it may contain a secret.
     let unreachable = |error: reqwest::Error| CallFailure::new("ServiceException", error.without_url().to_string());
     let mut posted = http.post(url).header("content-type", "application/json").body(input);
     for (name, value) in trace.iter().flat_map(|trace| trace.headers()) {

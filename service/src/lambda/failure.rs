@@ -1,9 +1,10 @@
-//! Failures of calls of functions.
+//! Failed calls of functions.
 
 /// Maximum length of a result in characters. Source: SWF's API reference.
 pub(super) const RESULT_CHARS_MAX: usize = 32_768;
 
-/// Maximum number of bytes read of a result or of a failure message. Source: a character has at most four bytes.
+/// Maximum number of bytes that are read of a result or a failure message. Source: a character has at most four bytes
+/// in UTF-8.
 pub(super) const RESULT_BYTES_MAX: usize = RESULT_CHARS_MAX * 4;
 
 /// A failed call.

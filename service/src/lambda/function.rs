@@ -1,5 +1,5 @@
-//! Functions that an operator registers: their targets, the environment of commands, and the workflows that may call
-//! them.
+//! Functions that an operator has registered: their targets, the environment of commands, and the workflow types that
+//! may call them.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,32 +8,32 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A registered function.
+/// Function that an operator has registered.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Function {
     pub(super) what: FunctionTarget,
-    /// Domains whose deciders may call it; empty for all.
+    /// Domains whose deciders may call the function; empty for all.
     domains: Vec<String>,
-    /// Workflow types, with or without versions, whose deciders may call it; empty for all.
+    /// Workflow types whose deciders may call the function, with or without versions; empty for all.
     workflow_types: Vec<String>,
 }
 
-/// The target of a function.
+/// Target of a function.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum FunctionTarget {
-    /// An address to which the input is posted. The body of the response is the result.
+    /// URL to which the input is posted. The body of the response is the result.
     Endpoint(String),
-    /// A line for the shell. The input is its standard input, and its standard output is the result.
+    /// Shell command. The input is its standard input, and its standard output is the result.
     Command {
-        /// The line.
+        /// Line for the shell.
         line: String,
-        /// Variables of its environment, in addition to PATH.
+        /// Environment variables in addition to `PATH`.
         environment: BTreeMap<String, String>,
     },
 }
 
 impl std::fmt::Debug for Function {
-    /// Omits the target: addresses and commands contain secrets.
+    /// Omits the target, because URLs and commands may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Function")
             .field("domains", &self.domains)
@@ -63,7 +63,7 @@ impl FromStr for Function {
 }
 
 impl Function {
-    /// Returns true if deciders of this workflow type in this domain may call it.
+    /// Returns true if deciders of this workflow type in this domain may call the function.
     pub(super) fn may_be_called_by(&self, domain: &str, workflow_type: &str) -> bool {
         let name = workflow_type.split_once('/').map_or(workflow_type, |(name, _)| name);
         let is_among = |allowed: &[String], names: &[&str]| {
@@ -73,7 +73,7 @@ impl Function {
     }
 }
 
-/// A function in the configuration file that is not only an address or a command.
+/// Function that the configuration file describes with a table instead of a string.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FunctionTable {
@@ -95,7 +95,7 @@ impl TryFrom<FunctionTable> for Function {
             FunctionTarget::Endpoint(_) if environment.is_empty() => {}
             FunctionTarget::Endpoint(_) => return Err("an address has no environment".to_owned()),
         }
-        // An absent list permits all; an empty one is a mistake.
+        // An absent list permits all. An empty list would do the same, but is probably a mistake.
         for (name, allowed) in [("domains", &domains), ("workflow-types", &workflow_types)] {
             if allowed.as_ref().is_some_and(Vec::is_empty) {
                 return Err(format!(
@@ -110,7 +110,7 @@ impl TryFrom<FunctionTable> for Function {
 }
 
 impl<'de> Deserialize<'de> for Function {
-    /// Accepts an address or a command as a text, or a table.
+    /// Accepts a string with a URL or a command, or a table.
     fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Self, D::Error> {
         struct Either;
 

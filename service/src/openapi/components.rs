@@ -1,30 +1,30 @@
-//! Named schemas of the document, in a form that client generators understand: request and response schemas in one map,
-//! plain enumerations, and unions of named variants with a discriminator.
+//! Named schemas of the `OpenAPI` document, in a form that client generators understand: one map for request and
+//! response schemas, plain enumerations, and unions of named variants with a discriminator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-/// Path of the schemas in the document.
+/// Path of the named schemas in the document.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Path of response schemas until they are merged with those of requests.
+/// Temporary path of the response schemas, until they are merged with the request schemas.
 const ANSWERS: &str = "#/components/answers/";
 
-/// Discriminator of unions.
+/// Member that distinguishes the variants of a union.
 const TAG: &str = "type";
 
-/// Suffix of a response schema that differs from the request schema of the same name.
+/// Suffix for the name of a response schema that differs from the request schema of the same name.
 const OF_ANSWERS: &str = "Output";
 
-/// Simplifies a schema: no `true`, and one list of words for an enumeration.
+/// Simplifies a schema: removes `true`, and turns the variants of an enumeration into one list of values.
 pub(crate) fn plain(schema: &mut Schema) {
     if schema.as_bool() == Some(true) {
         *schema = Schema::from(Map::new());
     }
     let Some(members) = schema.as_object_mut() else { return };
-    // `true` is the default.
+    // `true` is the default of this member.
     if members.get("additionalProperties") == Some(&Value::Bool(true)) {
         members.remove("additionalProperties");
     }
@@ -41,7 +41,7 @@ pub(crate) fn plain(schema: &mut Schema) {
     members.insert("description".to_owned(), description.into());
 }
 
-/// Returns the words of an enumeration, and their descriptions.
+/// Returns the values of an enumeration, and a text with their descriptions.
 fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
     let (mut words, mut meanings) = (Vec::new(), Vec::new());
     for variant in variants {
@@ -58,7 +58,8 @@ fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
     Some((words, meanings.join("\n")))
 }
 
-/// Merges request and response schemas into one map, updates the references in `users`, and drops unused schemas.
+/// Merges request and response schemas into one map, updates the references in `users`, and removes schemas that
+/// `users` does not refer to.
 pub(crate) fn combine<const N: usize>(
     requests: Map<String, Value>,
     answers: Map<String, Value>,
@@ -91,7 +92,8 @@ pub(crate) fn combine<const N: usize>(
     schemas
 }
 
-/// Returns the names whose request and response schemas differ, directly or through references.
+/// Returns the names of schemas that differ between requests and responses, directly or in a schema that they refer
+/// to.
 fn differing(requests: &Map<String, Value>, answers: &Map<String, Value>) -> BTreeSet<String> {
     let beside = |reference: &str| reference.strip_prefix(ANSWERS).map(|name| format!("{SCHEMAS}{name}"));
     let mut differing = BTreeSet::new();
@@ -142,13 +144,14 @@ fn name_variants(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the variants of a union of objects with a discriminator, by tag.
+/// Returns the variants of a union of objects with their discriminator values; `None` if the schema is no such union.
 fn variants(schema: &Value) -> Option<Vec<(String, Value)>> {
     let tag = |variant: &Value| Some(variant.pointer(&format!("/properties/{TAG}/const"))?.as_str()?.to_owned());
     schema.get("oneOf")?.as_array()?.iter().map(|variant| Some((tag(variant)?, variant.clone()))).collect()
 }
 
-/// Adds the members of `more` to an object. Its description comes first.
+/// Adds the members of `more` to an object. Properties and names of required properties are combined; any other
+/// member of `more` replaces the existing one.
 fn merge(into: &mut Value, more: &Value) {
     let (Some(into), Some(more)) = (into.as_object_mut(), more.as_object()) else { return };
     for (member, value) in more {
@@ -167,7 +170,7 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-/// Replaces every reference for which `to` returns another one.
+/// Replaces each reference for which `to` returns a new one.
 fn redirect(value: &mut Value, to: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::Object(members) => {
@@ -183,7 +186,7 @@ fn redirect(value: &mut Value, to: &impl Fn(&str) -> Option<String>) {
     }
 }
 
-/// Returns the names of all referenced schemas.
+/// Returns the names of all schemas to which a value refers.
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Object(members) => {

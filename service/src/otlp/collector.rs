@@ -1,4 +1,4 @@
-//! A collector: its address, and sending one request to it.
+//! A collector of spans: its address and headers, and sending one request.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use reqwest::{Client, Response, StatusCode, Url};
 
 use super::proto::ExportResponse;
 
-/// Timeout of a request. Source: OpenTelemetry's `OTEL_EXPORTER_OTLP_TIMEOUT`.
+/// Timeout of an export request. Source: OpenTelemetry's `OTEL_EXPORTER_OTLP_TIMEOUT`.
 pub const EXPORT_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum number of bytes read of a response. Our choice: only a number is needed from it.
+/// Maximum number of bytes read of a response. Our choice: the service needs only a number from it.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Path of traces below the address of a collector. Source: OTLP/HTTP.
+/// Path for traces, relative to the address of a collector. Source: OTLP/HTTP.
 const PATH: &str = "v1/traces";
 
-/// A collector of spans.
+/// Collector of spans.
 pub struct Collector {
     url: Url,
     http: Client,
 }
 
-/// Outcome of a request.
+/// Outcome of sending an export request.
 pub(super) enum ExportOutcome {
-    /// The collector accepted the spans, except `refused` of them.
+    /// The collector accepted the request, but refused this number of its spans.
     Taken { refused: usize },
-    /// The collector refused the request.
+    /// The collector refused the request, for this reason.
     Refused(String),
-    /// The collector may accept the request later.
+    /// The collector did not accept the request now, but may do so later.
     Unreachable { why: String, retry_after: Option<Duration> },
 }
 
@@ -41,7 +41,8 @@ impl Collector {
     ///
     /// # Errors
     ///
-    /// The address or the headers are invalid. The message does not contain them, because they may contain secrets.
+    /// If the address or the headers are invalid. The message does not contain them, because they may contain
+    /// secrets.
     pub fn at(address: &str, headers: Option<&str>) -> Result<Self, String> {
         let expected = "expected the address of a collector, e.g. `http://127.0.0.1:4318`";
         let mut url = Url::parse(address).map_err(|error| format!("`{address}`: {error}; {expected}"))?;
@@ -62,7 +63,7 @@ impl Collector {
         Ok(Self { url, http })
     }
 
-    /// Returns its address without parts that may be secret.
+    /// Returns the address without parts that may be secret.
     pub(super) fn shown(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -77,7 +78,7 @@ impl Collector {
     }
 }
 
-/// Formats an error with its sources, which have the actual reason.
+/// Formats an error with its sources, which contain the actual reason.
 fn why(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -88,7 +89,7 @@ fn why(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns true for responses after which a retry may succeed. Source: OTLP/HTTP, "Retryable Response Codes".
+/// Returns true for statuses after which the request may be retried. Source: OTLP/HTTP, "Retryable Response Codes".
 fn is_retryable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
@@ -103,7 +104,7 @@ async fn read(mut answer: Response) -> ExportOutcome {
         return ExportOutcome::Refused(format!("it answered {status}"));
     }
     let mut body = Vec::new();
-    // Accepted spans are not sent again, even if the rest of the response is lost.
+    // If the rest of the response is lost, the spans are accepted nevertheless and are not sent again.
     while let Ok(Some(piece)) = answer.chunk().await {
         body.extend_from_slice(&piece);
         if body.len() > ANSWER_BYTES_MAX {

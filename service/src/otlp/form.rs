@@ -12,14 +12,14 @@ use super::proto::{
     STATUS_ERROR, ScopeMessage, ScopeSpans, SpanEvent, SpanMessage, SpanStatus,
 };
 
-/// The parts that all requests of a service have in common.
+/// Parts that all export requests of a service have in common.
 pub(super) struct SpanForm {
     resource: Resource,
     scope: ScopeMessage,
 }
 
 impl SpanForm {
-    /// Creates the form of spans of the service with this name.
+    /// Returns the form for the spans of the service with this name.
     pub(super) fn of_service(name: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let attributes = vec![text("service.name", name), text("service.version", version)];
@@ -27,7 +27,7 @@ impl SpanForm {
         Self { resource: Resource { attributes }, scope }
     }
 
-    /// Encodes a request with these spans.
+    /// Encodes an export request with these spans.
     pub(super) fn request(&self, spans: &[(Arc<str>, Span)]) -> Bytes {
         let spans = spans.iter().map(|(domain, span)| message(domain, span)).collect();
         let scope_spans = vec![ScopeSpans { scope: Some(self.scope.clone()), spans }];
@@ -66,7 +66,7 @@ fn message(domain: &str, span: &Span) -> SpanMessage {
         events: taken.into_iter().collect(),
         links: link.into_iter().collect(),
         status,
-        // Only sampled spans are sent.
+        // Flag "sampled": only sampled spans are exported.
         flags: 1,
     }
 }

@@ -1,19 +1,19 @@
-//! The messages of OTLP that are needed here, with the numbers of their fields.
+//! The OTLP messages that the exporter needs, with their field numbers.
 //!
 //! Source: opentelemetry-proto 1.x, `trace/v1/trace.proto`, `common/v1/common.proto`, `resource/v1/resource.proto`
-//! and `collector/trace/v1/trace_service.proto`, which are stable. The tests decode these messages with that
-//! project's own crate.
+//! and `collector/trace/v1/trace_service.proto`, all of which are stable. The tests decode these messages with the
+//! official crate of OpenTelemetry.
 
 use prost::{Message, Oneof};
 
-/// The request to a collector.
+/// Export request to a collector.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportRequest {
     #[prost(message, repeated, tag = "1")]
     pub(super) resource_spans: Vec<ResourceSpans>,
 }
 
-/// The response of a collector.
+/// Response of a collector to an export request.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportResponse {
     #[prost(message, optional, tag = "1")]

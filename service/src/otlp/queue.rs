@@ -1,4 +1,4 @@
-//! The bounded queue of spans. Adding spans never blocks.
+//! The bounded queue of spans that wait for export. Adding spans never blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use history::trace::Span;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// Maximum number of spans in the queue. Our choice: about ten megabytes, and a few seconds of the throughput of one
-/// node.
+/// Maximum number of spans in the queue. Our choice: about ten megabytes of memory, and the spans of a busy node in a
+/// few seconds.
 pub const QUEUE_SPANS_MAX: usize = 8_192;
 
 /// Reason for dropping spans.
@@ -38,7 +38,7 @@ impl Dropped {
     }
 }
 
-/// Numbers of spans by outcome.
+/// Numbers of spans by outcome, and the number of waiting spans.
 #[derive(Debug, Default)]
 pub struct SpanCounts {
     waiting: AtomicUsize,
@@ -47,7 +47,7 @@ pub struct SpanCounts {
 }
 
 impl SpanCounts {
-    /// Returns the number of spans that are queued or in flight.
+    /// Returns the number of spans that are queued or being sent.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -83,17 +83,17 @@ impl SpanCounts {
     }
 }
 
-/// Spans of a domain.
+/// Spans that are added together, with their domain.
 type Put = (Arc<str>, Vec<Span>);
 
-/// The sending side of the queue.
+/// Sending side of the queue.
 pub(super) struct SpanQueue {
     put: mpsc::UnboundedSender<Put>,
     counts: Arc<SpanCounts>,
     is_full: AtomicBool,
 }
 
-/// The receiving side of the queue.
+/// Receiving side of the queue.
 pub(super) struct SpanQueueEnd {
     taken: mpsc::UnboundedReceiver<Put>,
     counts: Arc<SpanCounts>,
@@ -114,7 +114,7 @@ impl SpanQueue {
         &self.counts
     }
 
-    /// Queues spans, or drops them if the queue is full. This is logged once, until there is space again.
+    /// Adds spans, or drops them if the queue is full. Dropping is logged once until there is space again.
     pub(super) fn put(&self, domain: &Arc<str>, spans: Vec<Span>) {
         let count = spans.len();
         let room = |waiting: usize| Some(waiting + count).filter(|waiting| *waiting <= QUEUE_SPANS_MAX);
@@ -130,7 +130,7 @@ impl SpanQueue {
         }
         self.is_full.store(false, Ordering::Relaxed);
         if self.put.send((Arc::clone(domain), spans)).is_err() {
-            // The sending task has stopped.
+            // The receiving task has ended, so these spans are not queued.
             self.counts.left(count);
             self.counts.dropped(Dropped::Stopping, count);
         }
@@ -142,9 +142,9 @@ impl SpanQueueEnd {
         &self.counts
     }
 
-    /// Returns the next spans: at most `most`, collected for at most `wait` after the first of them, or without
-    /// waiting while the service stops. Returns `None` once it stops and none are left. They count as waiting until
-    /// they have [left](SpanCounts::left).
+    /// Returns the next batch of at most `most` spans. After the first span, it waits up to `wait` for more, but not
+    /// while the service is stopping. Returns `None` once the service is stopping and no spans are left. The spans
+    /// count as waiting until they are reported as [left](SpanCounts::left).
     pub(super) async fn batch(
         &mut self,
         most: usize,

@@ -34,8 +34,8 @@ fn spans(count: usize) -> Vec<Span> {
     (1..=count as u64).map(span).collect()
 }
 
-/// Starts a collector that sends the given responses first and accepts all further requests. It reports the number of
-/// spans in each request.
+/// Starts a collector that sends the given responses first and accepts all later requests. The receiver gets the
+/// number of spans in each request.
 async fn collector(
     answers: impl IntoIterator<Item = (StatusCode, Vec<u8>)>,
 ) -> (Collector, mpsc::UnboundedReceiver<usize>) {
@@ -56,7 +56,7 @@ async fn collector(
     (Collector::at(&format!("http://{address}"), None).unwrap(), heard)
 }
 
-/// A collector that accepts connections and never responds.
+/// Returns a collector that accepts connections and never responds.
 async fn hanging() -> Collector {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

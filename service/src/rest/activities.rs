@@ -1,4 +1,4 @@
-//! Manual operations on an activity of a run.
+//! Manual operations on activities: complete, fail, retry, pause, resume, change options.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,10 +11,10 @@ use super::workflows::{RunQuery, run_ref, tell};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json};
 
-/// Inputs of these calls besides the body.
+/// Inputs of these calls, except the body.
 type OnActivity = (AppState, Path<3>, Params<RunQuery>, IdempotencyKey, Caller);
 
-/// Submits the command.
+/// Applies a manual operation to an activity.
 async fn act(on: OnActivity, act: ActivityCommand, operator: OperatorAction) -> Answer {
     let (State(engine), Path([domain, id, activity_id]), Params(query), key, caller) = on;
     let verb = match &act {

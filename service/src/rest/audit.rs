@@ -1,4 +1,4 @@
-//! Reads the audit log.
+//! Listing of the audit log's entries.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::http::{Answer, Refused, json};
 use crate::openapi::{Operation, OperationInput};
 use engine::Refusal;
 
-/// Default number of entries on a page. Our choice: a screen or two.
+/// Default number of entries per page. Our choice: a screen or two.
 const PAGE_DEFAULT: usize = 100;
 
-/// Maximum number of entries on a page. Our choice: some hundred kilobytes.
+/// Maximum number of entries per page. Our choice: a few hundred kilobytes.
 const PAGE_MAX: usize = 1_000;
 
-/// Audit log of this process.
+/// Extractor of this process's audit log. Fails if there is none.
 pub(super) struct Log(Arc<AuditLog>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Log {
@@ -49,7 +49,7 @@ pub(super) struct AuditListParams {
     limit: Option<usize>,
 }
 
-/// Page of entries, as stored in the files.
+/// Page of entries, exactly as stored in the files.
 #[skip_serializing_none]
 #[derive(Serialize)]
 struct ListedEntries {
@@ -58,7 +58,8 @@ struct ListedEntries {
     last: u64,
 }
 
-/// Reads the files on a blocking thread, so that neither the log's writer nor other requests wait.
+/// Reads the files on a blocking thread, so that neither the thread that writes the log nor other requests have to
+/// wait.
 pub(super) async fn list(Params(query): Params<AuditListParams>, Log(log): Log) -> Answer {
     let limit = query.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {

@@ -1,5 +1,5 @@
-//! The table of all calls: the route of each one, its handler, and the documentation that the handler's signature does
-//! not contain.
+//! The table of all calls of the API: the route, the handler, and those parts of the documentation that do not follow
+//! from the handler's signature.
 
 mod codes;
 mod looked_at;

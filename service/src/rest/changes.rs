@@ -1,4 +1,4 @@
-//! Event streams that report changes in one or all domains, for pages that show them.
+//! Event streams that report changes in one or all domains. Pages that show a domain use them to stay up to date.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,10 +17,11 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState};
 use engine::DomainWatch;
 
-/// Minimum time between messages, so that one reports many changes. Our choice: pages reload data for each message.
+/// Minimum time between two messages of a stream; one message can stand for many changes. Our choice: pages reload
+/// data at each message.
 const MESSAGE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// First message, which confirms that changes are reported from now on.
+/// First message of a stream. It confirms that all later changes will be reported.
 const BEGINS: Bytes = Bytes::from_static(b": from now on\n\n");
 
 const CHANGED: Bytes = Bytes::from_static(b"event: changed\ndata: {}\n\n");
@@ -31,7 +32,7 @@ enum StreamProgress {
     Changed,
 }
 
-/// Maximum number of domains of one stream. Our choice: each is polled when one of them changes.
+/// Maximum number of domains per stream. Our choice: at each change of one, all of them are polled.
 const DOMAINS_MAX: usize = 100;
 
 pub(super) async fn follow(State(engine): AppState, Path([domain]): Path<1>, _: NoQuery) -> Answer {
@@ -44,17 +45,17 @@ pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Call
     for domain in domains.take(DOMAINS_MAX) {
         watching.push(engine.views().watch_domain(&domain.name).await?);
     }
-    // Readers of server-sent events reconnect when a stream ends, but not after this status.
+    // An `EventSource` reconnects when a stream ends, but not after status 204.
     Ok(if watching.is_empty() { StatusCode::NO_CONTENT.into_response() } else { change_stream(watching) })
 }
 
-/// Sends a message for each change in any of the domains, until the service stops.
+/// Returns a stream with a message for each change in any of the domains, until the service stops.
 fn change_stream(watching: Vec<DomainWatch>) -> Response {
     let messages = stream::unfold((watching, StreamProgress::New), |(mut watching, progress)| async move {
         match progress {
             StreamProgress::New => return Some((Ok::<_, Infallible>(BEGINS), (watching, StreamProgress::Begun))),
             StreamProgress::Begun => {}
-            // A timer runs only after a change.
+            // The delay applies only after a change, so that an idle stream has no running timer.
             StreamProgress::Changed => tokio::time::sleep(MESSAGE_INTERVAL).await,
         }
         let news = watching.iter_mut().map(|domain| Box::pin(domain.changed()));

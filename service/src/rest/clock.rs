@@ -1,4 +1,4 @@
-//! The service's clock, and deadlines that were set while it was ahead.
+//! Calls about the service's clock, and about deadlines that were set while it was ahead.
 
 use axum::extract::State;
 use axum::http::StatusCode;

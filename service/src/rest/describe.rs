@@ -165,8 +165,8 @@ fn redact_payloads(body: &mut body::Described) {
     }
 }
 
-/// Returns the activities that were scheduled again after they had succeeded. The name of the newest is only in the
-/// history.
+/// Returns a summary of the activities that were scheduled again although they had succeeded. The id of the newest
+/// one is read from the history, because the run's state does not contain it.
 async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::RepeatedActivities>, Refused> {
     let Some(Repeated { times, scheduled_event_id: event_id }) = run.successes.repeated() else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
@@ -178,9 +178,9 @@ async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<bod
     Ok(Some(body::RepeatedActivities { times, event_id, activity_id }))
 }
 
-/// Reads the close reason of a run from its last event: rows of lists may predate the reasons in them, and only those
-/// of the newest run of a workflow id are available. If the last event cannot be read, the description omits the
-/// reason.
+/// Reads the reason of a run's close from its last event. List rows are no substitute: rows written by older versions
+/// have no reason, and only the row of a workflow id's newest run is available here. If the last event cannot be
+/// read, the description omits the reason.
 async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseReason, Refused> {
     if run.is_open() {
         return Ok(CloseReason::default());
@@ -195,7 +195,8 @@ async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseRe
     Ok(CloseReason::find(&events).unwrap_or_default())
 }
 
-/// Returns the failures of a run's deciders. The reason is only in the history.
+/// Returns the failures of a run's deciders, if the run is failing. The reason is read from the history, because the
+/// run's state does not contain it.
 async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::FailingTurns>, Refused> {
     let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };

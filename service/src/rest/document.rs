@@ -1,6 +1,6 @@
-//! The `OpenAPI` document, generated from the code. `calls.rs` lists each call once, for the router and for the
-//! document. The service returns the copy in `openapi.json.gz`, so that the binary needs no code for schemas. A test
-//! compares it with the generated document.
+//! The `OpenAPI` document, generated from the code. `calls.rs` lists each call once, for both the router and the
+//! document. The service returns the recorded copy in `openapi.json.gz`, so that the program needs no code for
+//! schemas. A test checks that the copy equals the generated document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -31,8 +31,8 @@ struct CallReply {
     headers: Vec<(&'static str, &'static str)>,
 }
 
-/// Documentation of a call that the signature of its handler does not contain. It has schemas only for the document
-/// (`DOC`).
+/// Those parts of a call's documentation that do not follow from its handler's signature. Schemas are included only
+/// if `DOC` is true, which is the case when the document is generated.
 pub(crate) struct Doc<const DOC: bool> {
     id: &'static str,
     summary: &'static str,
@@ -51,7 +51,7 @@ impl<const DOC: bool> Doc<DOC> {
         self
     }
 
-    /// Adds a `T` with this media type to the last response.
+    /// Adds a body of type `T` with this media type to the last response.
     fn or<T: JsonSchema>(mut self, kind: &'static str) -> Self {
         if DOC && let Some(reply) = self.replies.last_mut() {
             reply.content.push((kind, |schemas| schemas.subschema_for::<T>()));
@@ -59,12 +59,12 @@ impl<const DOC: bool> Doc<DOC> {
         self
     }
 
-    /// Adds a JSON response.
+    /// Adds a response with a JSON body of type `T`.
     pub(crate) fn answers<T: JsonSchema>(self, status: u16, what: &'static str) -> Self {
         self.reply(status, what).or::<T>("application/json")
     }
 
-    /// Adds a text response.
+    /// Adds a response with a text body of this media type.
     pub(crate) fn answers_text(self, kind: &'static str, what: &'static str) -> Self {
         self.reply(200, what).or::<String>(kind)
     }
@@ -74,7 +74,7 @@ impl<const DOC: bool> Doc<DOC> {
         self.reply(status, what)
     }
 
-    /// Adds a text form to the last response.
+    /// Adds a text body of this media type as an alternative to the last response.
     pub(crate) fn or_text(self, kind: &'static str) -> Self {
         self.or::<String>(kind)
     }
@@ -87,7 +87,7 @@ impl<const DOC: bool> Doc<DOC> {
         self
     }
 
-    /// Adds error codes to those that every call shares.
+    /// Adds error codes to those that all calls have in common.
     pub(crate) fn refuses(mut self, status: u16, codes: &'static [&'static str]) -> Self {
         self.refusals.push((status, codes));
         self
@@ -105,7 +105,7 @@ struct CallRow<const DOC: bool> {
     doc: Doc<DOC>,
 }
 
-/// Calls of the API: their routes, or (`DOC`) their documentation.
+/// Calls of the API: their routes if `DOC` is false, their documentation if it is true.
 pub(crate) struct CallTable<const DOC: bool> {
     routes: Routes,
     calls: Vec<CallRow<DOC>>,
@@ -141,7 +141,7 @@ impl<const DOC: bool> CallTable<DOC> {
         Self { routes: Routes::none(), calls: Vec::new() }
     }
 
-    /// Adds a call that reads.
+    /// Adds a `GET` call, which changes nothing.
     pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc<DOC>) -> Self
     where
         H: Handler<T, Front> + OperationHandler<D>,
@@ -230,15 +230,15 @@ pub fn recorded_document() -> Bytes {
     DOCUMENT.clone()
 }
 
-/// Description of the security scheme.
+/// Description of the authentication scheme.
 const SECRET_DESCRIPTION: &str = "Needed if the service has credentials.";
 
-/// Introduction of the document.
+/// Introduction at the beginning of the document.
 const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any \
     JSON value of at most 256 KiB and are stored byte for byte. Requests with unknown fields or parameters fail. Ignore \
     unknown fields in responses.";
 
-/// Groups of calls in the document.
+/// Groups of calls in the document, with their descriptions.
 const TAGS: [(&str, &str); 6] = [
     ("domains", "Domains, the namespaces of all names."),
     ("types", "Registered types of workflows and activities."),
@@ -248,7 +248,7 @@ const TAGS: [(&str, &str); 6] = [
     ("service", "The service itself."),
 ];
 
-/// Returns the group of a path.
+/// Returns the group of the calls at a path.
 fn tag(path: &str) -> &'static str {
     let mut segments = path.split('/').skip(1);
     match (segments.next(), segments.next(), segments.nth(1)) {
@@ -263,7 +263,7 @@ fn tag(path: &str) -> &'static str {
     }
 }
 
-/// Error codes of all calls below `/v1`.
+/// Error codes that all calls below `/v1` have in common, by status.
 const REFUSALS: [(u16, &[&str]); 8] = [
     (400, &["bad-header", "bad-path", "bad-query"]),
     (
@@ -286,19 +286,20 @@ const REFUSALS: [(u16, &[&str]); 8] = [
     (503, &["outcome-unknown", "overloaded", "stopping", "unavailable"]),
 ];
 
-/// Error codes of all calls.
+/// Error codes that all calls have in common, by status.
 const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] =
     [(400, &["bad-header", "tls-required"]), (421, &["misdirected-request"])];
 
-/// Error codes of calls that write, with or without a body.
+/// Further error codes of calls that write, with or without a body.
 const REFUSALS_OF_WRITES: [(u16, &[&str]); 2] = [(415, &["unsupported-media-type"]), (507, &["disk-full"])];
 
-/// Error codes of calls with an audit entry, and the name of the 503 in the shared responses.
+/// Further error codes of calls with an audit entry. `CHANGE_UNAVAILABLE` is the name of this 503 among the shared
+/// responses.
 const REFUSALS_OF_CHANGES: [(u16, &[&str]); 1] =
     [(503, &["audit-log-unavailable", "outcome-unknown", "overloaded", "stopping", "unavailable"])];
 const CHANGE_UNAVAILABLE: &str = "ChangeUnavailable";
 
-/// Error codes of calls with a body.
+/// Further error codes of calls with a body.
 const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
     (400, &["bad-json", "invalid-field"]),
     (408, &["request-timeout"]),
@@ -306,14 +307,14 @@ const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
     (415, &["unsupported-media-type"]),
 ];
 
-/// Refuses unknown fields in requests, also in types that ignore them elsewhere.
+/// Marks unknown fields as refused in a request schema, even if the type ignores them in other places.
 fn refuse_unknown_fields(schema: &mut Schema) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), false.into());
     }
 }
 
-/// Returns the description of a path parameter.
+/// Returns the description of the path parameter with this name.
 fn segment(name: &str) -> &'static str {
     match name {
         "domain" => "Domain.",
@@ -327,7 +328,7 @@ fn segment(name: &str) -> &'static str {
     }
 }
 
-/// Returns the problem responses of a call, by status.
+/// Returns the error responses of a call, by status.
 fn problems(call: &CallRow<true>, has_body: bool) -> Map<String, Value> {
     let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
     let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &REFUSALS_EVERYWHERE };
@@ -355,9 +356,10 @@ fn problems(call: &CallRow<true>, has_body: bool) -> Map<String, Value> {
     codes.into_iter().map(response).collect()
 }
 
-/// Returns problem responses that many calls share, by name of their status.
+/// Returns the error responses that several calls share, by the name of their status.
 fn shared_problems() -> Map<String, Value> {
-    // If a status is in both lists, calls with a body use a separate, larger set of codes.
+    // If a status is in both lists, the one for all calls applies here. Calls with a body then have a separate
+    // response with the codes of both.
     let refusals = REFUSALS_OF_BODIES.iter().chain(&REFUSALS);
     let named = refusals.map(|refusal| (shared_name(refusal.0), refusal));
     let named = named.chain(REFUSALS_OF_CHANGES.iter().map(|refusal| (CHANGE_UNAVAILABLE.to_owned(), refusal)));

@@ -1,5 +1,5 @@
-//! Exchanges: one request with several answers to tasks of one list, each accepted or refused separately, and with
-//! slots for new tasks, which are returned as they arrive.
+//! Exchanges. The request contains answers to tasks of one list, which are accepted or refused separately, and slots
+//! for new tasks. The response contains a receipt for each answer, and new tasks as they arrive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,24 +29,25 @@ use crate::openapi::{Operation, OperationInput};
 use engine::admission::RequestOrigin;
 use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
 
-/// Time for which a single receipt waits for the next task, to be sent with it. Our choice: a client that does one task
-/// at a time gets the next one within a millisecond if others are as quick, and does not need the receipt before. A
-/// client with several tasks may hold back its next answers until it has the receipt, so it does not wait.
+/// Time for which the receipt of a single answer waits for the next task, so that both are sent together. Our choice:
+/// a client that does one task at a time does not need the receipt earlier, and usually gets the next task within a
+/// millisecond. A client with several tasks may hold back its next answers until it has the receipt, so its receipts
+/// are sent at once.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// Time for which slots wait while answers are recorded. Our choice: many times the usual duration, and short compared
-/// with any task. If the store is slower, waiting tasks go to other pollers, because here they would wait for the
-/// receipts.
+/// Time for which slots can receive tasks while the answers are being recorded. Our choice: many times the usual
+/// duration of recording, and short compared with any task. If the store is slower, waiting tasks go to other
+/// pollers, because a task in this response would have to wait for the receipts.
 const STAND_BY: Duration = Duration::from_millis(500);
 
-/// Media type of responses in lines.
+/// Media type of responses that consist of JSON lines.
 const LINES: &str = "application/x-ndjson";
 
-/// Preferences for the response.
+/// Preferences of the caller for the response.
 pub(super) struct ResponsePreferences {
-    /// Time to wait for tasks, if given.
+    /// Maximum time to wait for tasks, if given.
     wait: Option<Duration>,
-    /// True if each result is sent as a line once it is available.
+    /// True if each result is sent as a JSON line as soon as it is available.
     lines: bool,
 }
 
@@ -71,20 +72,20 @@ impl OperationInput for ResponsePreferences {
     }
 }
 
-/// Context of an exchange.
+/// Context of one exchange.
 struct Exchange {
     engine: Arc<Engine>,
     caller: Caller,
     domain: String,
     list: String,
     audit: AuditEach,
-    /// Name of the call in the audit log.
+    /// Name of the call in audit entries.
     call: &'static str,
     level: Level,
 }
 
 impl Exchange {
-    /// Applies the caller's quotas to an exchange without answers, which is a poll.
+    /// Applies the caller's quotas to an exchange without answers, because it is a mere poll.
     fn must_have_share(&self, answers: usize) -> Result<(), Refused> {
         if answers > EXCHANGE_ANSWERS_MAX {
             let problem = format!("has {answers} answers, at most {EXCHANGE_ANSWERS_MAX} are allowed");
@@ -102,7 +103,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns the slots to fill. They already wait while answers are recorded.
+    /// Returns the slots to be filled with tasks. If there are answers, the slots can receive tasks while these are
+    /// recorded.
     async fn slots(
         &self,
         (max_tasks, slots): (u32, Vec<u32>),
@@ -121,7 +123,7 @@ impl Exchange {
         let (of, is_decider) = ((self.domain.as_str(), self.list.as_str()), self.level == Level::Decider);
         let tasks = self.engine.tasks();
         let mut slots = match tasks.slots(is_decider, of, poll, slots).await {
-            // The answers are recorded even if the poll exceeds a quota.
+            // An exceeded quota must not prevent recording the answers, so the exchange continues without slots.
             Err(Refusal::QuotaExceeded(_)) if has_answers => tasks.slots(is_decider, of, poll, Vec::new()).await?,
             slots => slots?,
         };
@@ -131,7 +133,7 @@ impl Exchange {
         Ok(slots)
     }
 
-    /// Waits for all receipts.
+    /// Waits until all answers are recorded. If that takes long, the slots stop receiving tasks meanwhile.
     async fn receipts<F: Future<Output = AnswerReceipt>>(mut all: JoinAll<F>, slots: &mut Slots) -> Vec<AnswerReceipt> {
         if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut all).await {
             return receipts;
@@ -140,7 +142,7 @@ impl Exchange {
         all.await
     }
 
-    /// Records one answer, after its entry in the audit log.
+    /// Records one answer, after an entry for it in the audit log, and returns its receipt.
     async fn receipt(
         &self,
         token: &str,
@@ -168,7 +170,7 @@ impl Exchange {
         AnswerReceipt { problem, warnings }
     }
 
-    /// Refuses a token of another list, because the caller's permission covers only the list in the path.
+    /// Refuses the token of a task of another list, because the caller's permission covers only the list in the path.
     fn must_be_of_list(&self, domain: &str, list: &str) -> Result<(), Refused> {
         if domain == self.domain && list == self.list {
             return Ok(());
@@ -227,7 +229,7 @@ fn must_be_one(of: &str) -> Refused {
     Fault::Invalid { field: "answers".to_owned(), problem }.into()
 }
 
-/// Inputs of an exchange besides the body.
+/// Inputs of an exchange, except the body.
 type OnExchange = (AppState, Path<2>, NoQuery, ResponsePreferences, Caller, PeerPresence);
 
 pub(super) async fn turns(
@@ -294,13 +296,14 @@ pub(super) async fn activities(
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
 
-/// Tasks that arrive in slots.
+/// Source of the tasks that arrive in the slots of an exchange.
 struct TasksOf {
     engine: Arc<Engine>,
     slots: Slots,
     is_decider: bool,
     peer: PeerPresence,
-    /// Caller and domain, until a task arrives: an empty result reports other lists with waiting tasks.
+    /// Caller and domain; `None` once a task has arrived. An exchange without a task reports which other lists have
+    /// waiting tasks.
     waits: Option<(Caller, String)>,
 }
 
@@ -311,8 +314,8 @@ impl TasksOf {
         Self { engine, slots, is_decider: level == Level::Decider, peer, waits }
     }
 
-    /// Returns the next tasks as JSON with these receipts, and the delivery receipts of the tasks. `None` if no more
-    /// tasks follow.
+    /// Waits for the next tasks. Returns them as JSON, together with the given receipts of answers, and with the
+    /// receipts to which the delivery of the tasks is reported. Returns `None` if no more tasks can arrive.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         if self.is_decider {
             let found = self.peer.take(self.engine.tasks().next_turns(&mut self.slots)).await;
@@ -323,8 +326,8 @@ impl TasksOf {
         }
     }
 
-    /// Returns the first tasks together with all that arrive at the same time. They are the only ones of an exchange
-    /// with a single response.
+    /// Waits for the first tasks. An exchange with a single response takes only these and the tasks that arrive at
+    /// the same time. Those that do not fit into the first piece are returned by later calls of [`next`](Self::next).
     async fn only(&mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
         let receipts = Some(receipts);
         let rendered = if self.is_decider {
@@ -339,7 +342,7 @@ impl TasksOf {
         rendered.unwrap_or_default()
     }
 
-    /// Omits the report on other lists if more tasks follow.
+    /// Drops the report about other lists if more tasks follow in this response.
     fn forget_other_lists(&mut self) {
         if !self.slots.are_filled() {
             self.waits = None;
@@ -352,7 +355,7 @@ impl TasksOf {
         found: Result<Vec<(u32, Delivery<T>)>, Refusal>,
         body: impl Fn(T) -> B,
     ) -> Option<(Vec<u8>, Vec<Receipt>)> {
-        // The answers were recorded; only the poll failed.
+        // The answers were recorded; only the poll has failed, which is not an error of the exchange.
         let found = found.unwrap_or_else(|refusal| {
             tracing::debug!(%refusal, "no further tasks could be taken");
             Vec::new()
@@ -382,7 +385,7 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
     let mut piece = has_answers.then(|| (line(bytes_of(&first)), Vec::new()));
     let mut next = next_line(tasks);
     if may_linger {
-        // If the next task arrives immediately, it is sent in the same write.
+        // If a task arrives almost immediately, it is sent together with the receipt.
         match tokio::time::timeout(LINGER, &mut next).await {
             Ok(None) => next = Box::pin(std::future::ready(None)),
             Ok(Some(((bytes, delivered), tasks))) => {
@@ -401,7 +404,7 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(LINES));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Proxies must pass on each line immediately. Source: nginx, `proxy_buffering`.
+    // Tells proxies to pass on each line immediately. Source: nginx, `proxy_buffering`.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
@@ -409,8 +412,8 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
 /// End of a response with tasks.
 const END_OF_TASKS: &[u8] = b"]}";
 
-/// Returns one response in pieces: the first one, and the tasks that did not fit in it. They are read as the connection
-/// takes them, so the whole response is never in memory.
+/// Returns a single response in pieces: first the receipts with the tasks that fit, then the further tasks. These are
+/// read only when the connection accepts them, so that the whole response is never in memory.
 fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static, Piece> {
     let pieces = stream::unfold((Some(first), tasks, false), |(first, mut tasks, has_tasks)| async move {
         let (mut bytes, delivered) = match first {
@@ -432,11 +435,11 @@ fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static,
     Box::pin(pieces)
 }
 
-/// Beginning of a response with tasks only.
+/// Beginning of a piece that contains only tasks.
 const START_OF_TASKS: &[u8] = br#"{"tasks":["#;
 
-/// Returns the next tasks as a line; `None` at the end. Dropping the future returns the tasks that it has taken to
-/// their list.
+/// Returns the next tasks as a JSON line; `None` if no more follow. If the future is dropped, the tasks that it has
+/// taken return to their list.
 fn next_line(mut tasks: TasksOf) -> BoxFuture<'static, Option<(Piece, TasksOf)>> {
     Box::pin(async move {
         let (bytes, delivered) = tasks.next(None).await?;
@@ -444,10 +447,10 @@ fn next_line(mut tasks: TasksOf) -> BoxFuture<'static, Option<(Piece, TasksOf)>>
     })
 }
 
-/// Piece of a response, with the delivery receipts of its tasks.
+/// Piece of a response, with the receipts to which the delivery of its tasks is reported.
 type Piece = (Bytes, Vec<Receipt>);
 
-/// Returns one line. Line breaks between the tokens of a payload become spaces.
+/// Returns JSON as one line. Line breaks, which payloads may contain between JSON tokens, become spaces.
 fn line(mut bytes: Vec<u8>) -> Bytes {
     let mut at = 0;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'\n', b'\r', rest)) {

@@ -1,4 +1,4 @@
-//! Extractors for headers, queries and paths. They report every error.
+//! Extractors for headers, query strings and paths. Anything invalid is refused with a message.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use uuid::Uuid;
 use crate::http::{AppState, Refused, named, other_segments, trace_of};
 use crate::openapi::{Operation, OperationInput};
 
-/// Maximum wait of a request. Source: SWF's 60 seconds.
+/// Maximum time for which a request can wait. Source: SWF's 60 seconds.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Maximum length of an `Idempotency-Key` in characters. Our choice.
 const KEY_CHARS_MAX: usize = 255;
 
-/// Decoded path parameters by position.
+/// Decoded path parameters in their order.
 pub(super) struct Path<const N: usize>(pub(super) [String; N]);
 
 impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
@@ -38,14 +38,14 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
 }
 
 impl<const N: usize> OperationInput for Path<N> {
-    /// The document describes path parameters itself.
+    /// The document has separate descriptions of path parameters.
     fn describe(_: &mut Operation<'_>) {}
 }
 
-/// Inputs of a call for a named item of a domain, such as a type or a schedule.
+/// Inputs of a call about a named item of a domain, such as a type or a schedule.
 pub(super) type OnNamed = (AppState, Path<2>, NoQuery);
 
-/// Query string. Its type refuses unknown parameters.
+/// Parameters of the query string. `T` must refuse unknown parameters.
 pub(super) struct Params<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -62,7 +62,7 @@ impl<T: JsonSchema> OperationInput for Params<T> {
     }
 }
 
-/// Empty query string. Any parameter is refused.
+/// Query string of calls without parameters. Any parameter is refused.
 pub(super) struct NoQuery;
 
 impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
@@ -86,7 +86,7 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     query.map(|query| query.0).map_err(|error| Refused::BadQuery(error.to_string()))
 }
 
-/// Parses `Prefer: wait=N`, in seconds; at most a minute.
+/// Parses `Prefer: wait=N`. `N` is a number of seconds; more than a minute counts as a minute.
 fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     let bad =
         |problem: &str| Refused::BadHeader { header: HeaderName::from_static("prefer"), problem: problem.to_owned() };
@@ -106,8 +106,8 @@ fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     Ok(None)
 }
 
-/// Value of `Prefer: wait=N`. Extracted as a value, so that a waiting request keeps neither its headers nor their
-/// buffer.
+/// Value of `Prefer: wait=N`. It is extracted before the handler runs, so that a waiting request keeps neither its
+/// headers nor their buffer in memory.
 pub(super) struct PreferWait(pub(super) Option<Duration>);
 
 impl<S: Send + Sync> FromRequestParts<S> for PreferWait {
@@ -127,7 +127,7 @@ impl OperationInput for PreferWait {
     }
 }
 
-/// Adds the applied wait (RFC 7240), which may be shorter than the requested one.
+/// Adds a header with the wait that was applied (RFC 7240), which may be shorter than the requested one.
 pub(super) fn with_wait_applied(mut response: Response, wait: Option<Duration>) -> Response {
     let applied = wait.and_then(|wait| HeaderValue::try_from(format!("wait={}", wait.as_secs_f64())).ok());
     if let Some(applied) = applied {
@@ -136,7 +136,7 @@ pub(super) fn with_wait_applied(mut response: Response, wait: Option<Duration>) 
     response
 }
 
-/// Converts a number of seconds to a wait of at most a minute.
+/// Converts a number of seconds to a duration of at most a minute.
 fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
     let seconds = seconds.filter(|seconds| *seconds >= 0.0)?;
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(WAIT_MAX).min(WAIT_MAX))
@@ -146,12 +146,13 @@ fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
 pub(super) struct IdempotencyKey(Option<HeaderValue>);
 
 impl IdempotencyKey {
-    /// Returns the key as sent.
+    /// Returns the key as the client sent it.
     pub(super) fn text(&self) -> Option<String> {
         self.0.as_ref().and_then(|value| value.to_str().ok()).map(str::to_owned)
     }
 
-    /// Returns the key hashed together with the operation, so that one key can be used for a start and for a signal.
+    /// Returns a hash of the key and the operation, so that a client can use the same key for operations of different
+    /// kinds, such as a start and a signal.
     pub(super) fn of(&self, operation: &str) -> Option<RequestKey> {
         Some(request_key(operation, self.0.as_ref()?.as_bytes()))
     }
@@ -209,7 +210,7 @@ impl OperationInput for TraceHeaders {
     }
 }
 
-/// Entity tag: a run and its version, and for a query result also a hash of it.
+/// Entity tag: a run and its version; for a query result, also a hash of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntityTag {
     pub(super) run_id: Uuid,
@@ -235,7 +236,7 @@ impl EntityTag {
         let (version, hash) = rest.split_once('-').map_or((rest, None), |(version, hash)| (version, Some(hash)));
         let hash = hash.map(|hash| u64::from_str_radix(hash, 16)).transpose().ok()?;
         let tag = Self { run_id: run_id.parse().ok()?, version: version.parse().ok()?, hash };
-        // Each tag has exactly one spelling.
+        // Refuses other spellings of the same tag, such as uppercase letters.
         (tag.to_string().get(1..=text.len()) == Some(text)).then_some(tag)
     }
 
@@ -243,13 +244,13 @@ impl EntityTag {
         Self { run_id: run.started.run_id, version: run.version, hash: None }
     }
 
-    /// Returns whether it names this version of this run, with any result.
+    /// Returns whether both tags name the same version of the same run; hashes of results are ignored.
     pub(super) fn names(self, tag: Self) -> bool {
         (self.run_id, self.version) == (tag.run_id, tag.version)
     }
 }
 
-/// Returns a 304: the caller has the current version.
+/// Returns a response with status 304: the caller already has the current version.
 pub(super) fn not_modified(tag: EntityTag) -> Response {
     let mut response = Response::new(axum::body::Body::empty());
     *response.status_mut() = axum::http::StatusCode::NOT_MODIFIED;
@@ -264,7 +265,7 @@ pub(super) fn with_etag(mut response: Response, tag: EntityTag) -> Response {
     response
 }
 
-/// Value of `If-Match`: a run and its version.
+/// Value of `If-Match`: the version of a run that the caller expects.
 pub(super) struct IfMatch(pub(super) Option<EntityTag>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
@@ -286,7 +287,7 @@ impl OperationInput for IfMatch {
     }
 }
 
-/// Value of `If-None-Match`: the version that the caller has.
+/// Value of `If-None-Match`: the version that the caller already has.
 pub(super) struct IfNoneMatch(pub(super) Option<EntityTag>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfNoneMatch {
@@ -309,7 +310,7 @@ impl OperationInput for IfNoneMatch {
     }
 }
 
-/// Removes the weak prefix that proxies may add. `If-None-Match` compares weakly.
+/// Removes the prefix of weak tags, which proxies may add. `If-None-Match` ignores it.
 fn strong(value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
     value.strip_prefix(b"W/").unwrap_or(value)

@@ -1,4 +1,4 @@
-//! Histories: pages, long polls, event streams.
+//! Histories of runs: pages, long polls, event streams.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use engine::{EventRange, HistoryPage, PAGE_BYTES_MAX, RunRef};
 const EVENTS_DEFAULT: usize = 1_000;
 const EVENTS_MAX: usize = 10_000;
 
-/// Range that a stream reads at once, which bounds the memory of a slow reader.
+/// Range of events that a stream reads at once. It is small, to limit the memory that a slow client takes.
 const STREAM_PAGE: EventRange = EventRange {
     after: 0,
     before: None,
@@ -39,10 +39,10 @@ const STREAM_PAGE: EventRange = EventRange {
     names_activities: true,
 };
 
-/// Greater than every event id, with a margin against overflow.
+/// Number that is greater than every event id, and small enough to be increased without overflow.
 const EVENT_ID_BEYOND: u64 = u64::MAX / 2;
 
-/// Interval of comments in an idle stream, which show that it is alive.
+/// Time between two comments in an idle stream, which show the client that the connection is alive.
 const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 macro_rules! page_of_events {
@@ -141,11 +141,11 @@ pub(super) async fn read_turn(
     Ok(json(StatusCode::OK, &render(page)))
 }
 
-/// Requested form of the events.
+/// Form of the response that the caller has requested.
 pub(super) enum Streamed {
-    /// A page.
+    /// A single page.
     No,
-    /// A stream, after the last event that the caller has received, if any.
+    /// A stream. `last` is the last event that the caller has received, if any.
     Yes { last: Option<u64> },
 }
 
@@ -179,7 +179,7 @@ impl OperationInput for Streamed {
 /// Media type of event streams.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// Streams one event per message, until the run closes or the service stops.
+/// Returns a stream with one message per event, until the run closes or the service stops.
 async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> Answer {
     struct StreamReader {
         front: Front,
@@ -189,10 +189,11 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
         closed: bool,
     }
     engine::admission::count_waiting().map_err(engine::Refusal::from)?;
-    // The first read fails if the run does not exist.
+    // This first read reports a run that does not exist.
     let run = front.engine().views().describe(&at).await?.run;
     if !run.is_open() && after >= run.last_event_id {
-        // An `EventSource` reconnects after every stream, even a complete one, until it receives a 204.
+        // An `EventSource` reconnects after the end of every stream, even a complete one, until it receives status
+        // 204.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let at = RunRef { run_id: Some(run.started.run_id), ..at };
@@ -224,7 +225,8 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
                     text.extend_from_slice(
                         format!("id: {}\nevent: {}\ndata: ", event.id, event.kind.name()).as_bytes(),
                     );
-                    // An event that was read has a JSON form. Line breaks in it are only between JSON tokens.
+                    // An event that was read can always be serialized. Line breaks occur only between its JSON
+                    // tokens.
                     let json = serde_json::to_string(event).unwrap_or_default().replace(['\r', '\n'], " ");
                     text.extend_from_slice(json.as_bytes());
                     text.extend_from_slice(b"\n\n");

@@ -1,4 +1,4 @@
-//! Response of `GET /`: browsers get the console, or a page with first steps if there is no console. Programs get the
+//! Response to `GET /`. Browsers get the console or, if it is not served, a page with first steps. Programs get the
 //! location of the API description.
 
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ use crate::http::{CONSOLE_ROOT, Console, names_accepted};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Address of the service if the request contains none.
+/// Address that the page shows if the request does not contain one.
 const ADDRESS: &str = "127.0.0.1:7420";
 
 const STYLE: &str = "\
@@ -28,7 +28,7 @@ pre { padding: .8rem 1rem; overflow-x: auto; border: 1px solid #8886; border-rad
 code, pre { font: 14px/1.5 ui-monospace, monospace }\
 ";
 
-/// Content security policy that permits only the page's style.
+/// Content security policy that permits only the style of this page.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -38,7 +38,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 });
 
 pub(super) fn show(console: Console, headers: &HeaderMap) -> Response {
-    // Browsers name `text/html`; the `*/*` of curl does not count.
+    // The `Accept` header of browsers contains `text/html`. The `*/*` that curl sends does not count.
     let (content_type, body) = match (names_accepted(headers, &ACCEPT, "text/html"), console) {
         (true, Console::On) => return to_console(),
         (true, Console::Off) => ("text/html; charset=utf-8", page(&address(headers))),
@@ -67,7 +67,7 @@ fn to_console() -> Response {
 /// Returns the address at which the caller reached the service.
 fn address(headers: &HeaderMap) -> String {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    // People copy the address into commands, so only characters of an address are allowed.
+    // People copy the address into commands, so a host with characters that do not belong in an address is ignored.
     let is_address = |host: &&str| {
         !host.is_empty()
             && host

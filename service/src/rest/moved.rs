@@ -1,4 +1,4 @@
-//! Imports runs that another service has recorded.
+//! Import of runs that another service has recorded.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -16,14 +16,14 @@ pub(super) async fn import(
     _: NoQuery,
     Json(body::ImportRun { events }): Json<body::ImportRun, IMPORT_BYTES_MAX>,
 ) -> Answer {
-    // An unknown domain is reported before errors in the history.
+    // This reports an unknown domain before any error in the history.
     engine.registry().domain(&domain).await?;
     if events.len() > IMPORTED_EVENTS_MAX {
         let problem = format!("has {} entries, at most {IMPORTED_EVENTS_MAX} are allowed", events.len());
         return Err(Fault::Invalid { field: "events".to_owned(), problem }.into());
     }
     let now = engine.clock().now();
-    // Parsing a large history takes some tenths of a second.
+    // Runs on a blocking thread, because parsing a large history takes some tenths of a second.
     let read = move || ImportedRun::from_json(events.iter().map(|event| event.get()), now);
     let imported = tokio::task::spawn_blocking(read).await.map_err(|_| Refused::Panicked)?;
     let imported = imported.map_err(Refusal::from)?;

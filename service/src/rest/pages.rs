@@ -1,4 +1,4 @@
-//! Page tokens: sealed, and valid only for one list of one domain.
+//! Page tokens. They are sealed, and valid only for one kind of list of one domain.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,7 @@ use store::PageToken;
 use crate::http::Refused;
 use engine::{Engine, Refusal};
 
-/// List that a token belongs to.
+/// Kind of list that a page token belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ListKind {
     Runs,
@@ -26,17 +26,17 @@ impl ListKind {
         }
     }
 
-    /// Returns the token of a place in the list of this domain.
+    /// Returns a token for a position in this kind of list of the domain.
     pub(super) fn token(self, engine: &Engine, domain: &str, place: &PageToken) -> String {
         let seal = engine.page_seal(&[self.word(), domain.as_bytes(), &place.0]);
         format!("{}.{seal}", URL_SAFE_NO_PAD.encode(&place.0))
     }
 
-    /// Returns the place of a token.
+    /// Returns the position that a token contains.
     ///
     /// # Errors
     ///
-    /// For a token that this service did not issue for the list of this domain.
+    /// If this service did not issue the token for this kind of list of the domain.
     pub(super) fn place(self, engine: &Engine, domain: &str, token: &str) -> Result<PageToken, Refused> {
         let not_ours = || Refused::BadQuery("`page` is not one that this service gave".to_owned());
         let (place, seal) = token.split_once('.').unwrap_or((token, ""));

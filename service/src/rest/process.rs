@@ -1,4 +1,4 @@
-//! Handlers about the process: health, metrics, and the API description.
+//! Calls about the process: health, metrics, and the API description.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use engine::{ClockMove, ClockStanding, Doubt, Engine, Refusal};
 use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json, json};
 
-/// Maximum lag of the archive before a warning. Our choice: ten times the amount that may be lost with a machine.
+/// Lag of the archive above which readiness has a warning. Our choice: ten times the lag of normal operation, which
+/// is what may be lost with a machine.
 const SHIP_LAG_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn healthy() -> &'static str {
@@ -24,7 +25,7 @@ pub(super) async fn ready(State(engine): AppState, State(front): State<Front>) -
     if engine.is_stopping() {
         return Err(Refusal::Stopping.into());
     }
-    // The service is ready even with warnings.
+    // Warnings do not make the service unready.
     let warnings = warnings(&engine, &front).await;
     Ok(json(StatusCode::OK, &Readiness { ready: true, warnings }))
 }
@@ -74,7 +75,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     warnings
 }
 
-/// Returns warnings about a clock that moved, differing clocks of nodes, and differing time-zone tables.
+/// Returns warnings about a clock that has moved, different clocks of nodes, and different time-zone tables of nodes.
 fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
     let mut warnings = Vec::new();
     let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();
@@ -114,7 +115,7 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
 pub(super) async fn metrics(State(front): State<Front>) -> Answer {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     front.engine().count_runs().await;
-    // Rendering runs on a blocking thread, so that it does not delay requests.
+    // The metrics are rendered on a blocking thread, so that requests are not delayed.
     let rendered = tokio::task::spawn_blocking(move || front.render_metrics()).await;
     let rendered = rendered.map_err(|_| Refusal::Stopping)?;
     Ok(([(CONTENT_TYPE, content_type)], rendered).into_response())

@@ -1,4 +1,4 @@
-//! Queries, and watching for a changed result.
+//! Queries to deciders, and watching a query for a changed result.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::{QueryReply, QueryRequest, Refusal, SeenVersion};
 
-/// Default wait of a query. Our choice: two query-only tasks.
+/// Default time for which a query waits. Our choice: enough for two tasks that only carry queries.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// What a query with `If-None-Match` waits for.
@@ -57,7 +57,7 @@ pub(super) async fn query(
     let ask = QueryRequest { name, input: query.input, seen };
     let answered = engine.request_reply().query(&run_ref(&domain, &id, params.run_id), ask, patience).await;
     let answered = answered.map_err(|refusal| match refusal {
-        // The message of a decider may contain parts of payloads.
+        // The message comes from a decider and may contain parts of payloads.
         Refusal::QueryFailed { name, reason, message } => {
             Refusal::QueryFailed { name, reason, message: message.filter(|_| caller.sees_payloads(&domain)) }
         }
@@ -69,7 +69,8 @@ pub(super) async fn query(
             with_etag(json(StatusCode::OK, &answer), EntityTag { run_id, version, hash: Some(hash) })
         }
         QueryReply::Unchanged { run_id, version, hash } => {
-            // When any change is watched, the tag is the caller's own.
+            // If the caller watches for any change of the run, the result's hash is unknown here and is taken from
+            // the caller's tag.
             not_modified(EntityTag { run_id, version, hash: hash.or(tag.and_then(|tag| tag.hash)) })
         }
     };

@@ -1,4 +1,4 @@
-//! Rotation of the service's own secret.
+//! Rotation of the secret with which the service signs task tokens.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! The caller and its permissions, sign-in and sign-out, the credentials, and the nodes.
+//! Calls about the caller and its permissions, sign-in and sign-out, the credentials, and the nodes.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -27,7 +27,7 @@ fn rendered(levels: HolderLevels) -> body::CredentialLevels {
     }
 }
 
-/// Permissions of a caller if callers are not authenticated.
+/// Returns the permissions of all callers if callers are not authenticated.
 fn anonymous() -> body::CredentialLevels {
     let all = HolderLevels { operator: true, metrics: true, ..HolderLevels::default() };
     body::CredentialLevels { name: None, ..rendered(all) }

@@ -1,4 +1,4 @@
-//! Task lists for people: waiting tasks, tasks in flight, and pollers.
+//! Reports about task lists: waiting tasks, tasks in flight, and pollers.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::pages::ListKind;
 use crate::http::{Answer, AppState, Refused, json};
 use engine::{ListReport, PollerReport, TaskReport};
 
-/// Default and maximum number of lists on a page. Our choice: each is read while a lock is held.
+/// Default and maximum number of lists per page. Our choice: each is read while a lock is held.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 200;
 
-/// Maximum number of pollers that are named per list.
+/// Maximum number of pollers that are listed per task list.
 const POLLERS_MAX: usize = 20;
 
 #[derive(Deserialize, JsonSchema)]
@@ -61,7 +61,7 @@ fn task(report: TaskReport) -> body::ListedTask {
     body::ListedTask { workflow_id: workflow_id.to_string(), run_id, scheduled_event_id, priority, since }
 }
 
-/// Returns the position of a list, after which the next page begins.
+/// Returns the position of a list. The next page begins after it.
 fn place_of(report: &ListReport) -> PageToken {
     PageToken([kind(report.is_decider), &*report.name].join(" ").into_bytes())
 }

@@ -1,4 +1,4 @@
-//! Polls of task lists, and answers to tasks.
+//! Polls for tasks, and answers to tasks.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -38,7 +38,7 @@ pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
     }
 }
 
-/// Serializes a body, which always has a JSON form.
+/// Serializes a body. Cannot fail, because all bodies have a JSON form.
 pub(super) fn bytes_of(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
@@ -53,7 +53,7 @@ fn asked_update(asked: history::ProposedUpdate) -> body::TaskUpdate {
     body::TaskUpdate { id: update_id, name, input, identity }
 }
 
-/// Converts a decider's answers to updates.
+/// Converts a decider's answers to updates, as the request contains them, to those of the engine.
 pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>, Refused> {
     let answer = |(index, result): (usize, body::UpdateResult)| {
         result.answer().ok_or_else(|| {
@@ -65,7 +65,7 @@ pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<Upd
     results.into_iter().enumerate().map(answer).collect()
 }
 
-/// Converts a decider's answer to a query.
+/// Converts a decider's answer to a query, as the request contains it, to the query's id and outcome.
 pub(super) fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {
@@ -101,11 +101,12 @@ pub(super) fn activity_body(task: ActivityTask) -> body::ActivityTask {
     }
 }
 
-/// Escapes all characters of a name that are not allowed in the header.
+/// Characters of a name that are percent-encoded in the header, because it cannot contain them.
 const NAME_ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// Header that names lists of the domain with waiting tasks and without pollers. The poller may have meant one of them.
+/// Header of an empty poll. It names lists of the domain that have waiting tasks but no pollers, because the poller
+/// may have meant one of them.
 pub(super) const UNPOLLED: &str = "baton-no-pollers";
 
 fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
@@ -118,7 +119,7 @@ fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
     response
 }
 
-/// Returns the value of this header for an empty poll.
+/// Returns the value of this header.
 pub(super) fn unpolled_by(engine: &Engine, domain: &str, caller: &Caller) -> Option<String> {
     let unpolled = if caller.may_read(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
     let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
@@ -131,7 +132,7 @@ fn unpolled_item(list: &Unpolled) -> String {
     format!("{name};{side};since={}", list.since)
 }
 
-/// Returns whether a decider wants the whole history with each task.
+/// Returns whether a decider requests the whole history with each task.
 pub(super) fn is_full(history: Option<body::TaskHistory>) -> bool {
     match history.unwrap_or_default() {
         body::TaskHistory::Window => false,
@@ -139,7 +140,7 @@ pub(super) fn is_full(history: Option<body::TaskHistory>) -> bool {
     }
 }
 
-/// Converts warnings for the response.
+/// Converts warnings to those of the response.
 pub(super) fn warnings(found: Vec<Warning>) -> Vec<body::Warning> {
     let render = |warning: Warning| {
         let (code, detail, advice) = (warning.code().to_owned(), warning.to_string(), warning.advice().to_owned());
@@ -149,7 +150,7 @@ pub(super) fn warnings(found: Vec<Warning>) -> Vec<body::Warning> {
     found.into_iter().map(render).collect()
 }
 
-/// Inputs of a poll besides the body.
+/// Inputs of a poll, except the body.
 type OnPoll = (AppState, Path<2>, NoQuery, PreferWait, Caller, PeerPresence);
 
 pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
@@ -185,7 +186,7 @@ pub(super) async fn poll_activity(on: OnPoll, Json(poll): Json<body::PollActivit
     Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
 }
 
-/// Inputs of an answer to a task besides the body.
+/// Inputs of an answer to a task, except the body.
 type OnTask = (AppState, Path<1>, NoQuery, Caller);
 
 async fn answer_turn(

@@ -24,8 +24,8 @@ use engine::{Engine, RunRef};
 pub(super) const LIST_DEFAULT: usize = 100;
 pub(super) const LIST_MAX: usize = 1_000;
 
-/// Maximum number of runs that a count examines, matching or not. Our choice: a seventh of a second of work on one
-/// machine, and some 1,250 read units on DynamoDB.
+/// Maximum number of runs that a count examines, whether they match or not. Our choice: about a seventh of a second
+/// of work on one machine, or some 1,250 read units on DynamoDB.
 const COUNT_EXAMINED_MAX: u64 = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +39,8 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
-/// Returns the run of an entity tag, which must be the newest of its workflow id; without a tag, the requested run.
+/// Returns the run of an entity tag, and fails if that is not the newest run of its workflow id. Without a tag,
+/// returns `at` unchanged.
 pub(super) async fn matching(engine: &Engine, at: RunRef, tag: Option<EntityTag>) -> Result<RunRef, Refused> {
     let Some(tag) = tag else { return Ok(at) };
     let newest = RunRef { run_id: None, ..at };
@@ -70,7 +71,7 @@ pub(super) async fn start(
         let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
         match Box::pin(engine.views().closing_event(&at, patience)).await {
             Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
-            // The start is recorded, and the response must report that.
+            // The start is recorded, so the response must report it despite this failure.
             Err(refusal) => tracing::debug!(%refusal, "waiting for the close of a started run failed"),
         }
     }
@@ -260,7 +261,7 @@ fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
-        // Flagged runs are open.
+        // The statuses of flagged runs are not in `Status`; such runs are open, which is the default.
         status: Status::from_word(&row.status).unwrap_or_default(),
         stuck: has_condition(RunCondition::Stuck),
         blocked: has_condition(RunCondition::Blocked),
@@ -283,7 +284,7 @@ pub(super) async fn count(State(engine): AppState, Path([domain]): Path<1>, Para
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))
 }
 
-/// Inputs of a call that waits for a change of a run.
+/// Inputs of a call that can wait for a change of a run.
 pub(super) type Awaited = (AppState, Path<2>, Params<RunQuery>, PreferWait, IfNoneMatch, Caller);
 
 pub(super) async fn result(on: Awaited) -> Answer {
@@ -351,10 +352,10 @@ pub(super) async fn signal(
     Ok(json(StatusCode::ACCEPTED, &body::Recorded { event_id: recorded.event_id, run_id: recorded.run_id }))
 }
 
-/// Inputs of a call that sends something to a run, besides the body.
+/// Inputs of a call that sends something to a run, except the body.
 pub(super) type OnRun = (AppState, Path<2>, Params<RunQuery>, IdempotencyKey, Caller);
 
-/// Sends the command to the run.
+/// Applies a command to the run.
 pub(super) async fn apply_to_run(
     on: OnRun,
     verb: &str,

@@ -1,5 +1,5 @@
-//! Authentication and authorization of operations. `operations.rs` lists the level of each one. Without credentials,
-//! callers are not authenticated.
+//! Authentication and authorization of operations. `operations.rs` defines the level of each operation. If no
+//! credentials are configured, callers are not authenticated.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::access::{AuthenticationError, Credentials, Holder, Need, Principal, S
 use crate::tls::Peer;
 use engine::Engine;
 
-/// Claimed identity of a request, from its headers.
+/// Identity that a request claims in its headers.
 pub(super) struct Claim<'a> {
     admitted: Principal,
-    /// Signature that must still be verified with the body, and its secret.
+    /// Signature with the secret of its key, if it must still be verified with the body.
     signature: Option<(Signature<'a>, String)>,
 }
 
-/// Reads the claimed identity: a signature, or a secret or certificate as in the other protocols.
+/// Reads the claimed identity of a request: a signature, or a secret or certificate as in the other protocols.
 ///
 /// # Errors
 ///
-/// For a signature that is wrong regardless of the body, which is then not read.
+/// If the signature is wrong regardless of the body. The body is then not read.
 pub(super) fn claim<'a>(
     credentials: &Credentials,
     engine: &Engine,
@@ -47,7 +47,7 @@ pub(super) fn claim<'a>(
 impl From<AuthenticationError> for SwfFault {
     fn from(no: AuthenticationError) -> Self {
         match no {
-            // Tokens of issuers and session cookies are not accepted here.
+            // This protocol does not accept tokens of issuers or session cookies.
             AuthenticationError::Unknown
             | AuthenticationError::SessionExpired
             | AuthenticationError::Token { .. }
@@ -79,7 +79,8 @@ fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap
     Ok(Claim { admitted, signature: Some((signature, secret)) })
 }
 
-/// Replaces the fault if there were too many failed signatures. Requests without credentials are not counted.
+/// Returns a throttling fault instead of `fault` if too many secrets or signatures have failed. Requests without
+/// credentials are not counted.
 fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> SwfFault {
     if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
         SwfFault::new(FaultKind::TooManyFailedAttempts, "Rate exceeded")
@@ -89,16 +90,17 @@ fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> Sw
 }
 
 impl Claim<'_> {
-    /// Returns whether the identity is proven without the body.
+    /// Returns whether the identity is proven already, without the body.
     pub(super) fn is_proven(&self) -> bool {
         self.signature.is_none()
     }
 
-    /// Verifies the signature with this body, and returns the caller.
+    /// Verifies the signature with this body, if there is one, and returns the authenticated caller.
     ///
     /// # Errors
     ///
-    /// For a signature of another request or with another secret, and for a key that is not valid at this time.
+    /// If the signature belongs to a different request or was made with a different secret, or if the credential is
+    /// not valid at this time.
     pub(super) fn prove(
         self,
         credentials: &Credentials,
@@ -120,7 +122,7 @@ fn text(input: &Map<String, Value>, name: &str) -> String {
     input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Subject of a request, from the members of its operation.
+/// Subject of a request, which determines the needed permission. It is read from the members of the request.
 struct RequestSubject<'a> {
     engine: &'a Engine,
     input: &'a Map<String, Value>,
@@ -144,7 +146,7 @@ impl RequestSubject<'_> {
 impl Subject for RequestSubject<'_> {
     type Refusal = SwfFault;
 
-    /// Operations on domains name them in other members.
+    /// Operations about a domain name it in members other than `domain`.
     fn domain(&self) -> Result<String, SwfFault> {
         if self.has("domain") {
             Ok(self.text("domain"))
@@ -155,7 +157,7 @@ impl Subject for RequestSubject<'_> {
         }
     }
 
-    /// A further page of a turn belongs to the list of that turn, even if the request names another list.
+    /// A further page of a turn belongs to the turn's task list, even if the request names a different list.
     fn of_decider(&self) -> Result<(String, String), SwfFault> {
         let page_token = self.text("nextPageToken");
         let token = if self.has("taskToken") {
@@ -177,21 +179,21 @@ impl Subject for RequestSubject<'_> {
     }
 }
 
-/// Returns the permission that a request needs. `input` has been reduced to the operation's shape, so only members of
-/// the operation determine the subject.
+/// Returns the permission that a request needs. `input` has been reduced to the members that the operation has, so no
+/// other member can determine the subject.
 ///
 /// # Errors
 ///
-/// For an invalid token or resource in the request.
+/// If the request contains an invalid token or resource name.
 pub(super) fn need(operation: Operation, engine: &Engine, input: &Map<String, Value>) -> Result<Need, SwfFault> {
     operation.level().need(&RequestSubject { engine, input })
 }
 
-/// Checks that the holder has this permission, and returns it.
+/// Returns this permission if the holder has it.
 ///
 /// # Errors
 ///
-/// `OperationNotPermittedFault`.
+/// `OperationNotPermittedFault` if the holder lacks the permission.
 pub(super) fn check(holder: &Holder, need: Need) -> Result<Need, SwfFault> {
     if need.is_met_by(holder) {
         return Ok(need);

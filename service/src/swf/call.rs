@@ -17,21 +17,22 @@ use crate::front::Front;
 use crate::http::PeerPresence;
 use engine::Engine;
 
-/// Account in the names of resources. Our choice: there are no accounts; documentation and mocks use this one.
+/// AWS account in the names of resources. Our choice: the service has no accounts; AWS's documentation and mock
+/// servers use this one.
 pub(super) const ACCOUNT: &str = "123456789012";
 
-/// Context of an operation.
+/// Context in which an operation runs.
 pub(super) struct SwfCall {
     pub(super) engine: Arc<Engine>,
-    /// Memory budget of responses.
+    /// Budget of bytes in flight, for building pages.
     pub(super) budget: Arc<Budget>,
     /// Authenticated caller.
     pub(super) caller: Caller,
-    /// Region that the caller assumes.
+    /// AWS region that the caller believes to be using.
     pub(super) region: String,
     /// Trace context of the caller.
     pub(super) trace: Option<TraceContext>,
-    /// Presence of the client.
+    /// Handle for detecting whether the client has left.
     pub(super) peer: PeerPresence,
 }
 
@@ -47,10 +48,10 @@ impl SwfCall {
     }
 }
 
-/// Result of an operation: a response with a body, or `None` for an empty response, without even `{}`.
+/// Result of an operation: a response with a body; or `None` for a response whose body is empty, without even `{}`.
 pub(super) type Answer = Result<Option<Response>, SwfFault>;
 
-/// Converts a checked request to a type.
+/// Deserializes a request that has been checked.
 pub(super) fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, SwfFault> {
     serde_json::from_value(Value::Object(input))
         .map_err(|error| SwfFault::new(FaultKind::Serialization, error.to_string()))
@@ -62,7 +63,7 @@ pub(super) fn body(body: &impl Serialize) -> Answer {
     Ok(Some(json(bytes)))
 }
 
-/// Returns a response whose body is already JSON.
+/// Returns a response whose body is already serialized as JSON.
 pub(super) fn json(bytes: impl Into<Body>) -> Response {
     let mut response = Response::new(bytes.into());
     response.headers_mut().insert(CONTENT_TYPE, JSON);

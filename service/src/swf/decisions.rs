@@ -1,4 +1,4 @@
-//! Converts decisions of the SWF protocol to decisions of the rules.
+//! Converts decisions of the SWF protocol to those of the crate `history`.
 //!
 //! Source: SWF's API reference.
 
@@ -17,7 +17,7 @@ use super::shape::{FUNCTION_SECONDS_MAX, is_attributes_of};
 use super::types::TypeRef;
 use super::words::{self, List};
 
-/// Attributes of all decisions; each decision has some of them.
+/// Attributes of all types of decisions together. A decision has those of its type.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct DecisionAttributes {
@@ -51,7 +51,7 @@ struct DecisionAttributes {
     name: String,
 }
 
-/// Converts a text to a payload: a JSON string, empty or not.
+/// Converts a text to a payload that is a JSON string. An empty text becomes an empty string.
 pub(super) fn payload(text: Option<String>) -> Result<Option<Payload>, SwfFault> {
     let payload = text.map(|text| Payload::of(&text)).transpose();
     payload.map_err(|error| SwfFault::new(FaultKind::Serialization, error.to_string()))
@@ -68,7 +68,7 @@ impl DecisionAttributes {
         }
     }
 
-    /// Converts the attributes to a decision. `workflow_type` is the type of the deciding run.
+    /// Converts the attributes to a decision of this type. `workflow_type` is the workflow type of the deciding run.
     fn decision(self, kind: &str, workflow_type: Option<&str>) -> Result<Decision, SwfFault> {
         let swf = self.settings();
         let full = |kind: Option<TypeRef>| kind.map(|kind| kind.full()).unwrap_or_default();
@@ -162,7 +162,7 @@ impl DecisionAttributes {
                 }
                 .into()
             }
-            // The type was checked against the list of known types before.
+            // Types of decisions were checked against the list of known types before.
             other => return Err(SwfFault::new(FaultKind::Internal, format!("no decision {other}"))),
         })
     }
@@ -173,16 +173,16 @@ pub(super) fn kind_of(decision: &Map<String, Value>) -> &str {
     decision.get("decisionType").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns whether any decision needs the type of the deciding run.
+/// Returns whether converting any of the decisions requires the workflow type of the deciding run.
 pub(super) fn needs_own_type(decisions: &[Map<String, Value>]) -> bool {
     decisions.iter().any(|decision| kind_of(decision) == "ContinueAsNewWorkflowExecution")
 }
 
-/// Converts checked decisions.
+/// Converts decisions that have been checked.
 ///
 /// # Errors
 ///
-/// For a closing decision that is not the last. No decision of such a batch is applied.
+/// If a decision that closes the run is not the last one. None of the decisions is applied then.
 pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&str>) -> Result<Vec<Decision>, SwfFault> {
     let mut read = Vec::with_capacity(decisions.len());
     for mut decision in decisions {

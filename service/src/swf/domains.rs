@@ -29,7 +29,8 @@ struct DomainTag {
 }
 
 fn tags_of(tags: Vec<DomainTag>) -> Result<BTreeMap<String, String>, SwfFault> {
-    // Longer lists were cut when the request was read, even if their entries have the same keys.
+    // A list was truncated at one entry above the maximum when the request was read. It is too long even if some
+    // entries have the same key.
     if tags.len() > DOMAIN_TAGS_MAX {
         return Err(too_many_tags(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX }));
     }
@@ -41,15 +42,15 @@ struct NamedDomain {
     name: String,
 }
 
-/// A day in milliseconds.
+/// One day in milliseconds.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// Parses a retention. `NONE` and `0` keep nothing after the close.
+/// Parses a retention period in days. `NONE` and `0` mean that a run is not kept after its close.
 fn retention(days: &str) -> Duration {
     days.parse().map_or(Duration::ZERO, Duration::from_days)
 }
 
-/// Formats a retention in days, rounded up.
+/// Formats a retention period in days, rounded up.
 fn days(retention: Duration) -> String {
     match retention {
         Duration::ZERO => "NONE".to_owned(),
@@ -92,7 +93,7 @@ fn info(call: &SwfCall, domain: &Domain) -> Value {
 
 pub(super) async fn describe(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedDomain { name } = take(input)?;
-    // The cached domain may be outdated.
+    // Reads all domains anew, because the cached domain may be outdated.
     call.engine.registry().domains().await?;
     let domain = call.engine.registry().domain(&name).await?;
     body(&json!({
@@ -141,7 +142,7 @@ struct Tagging {
     tag_keys: Vec<String>,
 }
 
-/// Returns the domain of a resource name. Regions and accounts are ignored.
+/// Returns the domain that a resource name refers to. The region and the account in the name are ignored.
 pub(super) fn domain_of(arn: &str) -> Result<&str, SwfFault> {
     let mut parts = arn.splitn(6, ':');
     let is_swf = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some("swf");

@@ -1,5 +1,5 @@
-//! Events in the SWF protocol: the same ids and facts in SWF's vocabulary. A fact for which SWF has no event becomes a
-//! marker named `baton.…`, so that ids stay consecutive.
+//! Rendering of events for the SWF protocol: the same ids and facts in SWF's vocabulary. An event that SWF does not
+//! have becomes a marker named `baton.…`, so that ids stay consecutive.
 //!
 //! Source: SWF's API reference.
 
@@ -24,7 +24,8 @@ use attributes::{Words, decided};
 
 pub(super) use attributes::{Related, execution, text};
 
-/// Returns the ActivityScheduled of an activity's event, which shows whether it is a Lambda task.
+/// Returns the id of the ActivityScheduled event that an event of an activity belongs to. That event shows whether
+/// the activity is a Lambda task.
 pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
     match kind {
         EventKind::ActivityStarted(it) => Some(it.scheduled_event_id),
@@ -86,7 +87,8 @@ pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
     }
 }
 
-/// Returns the ids of earlier events that these need. Activities are included only if the run can have Lambda tasks.
+/// Returns the ids of the earlier events that are needed to render these events. ActivityScheduled events are
+/// included only if the run can have Lambda tasks.
 pub(super) fn wanted(events: &[Event], has_lambda: bool) -> BTreeSet<EventId> {
     let ids = events.iter().filter_map(|event| match &event.kind {
         kind if has_lambda && activity_of(kind).is_some() => activity_of(kind),
@@ -150,7 +152,7 @@ pub(super) fn wanted(events: &[Event], has_lambda: bool) -> BTreeSet<EventId> {
     ids.collect()
 }
 
-/// Renders an event for SWF.
+/// Renders an event in SWF's format.
 pub(super) fn event(event: &Event, related: &Related) -> Value {
     let (name, attributes) = lambda::words_of(&event.kind, related).unwrap_or_else(|| words_of(&event.kind, related));
     let mut first = name.chars();
@@ -164,7 +166,7 @@ pub(super) fn event(event: &Event, related: &Related) -> Value {
     rendered
 }
 
-/// Returns the name and attributes of an event that is not of a Lambda task.
+/// Returns the SWF name and attributes of an event that does not belong to a Lambda task.
 fn words_of(kind: &EventKind, related: &Related) -> Words {
     match kind {
         EventKind::WorkflowStarted(it) => runs::started(it),
@@ -213,7 +215,7 @@ fn words_of(kind: &EventKind, related: &Related) -> Words {
         EventKind::ExternalCancelScheduled(it) => externals::cancel_scheduled(it),
         EventKind::ExternalCancelDelivered(it) => externals::cancel_delivered(it),
         EventKind::ExternalCancelFailed(it) => externals::cancel_failed(it, related),
-        // SWF has no events for these.
+        // SWF has no such events.
         EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
         | EventKind::UpdateFailed(_)

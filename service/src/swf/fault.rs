@@ -1,4 +1,4 @@
-//! Faults in the wording of the real service. The reasons come from other modules.
+//! Faults, with the messages that AWS SWF has. Other modules decide why a request fails.
 //!
 //! Source: SWF's API reference.
 
@@ -15,7 +15,7 @@ use crate::http::{Code, Refused};
 use engine::admission::{LimitKind, Throttled};
 use engine::{Refusal, TokenKind};
 
-/// Content type of all responses with a body.
+/// Content type of all responses that have a body.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
 
 macro_rules! kinds {
@@ -93,7 +93,7 @@ impl SwfFault {
         self.kind.status()
     }
 
-    /// Returns the name of the fault without its prefix.
+    /// Returns the name of the fault without its namespace.
     pub(super) fn code(&self) -> &'static str {
         let kind = self.kind.kind();
         kind.rsplit('#').next().unwrap_or(kind)
@@ -104,12 +104,12 @@ impl SwfFault {
         &self.message
     }
 
-    /// Returns whether the service is overloaded or cannot write, regardless of the request.
+    /// Returns whether the fault is due to overload or a service that cannot write, and not to the request.
     pub(super) fn is_overload(&self) -> bool {
         matches!(self.kind, FaultKind::Unavailable | FaultKind::Throttling)
     }
 
-    /// Returns the fault for too many bytes in flight.
+    /// Returns the fault for a request that exceeds the budget of bytes in flight.
     pub(super) fn overloaded() -> Self {
         Self::new(
             FaultKind::Unavailable,
@@ -117,12 +117,12 @@ impl SwfFault {
         )
     }
 
-    /// Returns the fault for too many waiting requests.
+    /// Returns the fault for a request that was refused because too many others are waiting.
     pub(super) fn crowded() -> Self {
         Self::new(FaultKind::Unavailable, "Too many requests are waiting; retry after a moment")
     }
 
-    /// Returns the fault for a credential that was revoked during the request.
+    /// Returns the fault for a request whose credential was revoked while it was processed.
     pub(super) fn revoked() -> Self {
         let what = "The security token included in the request is invalid: it was revoked during the request.";
         Self::new(FaultKind::UnrecognizedClient, what)
@@ -145,7 +145,7 @@ impl SwfFault {
         response
     }
 
-    /// Returns the kind of denial, if the fault denied access.
+    /// Returns the kind of denial for the metrics, if the fault denies access.
     pub(super) fn denied(&self) -> Option<Denied> {
         match self.kind {
             FaultKind::OperationNotPermitted => Some(Denied::Forbidden),
@@ -161,7 +161,7 @@ impl SwfFault {
 }
 
 impl From<Refusal> for SwfFault {
-    /// Refusals with specific messages are handled by the operations.
+    /// Converts refusals that have the same fault for all operations. Operations convert the others before.
     fn from(refusal: Refusal) -> Self {
         if let Some(message) = fields::of_request(&refusal) {
             return Self::new(FaultKind::Validation, message);
@@ -188,11 +188,12 @@ impl From<Refusal> for SwfFault {
                             RespondActivityTaskFailed or RespondActivityTaskCanceled";
                 return Self::new(FaultKind::Validation, text);
             }
-            // These refusals cannot occur in this protocol, which has no queries or updates and deletes no domains.
+            // The other refusals cannot occur in this protocol, which has no queries or updates and does not delete
+            // domains. The status determines their fault.
             other => match other.row().status {
                 404 => FaultKind::UnknownResource,
                 500 => FaultKind::Internal,
-                // AWS has no fault for a full disk; programs retry after this one.
+                // AWS has no fault for a full disk. Programs retry after this one.
                 503 | 507 => FaultKind::Unavailable,
                 _ => FaultKind::Validation,
             },
@@ -202,7 +203,7 @@ impl From<Refusal> for SwfFault {
 }
 
 impl From<&Throttled> for SwfFault {
-    /// Exceeded rates become AWS throttling; exceeded counts become AWS limits.
+    /// An exceeded rate becomes AWS's throttling fault; an exceeded number becomes its fault for an exceeded limit.
     fn from(throttled: &Throttled) -> Self {
         let kind = match throttled.kind {
             LimitKind::Requests | LimitKind::Bytes | LimitKind::Watchers => FaultKind::Throttling,

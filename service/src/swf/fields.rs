@@ -1,13 +1,15 @@
-//! Maps field names of the rules to those of the SWF protocol, so that faults name the members that the program sent.
+//! Maps names of fields in refusals of the engine to the members of SWF requests, so that faults name the members
+//! that the program sent.
 
 use history::Fault;
 
 use engine::Refusal;
 
-/// Types of the decisions in a request, in order.
+/// Types of the decisions in a request, in their order.
 pub(super) type DecisionKinds = Vec<String>;
 
-/// Returns the SWF message for a refused decider's answer. `None` if the refusal is not about a field.
+/// Returns the SWF message for a refused answer to a decision task. `kinds` are the types of its decisions. Returns
+/// `None` if the refusal does not concern a field.
 pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<String> {
     invalid(refusal, |field| {
         let (index, rest) = field.strip_prefix("decisions[")?.split_once(']')?;
@@ -25,12 +27,13 @@ pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<String> {
     })
 }
 
-/// Returns the SWF message for any other refused request. `None` if the refusal is not about a field.
+/// Returns the SWF message for the refusal of any other request. Returns `None` if the refusal does not concern a
+/// field.
 pub(super) fn of_request(refusal: &Refusal) -> Option<String> {
     invalid(refusal, |_| None)
 }
 
-/// Returns the SWF message for a refused signal. `None` if the refusal is not about a field.
+/// Returns the SWF message for a refused signal. Returns `None` if the refusal does not concern a field.
 pub(super) fn of_signal(refusal: &Refusal) -> Option<String> {
     invalid(refusal, |field| (field == "name").then(|| "signalName".to_owned()))
 }
@@ -59,7 +62,7 @@ fn of_decision(kind: &str, field: &str) -> String {
     }
 }
 
-/// Maps fields that have the same name everywhere.
+/// Maps a field that corresponds to the same member in all requests.
 fn of_any(field: &str) -> String {
     if let Some(index) = field.strip_prefix("tags[").and_then(|rest| rest.strip_suffix(']')) {
         let number = index.parse::<usize>().map_or(0, |index| index + 1);

@@ -1,4 +1,4 @@
-//! The table of operations: level, effect and request fields of each one.
+//! The table of operations, with the level, the effect and the request fields of each operation.
 //!
 //! Source: SWF's API reference.
 
@@ -19,7 +19,7 @@ const fn text(min: usize, max: usize, form: Form) -> Shape {
     Shape::Text { min, max, form }
 }
 
-/// Maximum length in characters of inputs, results, details, controls and execution contexts.
+/// Maximum length in characters of inputs, results, details, control values and execution contexts.
 const DATA_MAX: usize = 32_768;
 
 const NAME: Shape = text(1, 256, Form::Any);
@@ -36,11 +36,11 @@ const LIMITED_DATA: Shape = text(0, 2_048, Form::Any);
 const ARN: Shape = text(1, 1_600, Form::Any);
 const RUN_ID: Shape = text(1, 64, Form::Any);
 const RUN_ID_OPTIONAL: Shape = text(0, 64, Form::Any);
-/// Token of a page. Ours can exceed the real service's 2,048 characters if all names have the maximum length, because
-/// the token of a turn's page contains its task token.
+/// Shape of page tokens. If all names have the maximum length, a token can exceed AWS SWF's 2,048 characters, because
+/// a page token of a turn contains the task token.
 const PAGE_TOKEN: Shape = text(0, TOKEN_CHARS_MAX + 256, Form::Any);
-/// Token of a task. It contains names of the task, so ours can exceed the real service's 1,024 characters if they have
-/// the maximum length.
+/// Shape of task tokens. A token contains names of its task. If these have the maximum length, it can exceed AWS
+/// SWF's 1,024 characters.
 const TASK_TOKEN: Shape = text(1, TOKEN_CHARS_MAX, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
 const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);
@@ -55,7 +55,7 @@ const REGISTRATION: Shape = Shape::Word(&["REGISTERED", "DEPRECATED"]);
 const CHILD_POLICY: Shape = Shape::Word(&["TERMINATE", "REQUEST_CANCEL", "ABANDON"]);
 const CLOSE_STATUS: Shape =
     Shape::Word(&["COMPLETED", "FAILED", "CANCELED", "TERMINATED", "CONTINUED_AS_NEW", "TIMED_OUT"]);
-/// Types of decisions, in the order in which the real service lists them.
+/// Types of decisions, in the order in which AWS SWF's messages list them.
 const DECISION_TYPE: Shape = Shape::Word(&[
     "CompleteWorkflowExecution",
     "StartTimer",
@@ -72,7 +72,7 @@ const DECISION_TYPE: Shape = Shape::Word(&[
     "CancelWorkflowExecution",
 ]);
 
-/// Builds a list of fields: `! name: SHAPE` is required, `? name: SHAPE` is optional.
+/// Defines a list of fields. `! name: SHAPE` is a required field, `? name: SHAPE` an optional one.
 macro_rules! fields {
     ($( $mark:tt $name:ident : $shape:expr ),* $(,)?) => {
         &[$( Field { name: stringify!($name), is_required: is_required!($mark), shape: &$shape }, )*]
@@ -152,17 +152,17 @@ macro_rules! operations {
             /// All operations.
             const ALL: &'static [Self] = &[$( Self::$name, )+];
 
-            /// Returns its name.
+            /// Returns the operation's name.
             pub(super) fn name(self) -> &'static str {
                 match self { $( Self::$name => stringify!($name), )+ }
             }
 
-            /// Returns the level that it needs.
+            /// Returns the level that the operation needs.
             pub(super) fn level(self) -> Level {
                 match self { $( Self::$name => Level::$level, )+ }
             }
 
-            /// Returns its effect.
+            /// Returns the operation's effect on stored data.
             pub(super) fn effect(self) -> CallEffect {
                 match self { $( Self::$name => CallEffect::$effect, )+ }
             }
@@ -172,19 +172,19 @@ macro_rules! operations {
                 match name { $( stringify!($name) => Some(Self::$name), )+ _ => None }
             }
 
-            /// Returns the maximum size of its request. That of a poll is small, because it stays in memory while the
-            /// poll waits.
+            /// Returns the maximum size of a request in bytes. For polls it is small, because the request stays in
+            /// memory while the poll waits.
             pub(super) fn body_bytes_max(self) -> usize {
                 let is_poll = matches!(self, Self::PollForActivityTask | Self::PollForDecisionTask);
                 if is_poll { POLL_BYTES_MAX } else { BODY_BYTES_MAX }
             }
 
-            /// Returns whether it names a task that was handed out.
+            /// Returns whether a request names a task that has been dispatched.
             pub(super) fn is_of_task(self) -> bool {
                 self.fields().iter().any(|field| field.name == "taskToken")
             }
 
-            /// Returns the fields of its request.
+            /// Returns the fields of a request.
             pub(super) fn fields(self) -> &'static [Field] {
                 match self { $( Self::$name => fields![$( $field )*], )+ }
             }
@@ -288,7 +288,7 @@ operations! {
     UntagResource DomainOperator Changes [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
 }
 
-/// Returns the rows of the access table.
+/// Returns the rows of the operations in the access table.
 pub(crate) fn rows() -> Vec<CallAccess> {
     let row = |operation: &Operation| CallAccess {
         wire: Wire::Swf,
@@ -300,8 +300,8 @@ pub(crate) fn rows() -> Vec<CallAccess> {
     Operation::ALL.iter().map(row).collect()
 }
 
-/// Future of an operation. Boxed separately for each one, so that a waiting poll is not as large as the largest
-/// operation.
+/// Future of an operation. Each operation's future is boxed separately, so that a waiting poll takes only the memory
+/// of its own operation.
 pub(super) type Performing = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Runs an operation.

@@ -1,5 +1,6 @@
-//! Paging of requests, and page tokens. A token contains its list, its time of issue and the start of the next page. It
-//! is sealed together with the list's scope. It grants no permission and is not secret.
+//! Paging of requests, and page tokens. A token contains the kind of list, its time of issue and the position where
+//! the next page begins. A seal protects these and the list's scope, such as the domain. A token grants no permission
+//! and is not secret.
 
 use std::fmt::Display;
 
@@ -13,16 +14,17 @@ use super::fault::{FaultKind, SwfFault};
 use super::words::set;
 use engine::Engine;
 
-/// Number of entries on a page if the request has none or 0. Source: SWF's API reference.
+/// Number of entries per page if the request has no page size or 0. Source: SWF's API reference.
 pub(super) const PAGE_DEFAULT: usize = 1_000;
 
-/// Prefix of the seals of SWF tokens. No list of the REST API has it.
+/// Prefix of what is sealed in SWF tokens. It differs from all prefixes of REST tokens, so that neither can be used
+/// in place of the other.
 const WIRE: &str = "swf";
 
-/// Lifetime of a token. Source: 24 hours in the current API model of SWF; older models had 60 seconds.
+/// Lifetime of a token. Source: SWF's current API model has 24 hours; older models had 60 seconds.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Paging members of a request.
+/// Members of a request that concern paging.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Paging {
@@ -31,13 +33,13 @@ pub(super) struct Paging {
     pub(super) reverse_order: Option<bool>,
 }
 
-/// Page of a list.
+/// Page of a list, with the position where the next page begins, if there is one.
 pub(super) struct Paged<T> {
     pub(super) rows: Vec<T>,
     pub(super) next: Option<String>,
 }
 
-/// List that a token belongs to. A token is not valid for any other list.
+/// Kind of list that a token belongs to. A token is not valid for lists of other kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
     Domains,
@@ -62,18 +64,19 @@ impl PageKind {
         }
     }
 
-    /// Returns a token: the list's letter, the time, the place, and a seal of these and the scope, separated by dots.
+    /// Returns a token for a position: the letter of the kind, the time of issue, the position, and a seal of these
+    /// and the scope, separated by dots.
     pub(super) fn token(self, engine: &Engine, scope: &[&str], place: impl Display) -> String {
         let said = format!("{}.{:x}.{place}", self.letter(), engine.clock().now().as_millis());
         let seal = engine.page_seal(&sealed(&said, scope));
         format!("{said}.{seal}")
     }
 
-    /// Returns the place of a token of this list.
+    /// Returns the position that a token contains.
     ///
     /// # Errors
     ///
-    /// For a token of another list, for one that this service did not issue, and for an expired one.
+    /// If the token belongs to another list, was not issued by this service, or has expired.
     pub(super) fn place<'a>(self, engine: &Engine, scope: &[&str], token: &'a str) -> Result<&'a str, SwfFault> {
         let (said, seal) = token.rsplit_once('.').ok_or_else(invalid_token)?;
         if !engine.is_page_seal(&sealed(said, scope), seal) {
@@ -96,25 +99,25 @@ impl PageKind {
     }
 }
 
-/// Returns the parts that a seal covers.
+/// Returns the parts that the seal of a token protects.
 fn sealed<'a>(said: &'a str, scope: &[&'a str]) -> Vec<&'a [u8]> {
     [WIRE, said].iter().chain(scope).map(|part| part.as_bytes()).collect()
 }
 
 impl Paging {
-    /// Returns the number of entries of a page.
+    /// Returns the maximum number of entries on the requested page.
     pub(super) fn size(&self) -> usize {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be from 0 to 1,000")]
         let size = self.maximum_page_size.unwrap_or_default() as usize;
         if size == 0 { PAGE_DEFAULT } else { size }
     }
 
-    /// Returns whether the order is reversed.
+    /// Returns whether the request reverses the order.
     pub(super) fn is_reverse(&self) -> bool {
         self.reverse_order.unwrap_or_default()
     }
 
-    /// Returns the beginning of the page; `None` for the first one.
+    /// Returns the position where the requested page begins; `None` for the first page.
     ///
     /// # Errors
     ///
@@ -124,8 +127,8 @@ impl Paging {
         token.map(|token| of.place(engine, scope, token)).transpose()
     }
 
-    /// Returns a page of rows sorted by name, descending if reversed. The token contains the last name of the previous
-    /// page, so that added and removed rows do not shift the pages.
+    /// Returns a page of rows sorted by name, in descending order if the request reverses it. The token for the next
+    /// page contains the last name on this page, so that added and removed rows do not shift later pages.
     pub(super) fn page<T>(
         &self,
         of: PageKind,
@@ -154,7 +157,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Decodes the bytes of a place.
+/// Decodes bytes that a token contains.
 pub(super) fn bytes(place: &str) -> Result<Vec<u8>, SwfFault> {
     URL_SAFE_NO_PAD.decode(place).map_err(|_| invalid_token())
 }
@@ -180,7 +183,7 @@ mod tests {
         let token = format!("h.{:x}.5.a", given_at.as_millis());
         let last = given_at.plus(TOKEN_LIFETIME);
         assert_eq!(PageKind::History.position_from_token(&token, last).unwrap(), "5.a");
-        // The clock of another node may be behind.
+        // The other node's clock may be behind the clock that issued the token.
         assert_eq!(PageKind::History.position_from_token(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
         let message = |place: Result<&str, SwfFault>| place.unwrap_err().message().to_owned();
         let late = Timestamp::from_millis(last.as_millis() + 1);

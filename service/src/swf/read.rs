@@ -1,6 +1,6 @@
-//! Parses requests into JSON values. Only members in the operation's shape are kept, and only as many list entries as
-//! may be used: in a map, each small member takes hundreds of bytes, and a request of 1 MiB can have a hundred thousand
-//! of them. `shape.rs` checks the result.
+//! Parses requests into JSON values. Only members that the operation has are kept, and only as many list entries as
+//! may be used. Otherwise a request could take very much memory: each small member of a map takes hundreds of bytes,
+//! and a request of 1 MiB can contain a hundred thousand members. `shape.rs` checks the result.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use serde_json::{Map, Number, Value};
 
 use super::shape::{Field, Shape, is_attributes_of};
 
-/// Memory of an object with a few members, in bytes. Our choice: a node of a `BTreeMap` has space for eleven names and
-/// values.
+/// Memory of an object with a few members, in bytes. Our choice: the size of one `BTreeMap` node, which has space for
+/// eleven names and values.
 const OBJECT_BYTES: usize = 640;
 
-/// Reads a request with these fields. A value of the wrong kind is kept without its content, so that the check can name
-/// it.
+/// Parses a request with these fields. A value of the wrong kind is kept without its content, so that the later check
+/// can report it.
 pub(super) fn request(fields: &'static [Field], bytes: &[u8]) -> serde_json::Result<Map<String, Value>> {
     let text = std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?;
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -38,7 +38,7 @@ impl<'de> Visitor<'de> for GroupVisitor {
     }
 }
 
-/// Reads the members of a structure. The last of duplicate members is used.
+/// Parses the members of a structure. If a member is duplicated, the last one is used.
 fn group<'de, A: MapAccess<'de>>(fields: &'static [Field], mut members: A) -> Result<Map<String, Value>, A::Error> {
     let mut read = Map::new();
     while let Some(name) = members.next_key::<String>()? {
@@ -54,7 +54,7 @@ fn group<'de, A: MapAccess<'de>>(fields: &'static [Field], mut members: A) -> Re
     Ok(read)
 }
 
-/// Reads a value of this shape.
+/// Deserializer of a value of this shape.
 struct ValueReader(&'static Shape);
 
 impl<'de> DeserializeSeed<'de> for ValueReader {
@@ -122,7 +122,8 @@ impl<'de> Visitor<'de> for ValueReader {
             Shape::Group(fields) => group(fields, members).map(Value::Object),
             Shape::Decision(fields) => {
                 let mut decision = group(fields, members)?;
-                // Attributes of other types are ignored. They may precede the type, so they are removed here.
+                // Attributes of other types of decisions are ignored. They may precede the type, so they can be
+                // removed only here, at the end.
                 let kind = decision.get("decisionType").and_then(Value::as_str).unwrap_or_default().to_owned();
                 decision.retain(|name, _| name == "decisionType" || is_attributes_of(name, &kind));
                 Ok(Value::Object(decision))

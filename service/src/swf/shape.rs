@@ -1,8 +1,9 @@
-//! Shapes of requests. A request is reduced to the shape of its operation before other code uses it, so that
-//! authorization, quotas, logs and the operation see the same members. All errors of a request are reported at once, as
-//! in the real service. `operations.rs` defines the shapes.
+//! Shapes of requests. A request is reduced to the shape of its operation before any other code uses it.
+//! Authorization, quotas, logs and the operation therefore see the same members. All problems of a request are
+//! reported at once, as AWS SWF does. `operations.rs` defines the shapes.
 //!
-//! Source: SWF's API reference, for messages, limits (in characters, not bytes) and the check of whole requests.
+//! Source: SWF's API reference, for the messages, the limits (in characters, not bytes), and reporting all problems
+//! at once.
 
 use serde_json::{Map, Value};
 
@@ -26,10 +27,10 @@ pub(super) enum Shape {
         min: usize,
         /// Maximum number of characters.
         max: usize,
-        /// Required form.
+        /// Required form of the content.
         form: Form,
     },
-    /// String from a fixed set.
+    /// String from this set.
     Word(&'static [&'static str]),
     /// Integer.
     Whole {
@@ -46,14 +47,15 @@ pub(super) enum Shape {
     Group(&'static [Field]),
     /// List.
     List {
-        /// Shape of its entries.
+        /// Shape of the entries.
         of: &'static Shape,
         /// Maximum number of entries.
         max: usize,
-        /// Maximum number of entries that are read. If it is larger than `max`, the rules refuse the last of them.
+        /// Maximum number of entries that are read; further ones are ignored. If it is larger than `max`, the entries
+        /// above `max` are refused later, by the engine.
         read: usize,
     },
-    /// Decision, with the attributes of its type.
+    /// Decision. Its fields are its type and the attributes of all types.
     Decision(&'static [Field]),
 }
 
@@ -62,12 +64,13 @@ pub(super) enum Shape {
 pub(super) enum Form {
     /// Any string.
     Any,
-    /// Name without control characters, used for workflow ids. SWF's documents require the rule of `Name` for them, but
-    /// existing programs name children `<run id>:<number>`, and signal, cancel and describe them by that name.
+    /// Name without control characters, used for workflow ids. SWF's documentation requires the form of `Name` for
+    /// them. But existing programs name children `<run id>:<number>`, and signal, cancel and describe them by that
+    /// name.
     Plain,
-    /// New name: without `:`, `/`, `|` and control characters, and not `arn`.
+    /// Name of a new item: without `:`, `/`, `|` and control characters, and not `arn`.
     Name,
-    /// New name without white space around it.
+    /// Name of a new item, also without white space at its beginning or end.
     TrimmedName,
     /// Number of seconds.
     Seconds,
@@ -75,18 +78,18 @@ pub(super) enum Form {
     RunSeconds,
     /// Number of seconds above 0, or `NONE`: the timeout of a decision task.
     TurnSecondsOrNone,
-    /// 1 to 900 seconds.
+    /// Number of seconds from 1 to 900: the timeout of a Lambda function.
     FunctionSeconds,
     /// Number of seconds, or `NONE`.
     SecondsOrNone,
-    /// 0 to 90 days, or `NONE`.
+    /// Number of days from 0 to 90, or `NONE`.
     Days,
     /// Signed 32-bit integer.
     Priority,
 }
 
-/// Maximum number of problems that a fault names; it counts all of them. Our choice: decisions of one decider usually
-/// have the same problem.
+/// Maximum number of problems that a fault describes; the fault contains the number of all problems. Our choice: the
+/// decisions of a decider usually all have the same problem.
 const PROBLEMS_NAMED_MAX: usize = 100;
 
 /// Maximum retention in days. Source: SWF's API reference.
@@ -96,7 +99,7 @@ const DAYS_MAX: u32 = 90;
 pub(super) const FUNCTION_SECONDS_MAX: u64 = 900;
 
 impl Form {
-    /// Returns the problem of a text with this form, if any.
+    /// Returns the problem if a text does not have this form.
     fn problem(self, text: &str) -> Option<&'static str> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let is_zero = is_number && text.bytes().all(|byte| byte == b'0');
@@ -110,7 +113,7 @@ impl Form {
             Self::TrimmedName if text.trim() != text => Some("Member must not start or end with whitespace"),
             Self::Any | Self::Name | Self::TrimmedName => None,
             Self::Seconds => (!is_number).then_some("Member must be a number of seconds"),
-            // SWF's reference permits 0, but no decider can answer in no time.
+            // SWF's reference permits 0, but then every run would time out before its decider could answer.
             Self::RunSeconds => (!is_number || is_zero).then_some("Member must be a number of seconds greater than 0"),
             Self::TurnSecondsOrNone => ((!is_number && text != "NONE") || is_zero)
                 .then_some("Member must be a number of seconds greater than 0 or 'NONE'"),
@@ -130,11 +133,12 @@ impl Form {
     }
 }
 
-/// Checks a request and reduces it to these fields. Members with other names or `null` are dropped.
+/// Checks a request and reduces it to these fields. Members with other names, and members that are `null`, are
+/// removed.
 ///
 /// # Errors
 ///
-/// `SerializationException` for a member of the wrong kind; `ValidationException` with all other problems.
+/// `SerializationException` if a member is of the wrong kind; otherwise `ValidationException` with all problems.
 pub(super) fn reduce(fields: &[Field], input: Map<String, Value>) -> Result<Map<String, Value>, SwfFault> {
     let mut checker = Checker { path: String::new(), problems: Vec::new(), found: 0 };
     let reduced = checker.group(fields, input)?;
@@ -148,12 +152,12 @@ pub(super) fn reduce(fields: &[Field], input: Map<String, Value>) -> Result<Map<
     Err(SwfFault::new(FaultKind::Validation, message))
 }
 
-/// Check of a request, which collects its problems.
+/// Check of one request, which collects the problems found.
 struct Checker {
     path: String,
-    /// First problems, up to the limit.
+    /// First problems found, at most [`PROBLEMS_NAMED_MAX`].
     problems: Vec<String>,
-    /// Number of all problems.
+    /// Number of all problems found.
     found: usize,
 }
 
@@ -243,8 +247,8 @@ impl Checker {
         })
     }
 
-    /// Checks a decision. Attributes of other types are dropped; those of its type are required if any of their members
-    /// is.
+    /// Checks a decision. Attributes of other types are removed. Those of its own type are required if they have any
+    /// required member.
     fn decision(
         &mut self,
         fields: &'static [Field],
@@ -274,8 +278,8 @@ impl Checker {
     }
 }
 
-/// Returns whether the member contains the attributes of this type, such as `startTimerDecisionAttributes` for
-/// `StartTimer`.
+/// Returns whether a member of a decision contains the attributes of this type, such as
+/// `startTimerDecisionAttributes` for `StartTimer`.
 pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
     let Some(stem) = member.strip_suffix("DecisionAttributes") else { return false };
     stem.len() == kind.len()
@@ -283,7 +287,8 @@ pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
         && stem.get(1..) == kind.get(1..)
 }
 
-/// Returns an integer written without fraction or exponent. A larger number becomes the maximum.
+/// Returns the value of an integer that is written without fraction or exponent. If it is too large, returns the
+/// maximum.
 fn whole(number: &Value) -> Option<i64> {
     number.as_i64().or_else(|| number.as_u64().map(|_| i64::MAX))
 }

@@ -13,30 +13,31 @@ use sha2::{Digest, Sha256};
 
 use super::fault::{FaultKind, SwfFault};
 
-/// Beginning of the header of a signed request.
+/// Beginning of the `Authorization` header of a signed request.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// End of a scope.
+/// Last part of a signature's scope.
 const TERMINATOR: &str = "aws4_request";
 
-/// Service in a scope.
+/// Service in a signature's scope.
 const SERVICE: &str = "swf";
 
-/// Header with the time of signing, by the sender's clock.
+/// Header with the time of signing, according to the sender's clock.
 const DATE: &str = "x-amz-date";
 
-/// Prefix of headers that must be signed if they are present, because one of them contains the operation. Source: AWS.
-/// Other headers may be unsigned: version 2 of AWS's SDK for JavaScript does not sign `content-type`.
+/// Prefix of headers that must be signed if they are present, because one of them contains the operation. Source:
+/// AWS's documentation. Other headers may be unsigned: version 2 of the AWS SDK for JavaScript does not sign
+/// `content-type`.
 const OWN_HEADERS: &str = "x-amz-";
 
-/// Maximum clock difference of a sender. Source: AWS's five minutes.
+/// Maximum difference between the sender's clock and the service's. Source: AWS's documentation (five minutes).
 pub(super) const SKEW_MAX: Duration = Duration::from_secs(300);
 
-/// Parsed signature.
+/// Signature in the headers of a request, parsed.
 pub(super) struct Signature<'a> {
     /// Id of the signing key.
     pub(super) access_key_id: &'a str,
-    /// Day, region and service.
+    /// Scope of the signature: day, region and service.
     scope: CredentialScope<'a>,
     signed_headers: &'a str,
     digits: &'a str,
@@ -58,7 +59,7 @@ fn invalid(message: impl Into<String>) -> SwfFault {
 }
 
 fn credential(text: &str) -> Option<(&str, CredentialScope<'_>)> {
-    // A key id may contain slashes; the scope has four parts.
+    // Split from the end, because a key id may contain slashes, and the scope always has four parts.
     let mut parts = text.rsplitn(5, '/');
     let is_terminated = parts.next()? == TERMINATOR;
     let (service, region, day, access_key_id) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -66,11 +67,12 @@ fn credential(text: &str) -> Option<(&str, CredentialScope<'_>)> {
 }
 
 impl<'a> Signature<'a> {
-    /// Parses the signature in a request's headers.
+    /// Parses the signature in the headers of a request.
     ///
     /// # Errors
     ///
-    /// `MissingAuthenticationTokenException` if there is none, `IncompleteSignatureException` if a part is missing.
+    /// `MissingAuthenticationTokenException` if there is no signature; `IncompleteSignatureException` if a part of it
+    /// is missing.
     pub(super) fn read(headers: &'a HeaderMap) -> Result<Self, SwfFault> {
         let missing = || SwfFault::new(FaultKind::MissingAuthenticationToken, "Missing Authentication Token");
         let authorization = headers.get(AUTHORIZATION).ok_or_else(missing)?;
@@ -101,12 +103,12 @@ impl<'a> Signature<'a> {
         Ok(Self { access_key_id, scope, signed_headers, digits: signature, date })
     }
 
-    /// Checks everything that does not require the body.
+    /// Checks everything about the signature for which the body is not needed.
     ///
     /// # Errors
     ///
-    /// `InvalidSignatureException` for another day or service, an inaccurate clock, or an unsigned header that must be
-    /// signed.
+    /// `InvalidSignatureException` if the signature is for a different day or service, if the sender's clock is too
+    /// inaccurate, or if a header that must be signed is not.
     pub(super) fn check_headers(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), SwfFault> {
         self.check_date(now)?;
         self.check_scope()?;
@@ -119,14 +121,14 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
-    /// Verifies the signature with the request and the holder's secret.
+    /// Verifies the signature, with the whole request and the secret of the signing key.
     ///
     /// # Errors
     ///
     /// `InvalidSignatureException` if the signature does not match the request.
     pub(super) fn check(&self, secret: &str, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), SwfFault> {
         let expected = self.expected(secret, uri, headers, body);
-        // The library compares in constant time.
+        // `verify` compares in constant time.
         let found = unhex(self.digits).unwrap_or_default();
         expected.verify_slice(&found).map_err(|_| {
             invalid(
@@ -194,13 +196,15 @@ impl<'a> Signature<'a> {
         keyed(&key, text.as_bytes())
     }
 
-    /// Returns the canonical form of the request, with the signed headers and the hash of the body.
+    /// Returns the canonical form of the request, which consists of its target, the signed headers and the hash of
+    /// the body.
     fn canonical(&self, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> String {
         let mut query: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).collect();
         query.sort_unstable();
         let mut text = format!("POST\n{}\n{}\n", uri.path(), query.join("&"));
         for name in self.signed_headers.split(';') {
-            // Values are in the order of the message; white space in them is collapsed.
+            // Values of a repeated header are joined in the order of the request. White space within them is
+            // collapsed.
             let values = headers.get_all(name).iter().map(|value| {
                 let value = String::from_utf8_lossy(value.as_bytes());
                 value.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -234,7 +238,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
 }
 
-/// Formats a timestamp in the basic format, with a precision of seconds.
+/// Formats a timestamp in ISO 8601's basic format, with a precision of seconds.
 fn basic(at: Timestamp) -> String {
     let text = at.to_string();
     let seconds = text.split('.').next().unwrap_or_default();

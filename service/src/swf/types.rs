@@ -11,21 +11,21 @@ use super::page::{PageKind, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
 use engine::{Refusal, TypeKind, TypeRecord, split_type_name, type_name};
 
-/// Differences between the two kinds of types in the protocol.
+/// Properties in which workflow types and activity types differ in this protocol.
 pub(super) trait SwfTypeKind: TypeKind {
-    /// Member that names a type.
+    /// Request member that contains the type's name and version.
     const MEMBER: &'static str;
 
-    /// Word for it in messages.
+    /// Word for a type of this kind in messages.
     const WORD: &'static str;
 
-    /// List of its page tokens.
+    /// Kind of list in page tokens.
     const LIST: PageKind;
 
-    /// Reads the defaults of a request.
+    /// Reads the default settings of a type from a request.
     fn read(input: Map<String, Value>) -> Result<Self, SwfFault>;
 
-    /// Renders the defaults for a response.
+    /// Renders the default settings of a type for a response.
     fn show(&self) -> Value;
 }
 
@@ -105,7 +105,7 @@ impl SwfTypeKind for ActivityDefaults {
     }
 }
 
-/// Describes a type for messages.
+/// Describes a type in a message.
 pub(super) fn words_of<D: SwfTypeKind>(full: &str) -> String {
     let (name, version) = split_type_name(full);
     format!("{}=[name={name}, version={}]", <D as SwfTypeKind>::WORD, version.unwrap_or_default())
@@ -145,7 +145,7 @@ pub(super) async fn register<D: SwfTypeKind>(call: SwfCall, input: Map<String, V
     Ok(None)
 }
 
-/// Reference to a type.
+/// Name and version of a type.
 #[derive(Deserialize)]
 pub(super) struct TypeRef {
     pub(super) name: String,
@@ -153,7 +153,7 @@ pub(super) struct TypeRef {
 }
 
 impl TypeRef {
-    /// Returns the full name of the type, as in runs and decisions.
+    /// Returns the full name of the type, which runs and decisions contain.
     pub(super) fn full(&self) -> String {
         type_name(&self.name, Some(&self.version))
     }
@@ -167,7 +167,7 @@ struct NamedType {
     workflow_type: TypeRef,
 }
 
-/// Renders a reference to a type.
+/// Renders the name and version of a type from its full name.
 pub(super) fn shown(full: &str) -> Value {
     let (name, version) = split_type_name(full);
     json!({ "name": name, "version": version.unwrap_or_default() })
@@ -182,7 +182,7 @@ fn info<D: SwfTypeKind>(registered: &TypeRecord<D>) -> Value {
     info
 }
 
-/// Reads a type. The types of a deprecated domain are deprecated, too.
+/// Reads a registered type. In a deprecated domain, all types count as deprecated.
 async fn read<D: SwfTypeKind>(call: &SwfCall, domain: &str, full: &str) -> Result<TypeRecord<D>, SwfFault> {
     let registered = call.engine.registry().registered_type::<D>(domain, full).await;
     let mut registered = registered.map_err(type_fault::<D>)?;
@@ -216,7 +216,8 @@ pub(super) async fn list<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value
         (*deprecated || all_deprecated) == wants_deprecated
             && name.as_deref().is_none_or(|name| split_type_name(full).0 == name)
     });
-    // Sorted by name, then by version, regardless of the characters in them.
+    // Sorts by name, then by version. `\0` instead of the separator makes the order independent of the characters in
+    // names.
     let keyed = wanted.map(|(full, _)| (full.replacen('/', "\u{0}", 1), full));
     let Paged { rows, next } = paging.page(D::LIST, (&call.engine, &[&domain]), keyed.collect(), |(key, _)| key)?;
     let reads = rows.iter().map(|(_, full)| read::<D>(&call, &domain, full));
@@ -224,7 +225,7 @@ pub(super) async fn list<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value
     for read in futures_util::future::join_all(reads).await {
         match read {
             Ok(registered) => infos.push(info(&registered)),
-            // The type was deleted moments ago.
+            // The type has been deleted since the names were listed.
             Err(fault) if fault.kind() == FaultKind::UnknownResource => {}
             Err(fault) => return Err(fault),
         }

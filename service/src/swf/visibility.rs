@@ -1,4 +1,4 @@
-//! Lists and counts of runs, open and closed.
+//! Listing and counting of runs, open and closed.
 //!
 //! Source: SWF's API reference.
 
@@ -15,18 +15,18 @@ use super::page::{self, PageKind, Paged, Paging, with_next};
 use super::workflows::{close_status, info};
 use engine::{Refusal, RunRef, type_name};
 
-/// Number of rows that are read at once.
+/// Number of rows that are read from the store at once.
 const ROWS: usize = 1_000;
 
-/// Maximum of a count; larger ones are truncated. Our choice: SWF's limit of open runs in a domain. The real service
-/// truncates after an undocumented number of bytes.
+/// Maximum of a count; a larger count is reported as truncated. Our choice: SWF's limit on open runs in a domain. AWS
+/// SWF truncates counts after an undocumented number of bytes.
 const COUNTED_MAX: usize = 100_000;
 
-/// Maximum number of reads for one count or page; then it is truncated. With a filter that few runs match, each read
-/// examines thousands of rows and finds none. Our choice.
+/// Maximum number of reads from the store for one count or page; beyond it, the result is truncated. If few runs
+/// match a filter, a read may examine thousands of rows and return none. Our choice.
 const ASKED_MAX: usize = 100;
 
-/// Number of runs of a page that are read concurrently.
+/// Number of runs on a page whose details are read concurrently.
 const DESCRIBED_AT_ONCE: usize = 32;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct TimeRange {
     latest_date: Option<f64>,
 }
 
-/// Converts a timestamp to milliseconds. Times before 1970 become 1970.
+/// Converts a timestamp in seconds to milliseconds. Times before 1970 are treated as 1970.
 fn millis(seconds: f64) -> UnixMs {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what does not fit becomes an end")]
     let millis = (seconds * 1_000.0).round() as UnixMs;
@@ -44,7 +44,7 @@ fn millis(seconds: f64) -> UnixMs {
 }
 
 impl TimeRange {
-    /// Returns the range from the first time, inclusive, to the second, exclusive.
+    /// Returns the time range in milliseconds: from the first time, inclusive, to the second, exclusive.
     fn range(&self) -> (UnixMs, Option<UnixMs>) {
         (millis(self.oldest_date), self.latest_date.map(|latest| millis(latest).saturating_add(1)))
     }
@@ -104,7 +104,7 @@ impl Filters {
         Ok(())
     }
 
-    /// Returns the store's query with all filters, so that every returned row belongs to the list.
+    /// Returns the query for the store. It contains all filters, so that every returned row matches.
     fn query(&self, is_open: bool) -> ListQuery {
         let mut query = ListQuery {
             domain: self.domain.as_str().into(),
@@ -139,7 +139,7 @@ impl Filters {
         query
     }
 
-    /// Returns the page that begins at this place. Its cost is proportional to its size.
+    /// Returns the page that begins at this position. The cost is proportional to the size of the page.
     async fn page(&self, call: &SwfCall, is_open: bool, place: Option<&str>) -> Result<Paged<Listed>, SwfFault> {
         let mut query = self.query(is_open);
         let (size, mut rows) = (self.paging.size(), Vec::new());
@@ -163,7 +163,7 @@ pub(super) async fn list(call: SwfCall, input: Map<String, Value>, is_open: bool
     let (of, scope) = (if is_open { PageKind::OpenRuns } else { PageKind::ClosedRuns }, [filters.domain.as_str()]);
     let place = filters.paging.place(of, &call.engine, &scope)?;
     let Paged { rows, next } = filters.page(&call, is_open, place).await?;
-    // A row contains neither the parent nor a cancel request.
+    // Each run's state is read, because list rows contain neither the parent nor whether a cancel was requested.
     let describe = async |listed: &Listed| {
         let (domain, run_id) = (filters.domain.as_str().into(), Some(Uuid::from_bytes(listed.run)));
         let at = RunRef { domain, workflow_id: listed.workflow_id.clone(), run_id };
@@ -174,7 +174,7 @@ pub(super) async fn list(call: SwfCall, input: Map<String, Value>, is_open: bool
     for described in described {
         match described {
             Ok(info) => infos.push(info),
-            // The run was deleted moments ago.
+            // The run has been deleted since the rows were read.
             Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
             Err(refusal) => return Err(refusal.into()),
         }

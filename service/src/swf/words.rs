@@ -1,33 +1,34 @@
-//! Conversion of small values between the two vocabularies: timestamps, durations, policies, states.
+//! Conversion of small values between SWF's representation and ours: timestamps, durations, policies, states.
 
 use history::event::ChildPolicy;
 use history::{Duration, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Returns the registration status.
+/// Returns SWF's word for the registration status of a domain or type.
 pub(super) fn registration(deprecated_at: Option<Timestamp>) -> &'static str {
     if deprecated_at.is_some() { "DEPRECATED" } else { "REGISTERED" }
 }
 
-/// Adds a member if there is a value, even an empty one.
+/// Adds a member if there is a value. An empty value is added, too.
 pub(super) fn set(object: &mut Value, name: &str, value: Option<impl Serialize>) {
     if let (Some(members), Some(value)) = (object.as_object_mut(), value) {
         members.insert(name.to_owned(), json!(value));
     }
 }
 
-/// Formats a timestamp in seconds since 1970, with a precision of milliseconds.
+/// Formats a timestamp as seconds since 1970, with a precision of milliseconds.
 pub(super) fn instant(at: Timestamp) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "exact for the next 285,000 years")]
     let millis = at.as_millis() as f64;
     json!(millis / 1_000.0)
 }
 
-/// Representation of `NONE`: the maximum duration, which is longer than any number of seconds in this protocol.
+/// Duration that represents `NONE`: the maximum, which is longer than any number of seconds that this protocol
+/// permits.
 const NONE: Duration = limits::SPAN_MAX;
 
-/// Parses a checked timeout. An empty text is absent.
+/// Parses a timeout that has been checked. An empty text means that there is none.
 pub(super) fn span(text: Option<&str>) -> Option<Duration> {
     match text? {
         "" => None,
@@ -36,7 +37,7 @@ pub(super) fn span(text: Option<&str>) -> Option<Duration> {
     }
 }
 
-/// Parses a checked timeout; `NONE` is absent, too.
+/// Parses a timeout that has been checked. Both an empty text and `NONE` mean that there is none.
 pub(super) fn limited_span(text: Option<&str>) -> Option<Duration> {
     span(text).filter(|span| *span != NONE)
 }
@@ -46,12 +47,12 @@ pub(super) fn seconds(span: Duration) -> String {
     if span == NONE { "NONE".to_owned() } else { span.as_millis().div_ceil(1_000).to_string() }
 }
 
-/// Parses a checked priority.
+/// Parses a priority that has been checked.
 pub(super) fn priority(text: Option<&str>) -> Option<i32> {
     text?.parse().ok()
 }
 
-/// Parses a checked child policy.
+/// Parses a child policy that has been checked.
 pub(super) fn child_policy(text: Option<&str>) -> Option<ChildPolicy> {
     Some(match text? {
         "REQUEST_CANCEL" => ChildPolicy::RequestCancel,
@@ -60,7 +61,7 @@ pub(super) fn child_policy(text: Option<&str>) -> Option<ChildPolicy> {
     })
 }
 
-/// Returns the word of a child policy.
+/// Returns SWF's word for a child policy.
 pub(super) fn policy(policy: ChildPolicy) -> &'static str {
     match policy {
         ChildPolicy::Terminate => "TERMINATE",
@@ -69,7 +70,7 @@ pub(super) fn policy(policy: ChildPolicy) -> &'static str {
     }
 }
 
-/// Task list.
+/// Task list in a request.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct List {
     pub(super) name: String,

@@ -45,7 +45,7 @@ pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
     let known = call.engine.registry().registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
     let defaults = match known {
         Some(defaults) => defaults,
-        // The cache may be outdated, so it never decides a refusal.
+        // The cache may be outdated, so a request is never refused without asking the store.
         None => {
             let registered = call.engine.registry().registered_type::<WorkflowDefaults>(&it.domain, &full).await;
             let registered = registered.map_err(type_fault::<WorkflowDefaults>)?;
@@ -106,7 +106,7 @@ struct Tell {
     child_policy: Option<String>,
 }
 
-/// Returns the fault for a run that does not exist or is closed.
+/// Returns the fault for a run that does not exist or is already closed.
 pub(super) fn unknown_execution(workflow_id: &str, run_id: Option<&str>) -> SwfFault {
     let message = match run_id {
         Some(run_id) => {
@@ -195,7 +195,7 @@ impl Read {
     }
 }
 
-/// Returns whether these events can include Lambda tasks. Without a role, none is ever started.
+/// Returns whether these events can belong to Lambda tasks. Only runs with a Lambda role can have such tasks.
 async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<bool, SwfFault> {
     if !events.iter().any(|event| events::activity_of(&event.kind).is_some()) {
         return Ok(false);
@@ -207,11 +207,11 @@ async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<boo
     Ok(role.is_some())
 }
 
-/// Number of bytes of related events that are read at once. Our choice: about what one read of the store returns
-/// anyway.
+/// Maximum number of bytes of earlier events that are read at once. Our choice: about as much as a read of the store
+/// returns in any case.
 const RELATED_BYTES: usize = 64 * 1024;
 
-/// Reads the earlier events that are needed to render these.
+/// Reads the earlier facts that are needed to render these events.
 pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Related, SwfFault> {
     let mut related = Related::default();
     let needs_policy =
@@ -225,7 +225,7 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     related.events = of_page.map(|event| (event.id, event)).collect();
     for id in &wanted {
         if !related.events.contains_key(id) {
-            // Other related events are often close, and are read with it.
+            // Other needed events often follow closely, and are read at the same time.
             let page = EventRange { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..EventRange::default() };
             let found = call.engine.views().history(at, &page).await?.events.into_iter();
             let found = found.filter(|event| wanted.contains(&event.id)).map(without_payload);
@@ -240,7 +240,7 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     Ok(related)
 }
 
-/// Removes the payload of a related event, which is not rendered.
+/// Removes the payload of an earlier event, because it is not rendered.
 fn without_payload(mut event: Event) -> Event {
     if let Some(payload) = event.kind.payload_mut() {
         *payload = Payload::from_trusted("null");
@@ -248,8 +248,8 @@ fn without_payload(mut event: Event) -> Event {
     event
 }
 
-/// Renders the events of a page, and returns the start of the next page. Payloads become strings with additional
-/// escapes, so fewer events may fit; there is always at least one.
+/// Renders the events of a page. Returns them with the position where the next page begins. Because payloads become
+/// strings with additional escapes, not all events may fit on the page; at least one is always included.
 pub(super) async fn render_events(
     call: &SwfCall,
     at: &RunRef,
@@ -290,7 +290,7 @@ pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer 
     body(&with_next(json!({ "events": events }), next))
 }
 
-/// Returns the close status of a run.
+/// Returns SWF's word for the close status of a run; `None` for an open run.
 pub(super) fn close_status(status: Status) -> Option<&'static str> {
     match status {
         Status::Open => None,
@@ -303,7 +303,7 @@ pub(super) fn close_status(status: Status) -> Option<&'static str> {
     }
 }
 
-/// Renders a run for lists and descriptions.
+/// Renders a run's information, as lists and descriptions contain it.
 pub(super) fn info(run: &Run) -> Value {
     let started = &run.started;
     let mut info = json!({
@@ -311,7 +311,7 @@ pub(super) fn info(run: &Run) -> Value {
         "workflowType": shown(&started.workflow_type),
         "startTimestamp": instant(started.at),
         "executionStatus": if run.is_open() { "OPEN" } else { "CLOSED" },
-        // For a canceled run, SWF reports false.
+        // SWF reports false for a canceled run.
         "cancelRequested": run.cancel_requested && run.status != Status::Canceled,
     });
     set(&mut info, "closeTimestamp", run.closed_at.map(instant));
@@ -321,7 +321,7 @@ pub(super) fn info(run: &Run) -> Value {
     info
 }
 
-/// Returns the newest execution context of a run. Reads only the event that contains it.
+/// Returns the newest execution context of a run, from the event that contains it. No other event is read.
 async fn latest_context(call: &SwfCall, at: &RunRef, run: &Run) -> Result<Option<String>, SwfFault> {
     let Some(id) = run.context_event_id else { return Ok(None) };
     let page = EventRange { after: id.saturating_sub(1), limit: 1, ..EventRange::default() };
@@ -364,7 +364,7 @@ pub(super) async fn describe(call: SwfCall, input: Map<String, Value>) -> Answer
     body(&described)
 }
 
-/// Returns a reference to the run of a task token.
+/// Returns a reference to the run that a task token belongs to.
 pub(super) fn run_ref(domain: &Arc<str>, workflow_id: &Arc<str>, run_id: Uuid) -> RunRef {
     RunRef { domain: Arc::clone(domain), workflow_id: Arc::clone(workflow_id), run_id: Some(run_id) }
 }

@@ -1,15 +1,15 @@
-//! The files of the TLS configuration.
+//! Paths of the TLS files.
 
 use std::path::PathBuf;
 
-/// The files of the TLS configuration, as PEM.
+/// Paths of the TLS files. All files are in PEM format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server certificate, followed by the intermediate certificates up to its authority.
+    /// Server certificate, followed by the intermediate certificates up to its authority.
     pub certificate: PathBuf,
-    /// The key of the certificate.
+    /// Private key of the server certificate.
     pub key: PathBuf,
-    /// Verification of client certificates; if it is absent, clients are not asked for one.
+    /// Verification of client certificates; if absent, clients are not asked for one.
     pub callers: Option<TlsCallers>,
 }
 
@@ -18,7 +18,7 @@ pub struct TlsFiles {
 pub struct TlsCallers {
     /// Certificates of the authorities that sign client certificates.
     pub ca: PathBuf,
-    /// True if clients without a certificate are refused.
+    /// True if connections without a client certificate are refused.
     pub is_required: bool,
 }
 

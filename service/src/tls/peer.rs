@@ -1,4 +1,4 @@
-//! The client certificate of a connection, and its current validity.
+//! The client certificate of a connection, and its validity.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use x509_parser::parse_x509_certificate;
 use super::Tls;
 use super::read::{CertificateValidity, validity_of};
 
-/// The identity in a certificate.
+/// Names and fingerprint in a client certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// Common names of its subject.
+    /// Common names of the certificate's subject.
     pub(crate) common_names: Vec<String>,
-    /// DNS names among its alternative names.
+    /// DNS names among the certificate's alternative names.
     pub(crate) dns: Vec<String>,
-    /// URIs among its alternative names.
+    /// URIs among the certificate's alternative names.
     pub(crate) uris: Vec<String>,
-    /// SHA-256 of the whole certificate.
+    /// SHA-256 fingerprint of the whole certificate.
     pub(crate) sha256: [u8; 32],
 }
 
 impl std::fmt::Display for Shown {
-    /// Formats the first name in the form that credentials use.
+    /// Formats the first name in the notation of credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.common_names.first(), self.dns.first(), self.uris.first()) {
             (Some(name), _, _) => write!(f, "CN={name}"),
@@ -37,19 +37,19 @@ impl std::fmt::Display for Shown {
     }
 }
 
-/// The client certificate of a connection.
+/// Client certificate of a connection.
 pub(crate) struct Peer {
     tls: Arc<Tls>,
     end_entity: CertificateDer<'static>,
     intermediates: Vec<CertificateDer<'static>>,
     shown: Shown,
     validity: CertificateValidity,
-    /// The verifier that accepted it last.
+    /// Verifier that accepted the certificate most recently.
     found_good_by: Mutex<Arc<dyn ClientCertVerifier>>,
 }
 
 impl Peer {
-    /// Creates the certificate that this verifier accepted in a handshake.
+    /// Creates the client certificate of a connection, which this verifier has accepted in the handshake.
     pub(crate) fn of(
         tls: &Arc<Tls>,
         verifier: &Arc<dyn ClientCertVerifier>,
@@ -59,7 +59,7 @@ impl Peer {
         Some(Self {
             tls: Arc::clone(tls),
             shown: shown(end_entity),
-            // An unreadable validity is treated as empty.
+            // If the validity period cannot be read, it counts as empty.
             validity: validity_of(end_entity).unwrap_or_default(),
             end_entity: end_entity.clone().into_owned(),
             intermediates: intermediates.iter().map(|it| it.clone().into_owned()).collect(),
@@ -67,12 +67,12 @@ impl Peer {
         })
     }
 
-    /// Returns the identity if the certificate is valid now. It may expire while the connection lasts, and the
+    /// Returns the names in the certificate if it is valid now. It may have expired since the handshake, and the
     /// trusted authorities may have changed.
     ///
     /// # Errors
     ///
-    /// The reason why it is not valid.
+    /// The reason why the certificate is not valid.
     pub(crate) fn shown(&self) -> Result<&Shown, String> {
         let now = self.tls.clock.now();
         if let Some(problem) = self.validity.problem(now) {
@@ -93,7 +93,7 @@ impl Peer {
 }
 
 impl PartialEq for Peer {
-    /// Compares by connection.
+    /// Two certificates are equal if they belong to the same connection.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }

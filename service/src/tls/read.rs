@@ -18,19 +18,19 @@ use x509_parser::time::ASN1Time;
 
 use super::files::{TlsCallers, TlsFiles};
 
-/// Maximum size of one of these files in bytes. Our choice: the authorities that browsers trust have 200 KB.
+/// Maximum size of a TLS file in bytes. Our choice: five times the 200 KB of all authorities that browsers trust.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Prefix of a PEM block.
+/// Beginning of a PEM block.
 const PEM: &[u8] = b"-----BEGIN ";
 
-/// Mark in the block of a key with a passphrase.
+/// Text in the PEM block of a private key that is protected by a passphrase.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
-/// The only application protocol.
+/// The only application protocol that connections can use (ALPN).
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// The validity period of a certificate.
+/// Validity period of a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CertificateValidity {
     pub(super) from: Timestamp,
@@ -38,7 +38,7 @@ pub(super) struct CertificateValidity {
 }
 
 impl CertificateValidity {
-    /// Returns the reason why it is not valid at this time.
+    /// Returns the reason why the certificate is not valid at this time, if it is not.
     pub(super) fn problem(&self, now: Timestamp) -> Option<String> {
         if now > self.until {
             Some(format!("it has expired at {}", self.until))
@@ -50,16 +50,16 @@ impl CertificateValidity {
     }
 }
 
-/// A loaded TLS configuration.
+/// TLS configuration that was read from files.
 pub(super) struct LoadedTls {
     pub(super) config: Arc<ServerConfig>,
-    /// The verifier of client certificates, if they are verified.
+    /// Verifier of client certificates; `None` if clients are not asked for one.
     pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
     pub(super) validity: CertificateValidity,
 }
 
 impl LoadedTls {
-    /// Loads the configuration from these files.
+    /// Reads the files and creates a configuration from them.
     pub(super) fn read(files: &TlsFiles) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let chain = certificates(&files.certificate)?;
@@ -81,7 +81,7 @@ impl LoadedTls {
         };
         let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // Sessions cannot be resumed, so that each connection verifies the client's certificate again.
+        // Disables the resumption of sessions, so that the client's certificate is verified for each connection.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), verifier, validity })
@@ -104,7 +104,7 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Explains why a file does not have the expected contents.
+/// Explains which contents a file lacks.
 fn lacks(path: &Path, bytes: &[u8], what: &str, begins: &str) -> String {
     let shown = path.display();
     if has(bytes, PEM) {
@@ -114,7 +114,7 @@ fn lacks(path: &Path, bytes: &[u8], what: &str, begins: &str) -> String {
     }
 }
 
-/// Returns the certificates in a file, at least one.
+/// Returns the certificates in a file. Fails if there is none.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
@@ -136,7 +136,7 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     })
 }
 
-/// Creates the verifier of client certificates.
+/// Creates a verifier of client certificates.
 fn verifier(callers: &TlsCallers, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let shown = callers.ca.display();
     let mut roots = RootCertStore::empty();
@@ -148,21 +148,21 @@ fn verifier(callers: &TlsCallers, provider: &Arc<CryptoProvider>) -> Result<Arc<
     verifier.build().map_err(|error| format!("{shown}: {error}"))
 }
 
-/// Returns the validity of the first certificate of a chain.
+/// Returns the validity period of the first certificate of a chain.
 fn validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<CertificateValidity, String> {
     let unreadable = |error: String| format!("{}: the certificate cannot be read: {error}", path.display());
     let first = chain.first().ok_or_else(|| unreadable("there is none".to_owned()))?;
     validity_of(first).map_err(unreadable)
 }
 
-/// Returns the validity of a certificate.
+/// Returns the validity period of a certificate.
 pub(super) fn validity_of(certificate: &CertificateDer<'_>) -> Result<CertificateValidity, String> {
     let (_, certificate) = parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
     let found = certificate.validity();
     Ok(CertificateValidity { from: instant(found.not_before), until: instant(found.not_after) })
 }
 
-/// Converts a time of a certificate; times before 1970 become 1970.
+/// Converts a time in a certificate. Times before 1970 are treated as 1970.
 fn instant(time: ASN1Time) -> Timestamp {
     Timestamp::from_millis(u64::try_from(time.timestamp()).unwrap_or_default().saturating_mul(1_000))
 }

@@ -1,10 +1,10 @@
-//! Status of TLS for the metrics.
+//! Status of the listener's TLS, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use history::Timestamp;
 
-/// Status of TLS of the listener.
+/// Status of the listener's TLS.
 #[derive(Debug)]
 pub struct TlsStatus {
     until: AtomicU64,
@@ -24,12 +24,12 @@ impl TlsStatus {
         self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the expiry of the certificate in use.
+    /// Returns the time when the certificate in use expires.
     pub(crate) fn until(&self) -> Timestamp {
         Timestamp::from_millis(self.until.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of connections that ended during their handshake.
+    /// Returns the number of connections that ended before their handshake was complete.
     pub(crate) fn handshakes_failed(&self) -> u64 {
         self.handshakes_failed.load(Ordering::Relaxed)
     }

@@ -1,28 +1,32 @@
-//! Checks of a service's metrics and their interpretation. They are pure functions.
+//! Checks of a service based on its metrics. All of them are pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::Timestamp;
 use serde::Serialize;
 
-/// Maximum difference between the clocks of the service and this machine. Our choice: many times the precision of NTP.
+/// Maximum accepted difference in seconds between the clocks of the service and this machine. Our choice: many times
+/// the precision of NTP.
 const CLOCKS_APART_MAX: f64 = 30.0;
 
-/// Maximum time that a task may wait in a list without pollers, in seconds. Source: the alert.
+/// Time in seconds for which a task may wait in a list without pollers before it is reported. Source: the alert about
+/// such lists.
 const UNPOLLED_MAX: f64 = 120.0;
 
-/// Remaining validity of a certificate below which it is reported, in seconds: that of the alert, and one day.
+/// Remaining validity of a certificate in seconds below which it is a warning (as in the alert about certificates),
+/// and below which it is a failure (one day; our choice).
 const CERTIFICATE_WARNING: f64 = 14.0 * 86_400.0;
 const CERTIFICATE_FAILING: f64 = 86_400.0;
 
-/// Disk space that is always too little, in bytes. Our choice: the default reserve for open runs.
+/// Free disk space in bytes below which it is always reported. Our choice: the default disk space reserved for open
+/// runs.
 const DISK_LITTLE: f64 = 512.0 * MIB;
 const MIB: f64 = 1_048_576.0;
 
-/// Maximum share of the permitted files and sockets.
+/// Fraction of the permitted open files and sockets above which their number is reported. Our choice.
 const DESCRIPTORS_MAX: f64 = 0.9;
 
-/// Severity of a check's outcome, the worst last.
+/// Severity of a check's outcome. The worst one is the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
@@ -42,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// The outcome of a check.
+/// Outcome of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Check {
     #[serde(rename = "check")]
@@ -65,14 +69,14 @@ impl Check {
     }
 }
 
-/// One sample of the metrics.
+/// Sample of a metric.
 struct Sample<'a> {
     name: &'a str,
     labels: BTreeMap<&'a str, String>,
     value: f64,
 }
 
-/// Parses a line of the text format; returns `None` if it is not a sample.
+/// Parses a line of Prometheus's text format. Returns `None` if the line is not a sample.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at_checked(end)?;
@@ -105,7 +109,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels, value: rest.trim().parse().ok()? })
 }
 
-/// All samples of a service.
+/// All samples of a service's metrics.
 struct Metrics<'a>(Vec<Sample<'a>>);
 
 impl Metrics<'_> {
@@ -117,7 +121,7 @@ impl Metrics<'_> {
         self.of(name).next().map(|sample| sample.value)
     }
 
-    /// Formats samples that are not zero by domain: `12 in default, 1 in shop`.
+    /// Formats the samples of a metric that are not zero, with their domains: `12 in default, 1 in shop`.
     fn by_domain(&self, name: &str) -> Option<String> {
         let told = self.of(name).filter(|sample| sample.value > 0.0);
         let told: Vec<_> = told
@@ -127,7 +131,7 @@ impl Metrics<'_> {
     }
 }
 
-/// Performs all checks. `now` is the time of this machine's clock.
+/// Performs all checks on the metrics in `text`. `now` is the time according to this machine's clock.
 pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
     let metrics = Metrics(text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect());
     let mut checks = vec![disk(&metrics), version(&metrics), nodes(&metrics), clock(&metrics, now)];
@@ -227,7 +231,8 @@ fn disk(metrics: &Metrics<'_>) -> Check {
     well(what, found)
 }
 
-/// Maximum acceptable lag of an archive, in seconds: ten times what may be lost with a machine.
+/// Lag of an archive in seconds above which it is reported. Our choice: ten times the normal lag, which is what may
+/// be lost with a machine.
 const SHIP_LAG_MAX: f64 = 10.0;
 
 fn archive(metrics: &Metrics<'_>) -> Check {
@@ -254,8 +259,8 @@ fn nodes(metrics: &Metrics<'_>) -> Check {
     }
 }
 
-/// Compares the clocks. The flagged runs are counted when the metrics are read, so that their time is that of the
-/// service.
+/// Compares the clocks of the service and this machine. The service counts flagged runs whenever its metrics are
+/// read, so the time of that count is the service's current time.
 #[expect(clippy::cast_precision_loss, reason = "no time has 2^52 milliseconds")]
 fn clock(metrics: &Metrics<'_>, now: Timestamp) -> Check {
     let Some(at) = metrics.value("baton_runs_flagged_counted_timestamp_seconds") else {
@@ -302,7 +307,7 @@ fn certificate(metrics: &Metrics<'_>) -> Check {
     bad("certificate", verdict, found, "renew it in the same files: they are read again by themselves")
 }
 
-/// Checks a gauge that is zero if all is well, in which case `fine` is reported.
+/// Checks a metric that is zero if there is no problem. In that case the outcome is `fine`.
 fn counted(metrics: &Metrics<'_>, what: &'static str, name: &str, fine: &str, advice: &str) -> Check {
     let count: f64 = metrics.of(name).map(|sample| sample.value).sum();
     if count <= 0.0 {
@@ -376,7 +381,8 @@ mod tests {
         )
     }
 
-    /// Returns the problems found with these lines in addition to others, or instead of others of the same metric.
+    /// Returns the problems that are found in the metrics of a healthy service if these lines are added. They replace
+    /// existing lines of the same metrics.
     fn found(lines: &str) -> Vec<(&'static str, Verdict, String)> {
         let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
         let new: BTreeSet<_> = lines.lines().map(name).collect();
@@ -458,7 +464,7 @@ mod tests {
                 "{found:?}"
             );
         }
-        // Values at the limit are no problem.
+        // Values exactly at a limit are not reported.
         for lines in [
             "baton_runs_flagged_counted_timestamp_seconds 1700000030",
             "baton_nodes{version=\"9.9\"} 3",

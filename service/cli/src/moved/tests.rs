@@ -4,7 +4,7 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
-/// Returns a file of two runs.
+/// Returns a file with two runs.
 fn file() -> String {
     let mut file = FileWriter::begin(Vec::new(), "orders", Timestamp::from_millis(0)).unwrap();
     for run in ["a", "b"] {
@@ -69,7 +69,7 @@ fn events_with_line_breaks_are_read_byte_for_byte() {
     assert!(text.lines().all(|line| serde_json::from_str::<&RawValue>(line).is_ok()), "{text}");
     let (_, runs) = read(&text).unwrap();
     assert_eq!(runs[0].events.iter().map(|event| event.get()).collect::<Vec<_>>(), events);
-    // Events without line breaks are unchanged.
+    // An event without line breaks is written unchanged.
     assert_eq!(text.lines().nth(3), Some(events[1]));
     let odd = text.replacen(r#"{"text":""#, r#"{"text":1,"x":""#, 1);
     assert!(refused(&odd).contains("line 3 is not what may stand there"), "{}", refused(&odd));
@@ -114,7 +114,7 @@ fn a_file_in_which_any_byte_is_changed_is_found() {
             while reader.next_run()?.is_some() {}
             Ok(reader.counts().clone())
         });
-        // The number of omitted open runs is not part of the digest.
+        // The digest does not include the number of open runs that were left out.
         let open = String::from_utf8(text.clone()).unwrap().find(r#""open":3"#).unwrap() + 7;
         assert!(is_read.is_err() || at == open, "byte {at}: {}", String::from_utf8_lossy(&changed));
     }

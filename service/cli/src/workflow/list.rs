@@ -1,4 +1,4 @@
-//! `baton workflow list`, and the filter of runs that several commands share.
+//! `baton workflow list`, and the filter of runs that several commands have in common.
 
 use clap::{Args, ValueEnum};
 use client::Filter;
@@ -31,7 +31,7 @@ impl From<OrderArg> for client::Order {
     }
 }
 
-/// Values of `--status`: all open and all closed runs, conditions of open runs, and outcomes of closed runs.
+/// Values of `--status`: all open runs, all closed runs, conditions of open runs, and outcomes of closed runs.
 const STATUSES: [&str; 14] = [
     "open",
     "closed",
@@ -49,10 +49,10 @@ const STATUSES: [&str; 14] = [
     "continued-as-new",
 ];
 
-/// Outcomes of closed runs, which are values of `--status`, too.
+/// Outcomes of closed runs. They are also values of `--status`.
 pub(crate) const OUTCOMES: [&str; 6] = ["success", "failed", "canceled", "timed-out", "terminated", "continued-as-new"];
 
-/// Those of [`STATUSES`] that only open runs have.
+/// Values of [`STATUSES`] that select only open runs.
 const OPEN_STATUSES: [&str; 7] = ["open", "paused", "blocked", "stuck", "failing", "retrying", "repeating"];
 
 #[derive(Debug, Args)]
@@ -81,11 +81,12 @@ pub struct ListFilters {
 }
 
 impl ListFilters {
-    /// Returns the filter of a list in an order.
+    /// Returns the filter for a list in this order.
     ///
     /// # Errors
     ///
-    /// [`Failed::Usage`] if no run can be in the list, because an order by close lists only closed runs.
+    /// [`Failed::Usage`] if the list would always be empty, because an order by close lists only closed runs, and the
+    /// filter only open ones.
     pub(super) fn ordered(&self, order: Option<OrderArg>) -> Result<Filter, Failed> {
         let by_close = match order {
             Some(OrderArg::NewestClose) => Some("newest-close"),
@@ -118,7 +119,7 @@ impl ListFilters {
     }
 }
 
-/// Returns the status of a run as a value of `--status`.
+/// Returns the status of a run in the form of a value of `--status`.
 fn standing(run: &Listed) -> &'static str {
     let flags = [
         (run.paused, RunCondition::Paused),

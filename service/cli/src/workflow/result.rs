@@ -1,14 +1,15 @@
-//! The outcome of a run: waits for its close, prints it, and turns it into an exit code.
+//! Outcome of a run: waits for its close, prints the outcome, and determines the exit code.
 
 use client::body::RunResult;
 use history::Status;
 
 use crate::{Done, Failed, described, note, print_json};
 
-/// Time that a command waits for the close of a run before it prints why the run is still open.
+/// Time that commands wait for the close of a run before they print which task lists have no pollers. Our choice.
 pub(super) const NOTE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Continues to wait for the close of a run, prints the outcome, and returns the exit code for it.
+/// Waits for the close of a run up to `wait`, prints its outcome, and returns the failure that determines the exit
+/// code if the run did not succeed.
 pub(super) async fn show_result(
     client: &client::Client,
     workflow_id: &str,

@@ -62,8 +62,8 @@ pub struct StartArgs {
     target: Target,
 }
 
-/// Whether the workflow is tried again, by a new run, after it failed or took longer than its run timeout. Any of
-/// these makes a policy.
+/// Options of the retry policy: whether a new run is started after a run has failed or has exceeded its run timeout.
+/// Without any of these options there is no retry policy.
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
     /// Maximum number of attempts [default: unlimited]
@@ -112,7 +112,8 @@ fn factor(text: &str) -> Result<Factor, String> {
 }
 
 impl StartArgs {
-    /// Default wait of `baton workflow execute`. Our choice: the default execution timeout of a run.
+    /// Default time for which `baton workflow execute` waits. Our choice: equals the default execution timeout of
+    /// runs.
     const EXECUTE_WAIT: Duration = Duration::from_days(365);
 
     pub(super) async fn execute(self) -> Done {

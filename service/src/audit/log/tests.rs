@@ -1,4 +1,4 @@
-//! Tests of the log with a controlled disk.
+//! Tests of the log with a replaceable disk sync.
 
 use std::io::Error;
 use std::sync::atomic::AtomicBool;
@@ -119,7 +119,7 @@ async fn a_missing_directory_refuses_changes_until_it_is_back() {
     assert!(!directory.exists());
     std::fs::rename(&elsewhere, &directory).unwrap();
     drop(log.announce(change("second")).await.unwrap());
-    // A file that was moved away is followed by a new one.
+    // After a file was moved away, the next entry begins a new file.
     let file = crate::audit::files::named(&directory, 1).path;
     let moved = scratch.path().join("moved");
     log.flush().await;

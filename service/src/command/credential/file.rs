@@ -1,4 +1,4 @@
-//! Editing the credentials of a configuration file. Comments, layout and all other settings are preserved.
+//! Editing of the credentials in a configuration file. Comments, layout and all other settings are preserved.
 
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -11,10 +11,10 @@ use crate::config;
 use crate::settings::Serve;
 use cli::Failed;
 
-/// The file with its new contents.
+/// Configuration file and its new contents, which are not written yet.
 pub(super) struct File {
     path: PathBuf,
-    /// The contents that were read; `None` if the file did not exist.
+    /// Contents of the file before the change; `None` if the file did not exist.
     before: Option<String>,
     text: String,
 }
@@ -30,7 +30,7 @@ impl File {
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Failed> {
-        // The target of a symbolic link is changed, not the link.
+        // For a symbolic link, the target is changed, not the link.
         let path = path.canonicalize().map_err(|error| Failed::Usage(format!("{}: {error}", path.display())))?;
         let text = config::text(&path).map_err(Failed::Usage)?;
         let file = Self { path, before: Some(text.clone()), text };
@@ -42,7 +42,7 @@ impl File {
         self.path.display()
     }
 
-    /// Returns its credentials. The whole file must be a valid configuration.
+    /// Returns the credentials in the new contents. Fails if these are not a valid configuration as a whole.
     pub(super) fn credentials(&self) -> Result<Vec<Stanza>, Failed> {
         let file = config::parse_file::<Serve>(&self.path, &self.text).map_err(Failed::Usage)?;
         let limits = file.limits();
@@ -53,7 +53,7 @@ impl File {
         Ok(stanzas)
     }
 
-    /// Appends a stanza.
+    /// Appends the section of a new credential.
     pub(super) fn append(&mut self, stanza: &str) {
         if !self.text.is_empty() {
             let has_end = self.text.ends_with('\n');
@@ -123,7 +123,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes the file atomically, with permissions only for its owner.
+    /// Writes the file atomically, readable and writable only by its owner.
     pub(super) fn write(&self) -> Result<(), Failed> {
         self.credentials()?;
         let shown = self.path.display();
@@ -137,7 +137,7 @@ impl File {
             std::fs::rename(&partial, &self.path)
         });
         if written.is_err() {
-            // A remaining partial file does no harm.
+            // If this fails, a partial file remains, which does no harm.
             drop(std::fs::remove_file(&partial));
         }
         written.map_err(io)
@@ -148,7 +148,7 @@ impl File {
         if let Ok(old) = std::fs::metadata(&self.path) {
             let new = file.metadata()?;
             if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-                // The user of the service must be able to read it.
+                // The user as which the service runs must still be able to read the file.
                 fchown(&file, Some(old.uid()), Some(old.gid()))?;
             }
         }
@@ -157,7 +157,7 @@ impl File {
     }
 }
 
-/// Error if the credentials have a format that this command cannot edit.
+/// Error message if the credentials are in a format that this command cannot edit.
 const NOT_STANZAS: &str = "the credentials are not written as [[credentials]]; change the file by hand";
 
 fn unknown(name: &str) -> Failed {
@@ -168,7 +168,7 @@ fn is_of(table: &Table, name: &str) -> bool {
     table.get("name").and_then(Item::as_str) == Some(name)
 }
 
-/// Adds an entry to a list of a credential, on a separate line if the other entries are.
+/// Adds an entry to a list of a credential, on a separate line if the existing entries are on separate lines.
 fn add(
     table: &mut Table,
     list: &str,
@@ -191,15 +191,15 @@ fn add(
     Ok(())
 }
 
-/// The position of a secret or key of a credential.
+/// Position of a secret or key within the section of a credential.
 enum Place {
-    /// Separate keys.
+    /// Keys of the section itself, such as `secret-sha256`.
     Keys(&'static [&'static str]),
-    /// An element of a list.
+    /// Element with this index of the list with this name.
     In(&'static str, usize),
 }
 
-/// Returns the positions of secrets and keys with this name.
+/// Returns the positions of secrets whose hash begins with `which`, and of access keys whose id is `which`.
 fn places(table: &Table, which: &str) -> Vec<Place> {
     let text = |item: Option<&Item>| item.and_then(Item::as_str).unwrap_or_default().to_owned();
     let is_secret = |sha256: &str| !which.is_empty() && sha256.to_ascii_lowercase().starts_with(which);

@@ -1,4 +1,4 @@
-//! Checks that metrics match the documents, the dashboard and the alerts.
+//! Checks that the metrics match the documents, the dashboard and the alerts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const RUNBOOKS: &str = include_str!("../../../../docs/alerts.md");
 const ALERTS: &str = include_str!("../../../../docs/operating/alerts.yaml");
 const DASHBOARD: &str = include_str!("../../../../docs/operating/dashboard.json");
 
-/// Returns all metrics by their documented names, with kind and labels.
+/// Returns all metrics by the names that the documents use, with kind and labels.
 async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), Settings::default()).await.unwrap();
     let front = Front::from(engine);
@@ -55,7 +55,7 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     families.map(metric).collect()
 }
 
-/// Crates that the docs name, which are not metrics.
+/// Names of crates in the documents that look like names of metrics.
 const CRATES: [&str; 4] = ["baton_client", "baton_decider_kit", "baton_engine", "baton_runner_kit"];
 
 /// Returns all pages of `docs` by path.
@@ -66,7 +66,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
     pages.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Returns the names of Baton's metrics in a text.
+/// Returns the words in a text that look like names of metrics.
 fn named(text: &str) -> BTreeSet<String> {
     let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
     let words = text.split(|c: char| !is_of_name(c));
@@ -74,7 +74,7 @@ fn named(text: &str) -> BTreeSet<String> {
     ours.filter(|word| !CRATES.contains(word)).map(str::to_owned).collect()
 }
 
-/// Returns whether a name belongs to these metrics. A histogram has three names.
+/// Returns whether a name belongs to one of these metrics. A histogram is exported under three names.
 fn is_metric(metrics: &BTreeMap<String, (String, BTreeSet<String>)>, name: &str) -> bool {
     let of_histogram = ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
     let is_histogram = |name: &str| metrics.get(name).is_some_and(|(kind, _)| kind == "histogram");
@@ -124,7 +124,7 @@ fn alerts_and_runbooks_match_and_each_alert_has_a_test() {
         assert_eq!(ALERTS.matches(&link).count(), 1, "{alert}");
     }
     let tested = include_str!("../../../../docs/operating/alerts.test.yaml");
-    // Only existing alerts have a runbook in their test.
+    // Only alerts that exist have a link to their runbook in the tests of the alerts.
     let rings = |alert: &&&str| tested.contains(&format!("'docs/alerts.md#{}'", alert.to_lowercase()));
     let asked: BTreeSet<&str> = tested.lines().filter_map(|line| line.trim().strip_prefix("alertname: ")).collect();
     assert_eq!(asked, alerts);

@@ -1,5 +1,5 @@
-//! Parsing of bodies. Large bodies are parsed outside the runtime's workers. The memory of their lists counts against
-//! the bytes in flight.
+//! Parsing of bodies. Large bodies are parsed outside the runtime's worker threads. The memory of their lists counts
+//! as bytes in flight.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -10,16 +10,16 @@ use history::bounded::metered;
 use crate::budget::{GatheredBytes, Purse};
 use crate::http::problem::Refused;
 
-/// Maximum size of a body that is parsed on the worker that received it, in bytes. Our choice: a few hundred
-/// microseconds of work.
+/// Maximum size in bytes of a body that is parsed on the worker thread that received it. Our choice: parsing it takes
+/// a few hundred microseconds.
 const ON_WORKER_BYTES_MAX: usize = 64 * 1024;
 
-/// Reason why list elements were refused.
+/// Reason for refusing the list elements of a body.
 #[derive(Debug, Clone, Copy)]
 enum NoRoom {
-    /// The elements of this body exceed its limit.
+    /// The list elements of this body exceed the limit of `max` bytes.
     Body { max: usize },
-    /// Too many bytes of other requests are in flight.
+    /// The bytes of other requests in flight leave too little memory.
     Budget,
 }
 
@@ -32,12 +32,13 @@ impl From<NoRoom> for Refused {
     }
 }
 
-/// Parses a body with `parse`, and returns the result with the bytes. Its list elements may take `lists_max` bytes of
-/// memory, which count as in flight until the request is answered.
+/// Parses a body with `parse`, and returns the result with the bytes. The elements of its lists may take up to
+/// `lists_max` bytes of memory, which count as in flight until the request is answered.
 ///
 /// # Errors
 ///
-/// Those of `parse`; [`Refused::ListsTooLarge`] and [`Refused::Overloaded`] if the memory for its lists is exhausted.
+/// Those of `parse`; [`Refused::ListsTooLarge`] if the lists exceed `lists_max`; [`Refused::Overloaded`] if the bytes
+/// in flight are exhausted.
 pub(crate) async fn parsed<T, E>(
     bytes: GatheredBytes,
     lists_max: usize,
@@ -57,7 +58,7 @@ where
     });
     match parsing.await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(parsed) => parsed,
-        // The panic continues here as if the body had been parsed on this thread.
+        // Continues a panic of `parse` on this thread.
         Err(Ok(panic)) => resume_unwind(panic),
         Err(Err(_)) => Err(Refused::Panicked.into()),
     }
@@ -106,7 +107,8 @@ mod tests {
     use super::*;
     use crate::budget::{Budget, Who};
 
-    /// Longer than any step here takes, so that a test fails instead of waiting forever.
+    /// Time limit of each step. It is longer than any step takes, so that a failing test ends instead of waiting
+    /// forever.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[derive(Deserialize)]
@@ -122,7 +124,8 @@ mod tests {
         (purse, gathered)
     }
 
-    /// Parses a body with this number of names. Returns how many were read, and the bytes held for their list.
+    /// Parses a body with `count` names. Returns the number of parsed names, and the number of bytes held for their
+    /// list.
     async fn names(budget: &Arc<Budget>, count: usize, lists_max: usize) -> Result<(usize, usize), Refused> {
         let text = format!(r#"{{"names":[{}]}}"#, vec![r#""n""#; count].join(","));
         let (_purse, bytes) = gathered(budget, text.as_bytes());
@@ -137,7 +140,7 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let (_purse, bytes) = gathered(&budget, &vec![b' '; ON_WORKER_BYTES_MAX + 1]);
         let (say, hear) = channel();
-        // Parsing ends only after this thread has sent the value.
+        // Parsing ends only after the test has sent the value.
         let read = move |_: &[u8]| hear.recv_timeout(PATIENCE).map_err(|_: RecvTimeoutError| Refused::Panicked);
         let (parsed, ()) = tokio::join!(parsed(bytes, 0, read), async { say.send(7).unwrap() });
         assert_eq!(parsed.unwrap().0, 7);

@@ -1,4 +1,4 @@
-//! Position of an error in a JSON text, such as `decisions[2].input`.
+//! Finds the position of an error in a JSON text, such as `decisions[2].input`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -6,19 +6,20 @@ use std::ops::Range;
 use serde::de::IgnoredAny;
 use serde_json::Error;
 
-/// Maximum depth of a position. Source: `serde_json`, which reads nothing deeper.
+/// Maximum depth of a position. Source: `serde_json`, which parses no deeper values.
 const DEPTH_MAX: usize = 128;
 
-/// Step down: to a member of an object, once the range of its name is known, or to an item of an array.
+/// One step of a position: into a member of an object, with the range of its name in the text once known, or into an
+/// item of an array.
 enum WayStep {
     Member(Option<Range<usize>>),
     Item(usize),
 }
 
-/// Returns the position of an error in the text. It is empty if the error concerns the whole text.
+/// Returns the position of an error in the text. The position is empty if the error concerns the whole text.
 pub(super) fn place(text: &[u8], error: &Error) -> String {
-    // The parser stopped after the value that it rejected, or before an object or inside an array that it did not
-    // expect. If the text is no valid JSON, the rejected byte is included.
+    // The line and column of an error say where the parser stopped: after a rejected scalar, before an unexpected
+    // object, or inside an unexpected array. If the text is not valid JSON, they include the rejected byte.
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     let is_same = |other: Error| (other.line(), other.column()) == (error.line(), error.column());
     let is_no_json = history::read_json::<IgnoredAny>(text).is_err_and(is_same);
@@ -45,8 +46,9 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
         is_entered = byte != b'[' && (is_entered || !byte.is_ascii_whitespace());
         at = end;
     }
-    // The parser rejected an object or array before entering it, or an array right after its bracket. In `[[` the inner
-    // array is assumed to be the rejected one.
+    // The last byte read is `[`. If an object or array follows, the parser rejected that item before entering it.
+    // Otherwise it rejected the array itself, right after its bracket. In `[[`, the inner array is assumed to be the
+    // rejected value.
     if !is_entered && too_deep == 0 && !matches!(text.get(read), Some(b'{' | b'[')) {
         way.pop();
     }

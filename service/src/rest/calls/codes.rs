@@ -1,13 +1,13 @@
 //! Descriptions and error codes that several calls share.
 
-/// Header of a poll without a task.
+/// Description of the header of an empty poll.
 pub(super) const NO_POLLERS: &str = "Task lists of the domain that have waiting tasks and no pollers, as \
      `name;decider;since=…` or `name;activity;since=…`, at most ten. Only for callers that may read the domain's runs.";
 
-/// `ETag` of a run.
+/// Description of a run's `ETag`.
 pub(super) const ETAG: &str = "Run and version, for `If-Match`.";
 
-/// `ETag` of a query result.
+/// Description of a query result's `ETag`.
 pub(super) const QUERY_ETAG: &str =
     "Run, version that the answer reflects, and result, for `If-None-Match` and `If-Match`.";
 

@@ -1,4 +1,4 @@
-//! Calls that report the state of the service to people.
+//! Calls with which people look at the state of the service.
 
 use client::body;
 

@@ -12,7 +12,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     of_workflows(of_activities(calls))
 }
 
-/// Defines the calls for types of one kind.
+/// Defines the calls for one kind of types: workflow types or activity types.
 macro_rules! types_of {
     ($of:ident, $defaults:ty, $kind:literal, $Kind:literal, $a:literal) => {
         fn $of<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {

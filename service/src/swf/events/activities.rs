@@ -104,7 +104,7 @@ fn activity_cause(cause: ActivityScheduleFailedCause) -> &'static str {
         Cause::DefaultScheduleToCloseUndefined => "DEFAULT_SCHEDULE_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultStartToCloseUndefined => "DEFAULT_START_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultHeartbeatUndefined => "DEFAULT_HEARTBEAT_TIMEOUT_UNDEFINED",
-        // Of Lambda tasks alone, which have words of their own.
+        // These causes occur only for Lambda tasks, whose events are rendered elsewhere.
         Cause::LambdaUnavailable | Cause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     }
 }

@@ -1,4 +1,4 @@
-//! Names and attributes of an event while it is rendered, including attributes from earlier events.
+//! SWF name and attributes of an event that is being rendered, including attributes that come from earlier events.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use uuid::Uuid;
 use crate::swf::types::shown;
 use crate::swf::words::set;
 
-/// Earlier events of the same run that an event is rendered with.
+/// Earlier facts of the same run that are needed to render an event.
 #[derive(Default)]
 pub(in crate::swf) struct Related {
-    /// Policy for the run's children.
+    /// Child policy of the run.
     pub(in crate::swf) child_policy: ChildPolicy,
-    /// Events by id.
+    /// Earlier events by id.
     pub(in crate::swf) events: BTreeMap<EventId, Event>,
 }
 
-/// Returns the text of a payload: the characters of a string, otherwise its JSON.
+/// Returns the text of a payload: the content of a JSON string; for any other payload, its JSON.
 pub(in crate::swf) fn text(payload: &Payload) -> String {
     payload.read().unwrap_or_else(|_| payload.text().unwrap_or_default().to_owned())
 }
 
-/// Renders a reference to a run.
+/// Renders a reference to a run in SWF's format.
 pub(in crate::swf) fn execution(workflow_id: &str, run_id: Uuid) -> Value {
     json!({ "workflowId": workflow_id, "runId": run_id.to_string() })
 }
 
-/// Attributes that are being collected.
+/// SWF attributes of an event, while they are collected.
 pub(super) struct Attributes(pub(super) Value);
 
 impl Attributes {
@@ -47,13 +47,13 @@ impl Attributes {
         self.maybe(name, payload.map(text))
     }
 
-    /// Adds the run and event of an origin, with event id 0 if there is none.
+    /// Adds the run that caused the event and the id of the causing event there, which is 0 if there is none.
     pub(super) fn origin(self, origin: Option<&Origin>) -> Self {
         self.maybe("externalWorkflowExecution", origin.map(|it| execution(&it.workflow_id, it.run_id)))
             .with("externalInitiatedEventId", origin.map_or(0, |it| it.event_id))
     }
 
-    /// Adds the child's run, type and events.
+    /// Adds the child's run, its workflow type, and the id of the event that scheduled it.
     pub(super) fn child(self, related: &Related, workflow_id: &str, run_id: Uuid, scheduled_event_id: EventId) -> Self {
         let scheduled = related.events.get(&scheduled_event_id).map(|event| &event.kind);
         let kind = match scheduled {
@@ -66,7 +66,7 @@ impl Attributes {
     }
 }
 
-/// Name of an event, and its attributes.
+/// SWF name of an event, and its attributes.
 pub(super) type Words = (&'static str, Attributes);
 
 /// Returns empty attributes.
@@ -74,22 +74,24 @@ pub(super) fn none() -> Attributes {
     Attributes(json!({}))
 }
 
-/// Returns the attributes of an event that a turn decided.
+/// Returns attributes with the id of the DeciderCompleted event of the turn that decided the event.
 pub(super) fn decided(id: EventId) -> Attributes {
     none().with("decisionTaskCompletedEventId", id)
 }
 
-/// Returns the attributes of a task's event: the events that scheduled and started it, or 0.
+/// Returns attributes with the ids of the events that scheduled and started a task; an id is 0 if there is no such
+/// event.
 pub(super) fn of_task(scheduled: EventId, started: EventId) -> Attributes {
     none().with("scheduledEventId", scheduled).with("startedEventId", started)
 }
 
-/// Returns the reason of a failure, which may be empty or absent.
+/// Returns the reason of a failure. An empty one is returned only if `has_empty_reason` is true; otherwise it means
+/// that there is none.
 pub(super) fn reason(reason: &str, has_empty_reason: bool) -> Option<&str> {
     Some(reason).filter(|reason| has_empty_reason || !reason.is_empty())
 }
 
-/// Formats a priority.
+/// Formats a task priority.
 pub(super) fn priority(priority: Option<i32>) -> Option<String> {
     priority.map(|priority| priority.to_string())
 }

@@ -60,12 +60,13 @@ pub(super) fn cancel_failed(it: &ExternalCancelFailed, related: &Related) -> Wor
     ("RequestCancelExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
 }
 
-/// Returns the event that scheduled an effect, if it was attempted.
+/// Returns the event that scheduled a signal or cancel request to another run; `None` if it was never attempted.
 fn scheduled(related: &Related, id: Option<EventId>) -> Option<&EventKind> {
     id.and_then(|id| related.events.get(&id)).map(|event| &event.kind)
 }
 
-/// Returns the attributes of a failure: the run and the note of the decider, the event and the cause.
+/// Returns the attributes of a failed signal or cancel request: the other run, the cause, the event that scheduled
+/// it, and the decider's `control` value.
 fn external_failed(
     (run_id, control): (Option<&NamedRun>, Option<&String>),
     scheduled_event_id: Option<EventId>,

@@ -1,4 +1,4 @@
-//! Events of Lambda tasks, which are activities on a reserved list.
+//! Events of Lambda tasks, which are activities in a reserved task list.
 //!
 //! Source: SWF's API reference.
 
@@ -20,7 +20,7 @@ fn schedule_cause(cause: ActivityScheduleFailedCause) -> &'static str {
     }
 }
 
-/// Returns the name and attributes of a Lambda task's event; `None` for any other event.
+/// Returns the SWF name and attributes of a Lambda task's event; `None` for any other event.
 pub(super) fn words_of(kind: &EventKind, related: &Related) -> Option<Words> {
     let is_lambda = |scheduled: EventId| match related.events.get(&scheduled).map(|event| &event.kind) {
         Some(EventKind::ActivityScheduled(it)) => it.task_list == LAMBDA_LIST,

@@ -1,4 +1,4 @@
-//! Events of a run itself: start, close, requests and markers.
+//! Events of a run itself: its start and close, signals, cancel requests and markers.
 //!
 //! Source: SWF's API reference.
 
@@ -104,7 +104,8 @@ pub(super) fn marker(it: &Marker) -> Words {
     ("MarkerRecorded", attributes.text("details", it.details.as_ref()))
 }
 
-/// Renders a failed marker, which exists only in runs that were not started through SWF.
+/// Renders a marker that could not be recorded. This event exists only in runs that were not started through the SWF
+/// protocol.
 pub(super) fn marker_failed(it: &MarkerFailed) -> Words {
     let attributes = decided(it.decision_event_id).with("markerName", &it.name);
     ("RecordMarkerFailed", attributes.with("cause", "OPERATION_NOT_PERMITTED"))

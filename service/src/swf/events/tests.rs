@@ -1,4 +1,4 @@
-//! Compares the table in `docs/swf-reference.md` with the code.
+//! Checks that the table of events in `docs/swf-reference.md` matches the code.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,8 @@ const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested Wor
     LambdaFunctionStarted LambdaFunctionCompleted LambdaFunctionFailed LambdaFunctionTimedOut \
     ScheduleLambdaFunctionFailed StartLambdaFunctionFailed";
 
-/// Returns the names in a cell. A name that begins with an ellipsis shares the beginning of the previous one.
+/// Returns the names in a table cell. A name that begins with an ellipsis has the same beginning as the previous
+/// name.
 fn names(cell: &str, known: &BTreeSet<&'static str>) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     for word in cell.split(|c: char| !c.is_alphanumeric() && c != '…').filter(|word| !word.is_empty()) {

@@ -22,11 +22,11 @@ const SCHEDULE: &str = r#"{"scheduleId":"s","schedule":{"spec":{"cron":["0 9 * *
   "startAt":"2027-01-31T00:00:00Z","calendars":[{"second":"1"},{"second":"2"}]},
   "action":{"workflowId":"a","workflowType":"t"},"overlap":"skip"},"paused":true}"#;
 
-/// Replacements for each scalar and each member name.
+/// Texts that replace each scalar and each member name.
 const WRONG: [&str; 9] =
     ["null", "true", "-7", "1e300", r#""?""#, r#""wrong""#, "[7]", r#"{"a": 1}"#, r#""a": 1, "b""#];
 
-/// Returns the texts in which one scalar or one member name is replaced.
+/// Returns all variants of the text in which one scalar or one member name is replaced.
 fn spoiled(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let (mut at, mut found) = (0, vec![]);
@@ -40,7 +40,8 @@ fn spoiled(text: &str) -> Vec<String> {
         };
         if end > at + 1 || bytes[at].is_ascii_digit() {
             found.extend(WRONG.map(|wrong| format!("{}{wrong}{}", &text[..at], &text[end..])));
-            // The member or item is missing. The replacements above also produce duplicate members.
+            // A variant without the scalar or name. The replacements above also produce variants with duplicate
+            // members.
             found.push(format!("{}{}", &text[..at], &text[end..]));
         }
         at = end;
@@ -48,7 +49,7 @@ fn spoiled(text: &str) -> Vec<String> {
     found
 }
 
-/// Checks that `place` finds the same position as a parser that tracks its path.
+/// Checks that for all variants of the text, `place` finds the same position as a parser that tracks its position.
 fn agree<T: DeserializeOwned>(text: &str) {
     serde_json::from_str::<T>(text).unwrap();
     for text in spoiled(text) {
@@ -64,9 +65,9 @@ fn agree<T: DeserializeOwned>(text: &str) {
         let tracked =
             tracked.strip_suffix(".?").unwrap_or(if tracked == "." || tracked == "?" { "" } else { &tracked });
         let agree = tracked == found
-            // An unknown type or variant: the position is the name itself.
+            // For an unknown type or variant, `place` includes the name itself.
             || is_json && error.to_string().contains("unknown") && is_more(&found, tracked)
-            // Invalid JSON: the position may be inside a payload.
+            // In invalid JSON, the position found may be inside a payload.
             || !is_json && (is_more(&found, tracked) || is_more(tracked, &found));
         assert!(agree, "{error}: tracked {tracked:?}, found {found:?}: {text}");
     }
