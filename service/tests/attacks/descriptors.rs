@@ -87,7 +87,7 @@ async fn a_service_raises_its_soft_limit_of_open_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_few_descriptors_a_service_accepts_fewer_connections() {
     let scratch = Scratch::new("hard-limit");
-    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &["--connections-max", "20000"]);
+    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &["--max-connections", "20000"]);
     // This connection is opened before the others.
     let mut kept = Kept::to(&service);
     kept.start("first", 0);

@@ -15,10 +15,12 @@ type IndexRow = (String, String, Vec<(String, String)>);
 const SUMMARY: &str = include_str!("../../../docs/README.md");
 
 /// Pages outside the directory `docs`.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     ("../README.md", "/docs/baton"),
     ("../examples/README.md", "/docs/examples"),
     ("../CHANGELOG.md", "/docs/changelog"),
+    ("../CONTRIBUTING.md", "/docs/contributing"),
+    ("../SECURITY.md", "/docs/security"),
     ("../ARCHITECTURE.md", "/docs/architecture"),
     ("../tests/README.md", "/docs/tests"),
 ];
@@ -171,6 +173,6 @@ async fn a_service_without_the_console_has_no_documentation() {
     let router = router_at(std::sync::Arc::clone(&api.engine), Credentials::default(), Hosts::any(), Console::Off);
     let api = Api { router, ..api };
     for path in ["/docs", "/docs/", "/docs/install", "/docs/search.json"] {
-        api.docs(path).await.problem(404, "no-such-path");
+        api.docs(path).await.problem(404, "unknown-path");
     }
 }

@@ -33,8 +33,8 @@ async fn a_change_has_an_entry_before_and_an_outcome_after_it() {
     drop(log.announce(change("v")).await.unwrap());
     log.flush().await;
     let text = text(directory.path());
-    assert!(text.contains("\"of\":1,\"status\":409,\"code\":\"run-closed\""), "{text}");
-    assert!(text.contains("\"of\":3,\"previous\""), "{text}");
+    assert!(text.contains("\"requestSeq\":1,\"status\":409,\"code\":\"run-closed\""), "{text}");
+    assert!(text.contains("\"requestSeq\":3,\"previous\""), "{text}");
     assert_eq!((log.counts().entries(), log.counts().failures(), log.last()), (4, 0, 4));
     drop(log);
     // A reopened log continues its numbers.
