@@ -56,9 +56,9 @@ async fn a_changed_file_is_reloaded_and_an_invalid_one_never() {
 
     let log = || std::fs::read_to_string(scratch.0.join("log")).unwrap();
     let refused =
-        async || text(&service, "/readyz", "").await.contains("credentials: what the file has now is refused");
+        async || text(&service, "/readyz", "").await.contains("credentials: the new content of the file is invalid");
     let is_counted =
-        async || text(&service, "/metrics", "two").await.contains("baton_reload_failing{what=\"credentials\"} 1\n");
+        async || text(&service, "/metrics", "two").await.contains("baton_reload_failing{file=\"credentials\"} 1\n");
     for (bad, why) in [
         ("[[credentials]\n".to_owned(), "this is not TOML"),
         (format!("{}tabel = 'x'\n", stanza("one")), "unknown field `tabel`"),

@@ -63,11 +63,11 @@ async fn a_certificate_is_reloaded_on_sighup_and_a_broken_one_is_not() {
             break ready;
         }
     };
-    assert!(ready.contains("tls: what the file has now is refused"), "{ready}");
+    assert!(ready.contains("tls: the new content of the file is invalid"), "{ready}");
     let log = said(&scratch);
     assert!(log.contains("tls.key: this is not PEM") && !log.contains("rubbish"), "{log}");
     let (_, metrics) = get(&service, &first.pem(), "/metrics").await.unwrap();
-    assert!(metrics.contains("baton_reload_failing{what=\"tls\"} 1"), "{metrics}");
+    assert!(metrics.contains("baton_reload_failing{file=\"tls\"} 1"), "{metrics}");
 
     // A valid certificate of another authority: only clients that trust that one can connect now.
     second.issue(&["localhost"]).write(&scratch.0);

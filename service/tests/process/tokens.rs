@@ -52,7 +52,7 @@ async fn changed_keys_in_a_file_are_reloaded_and_invalid_ones_never() {
     assert_eq!(status(&service, &old).await, 401);
     write(&keys, "{}");
     let is_refused =
-        async || text(&service, "/readyz", "").await.contains("credentials: what the file has now is refused");
+        async || text(&service, "/readyz", "").await.contains("credentials: the new content of the file is invalid");
     until("it is refused", is_refused).await;
     assert_eq!((status(&service, &old).await, status(&service, &new).await), (401, 200));
     let log = std::fs::read_to_string(scratch.0.join("log")).unwrap();
