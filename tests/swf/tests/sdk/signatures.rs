@@ -72,7 +72,7 @@ async fn each_holder_of_a_key_may_do_what_is_its_own_and_nothing_else() {
     assert_eq!(fault(beat(&shop).await), of_runners);
     beat(&runner).await.unwrap();
     let deprecate = |client: &aws_sdk_swf::Client| client.deprecate_domain().name("default").send();
-    assert_eq!(fault(deprecate(&shop).await), format!("{words} do what operators of domain `default` do"));
+    assert_eq!(fault(deprecate(&shop).await), format!("{words} operate domain `default`"));
     shop.describe_domain().name("default").send().await.unwrap();
     runner.respond_activity_task_completed().task_token(&task.task_token).send().await.unwrap();
     world.decide(vec![complete("")]).await;
