@@ -96,7 +96,7 @@ struct CheckedActivity {
     cancels: Vec<EventId>,
     closed: Option<EventId>,
     is_paused: bool,
-    /// Highest number of attempts that any of its retry policies allowed. Manual retries are counted in
+    /// Highest number of attempts allowed by any retry policy the activity has had. Manual retries are counted in
     /// `extra_attempts`.
     attempts_max: u32,
     extra_attempts: u32,

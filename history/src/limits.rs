@@ -35,8 +35,8 @@ pub const SWF_EVENTS_MAX: u64 = 25_000;
 /// Maximum time that an SWF run is open, if the service enforces SWF's limits. Source: SWF's limit of one year.
 pub const SWF_RUN_TIME_MAX: Duration = Duration::from_days(365);
 
-/// Maximum length of the first line of a closed run's details, which lists show, in characters. Chosen: one line of a
-/// wide terminal. On DynamoDB, this line fits into an item together with the largest state and the longest names.
+/// Lists show the first line of a closed run's details, cut to this number of characters. Chosen: one line of a wide
+/// terminal. On DynamoDB, this line fits into an item together with the largest state and the longest names.
 pub const CLOSE_DETAILS_CHARS_MAX: usize = 120;
 
 /// Maximum length of a `reason` in characters. Source: SWF's 256.

@@ -198,7 +198,7 @@ fn scan(json: &str) -> JsonScan {
     scan
 }
 
-/// Returns the numbers as written. `outside` contains no strings.
+/// Returns the numbers in a part of a JSON text, spelled as in the text. `outside` must not contain strings.
 fn numbers(outside: &str) -> impl Iterator<Item = &str> {
     let is_of_number = |c: char| matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9');
     let words = outside.split(move |c| !is_of_number(c));

@@ -31,9 +31,9 @@ const HEAD: usize = 1;
 const WORD: usize = 1;
 /// Size of the location of a note in a pack: operation, offset and length.
 const KEPT: usize = HEAD + 9 + 5 + 5;
-/// Size of a held attempt: its time, and two texts or their location in a pack.
+/// Size of an attempt that a runner holds: its time, and the larger of its two texts and their location in a pack.
 const HELD: usize = HEAD + AT + larger(NOTE_TEXT_MAX + 3, WORD + KEPT);
-/// Size of a failed attempt: its time, the timeout, and three texts or their location in a pack.
+/// Size of a failed attempt: its time, the timeout, and the larger of its three texts and their location in a pack.
 const FAILURE: usize = HEAD + AT + WORD + larger(NOTE_TEXT_MAX + 3, 3 * WORD + KEPT);
 /// Size of an activity's attempts: two counts, then the held attempt or the wait for the next attempt, and the last
 /// failure.

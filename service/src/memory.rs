@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Default size of two memories if no control group has a limit, each in MiB: the cache of recently used runs, and
-/// the data that is not yet in the tables of the embedded store. Our choice.
+/// Default size, in MiB, of each of two memories if no control group has a limit. One is the cache of recently used
+/// runs. The other is for data of the embedded store that is not yet in its tables. Our choice.
 pub(crate) const PART_MIB: u64 = 32;
 
 /// Divisor of the control group's limit that gives the default size of each of these memories. Our choice: with a

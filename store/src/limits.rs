@@ -11,8 +11,8 @@ pub const PART_MAX_MIN: usize = 288 * 1024;
 /// Limits of an engine, which determine how the layer above writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum [`weight`](crate::Store::weight) of a head, in bytes, up to which events stay in the head. Above it,
-    /// events are moved to a chunk.
+    /// Events stay in the head while its [`weight`](crate::Store::weight) is at most this many bytes. Above that, they
+    /// are moved to a chunk, unless they take only a small part of the head.
     pub head_soft: usize,
     /// Maximum size of a body. A larger body fails with [`TooLarge`](crate::Error::TooLarge). At least
     /// [`HEAD_HARD_MIN`].

@@ -37,7 +37,8 @@ const TIMER: history::Duration = history::Duration::from_secs(1);
 const TROUBLES: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(90);
 
-/// Times for which killed nodes stay away, alternating, and the pause before the next node is killed.
+/// Two durations, used in turn, for which a killed node stays away; and the minimum time between its return and the
+/// next kill.
 const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)];
 const CALM: Duration = Duration::from_secs(2);
 

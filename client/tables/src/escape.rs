@@ -42,7 +42,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'), as_people_write)
 }
 
-/// Returns the same JSON with the characters that a terminal interprets as JSON escapes.
+/// Returns equivalent JSON in which control characters that a terminal would interpret are written as JSON escapes.
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
         text,

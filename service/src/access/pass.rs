@@ -56,8 +56,8 @@ impl Pass {
         self.credentials.would_admit(&self.admitted, self.clock.now(), is_met)
     }
 
-    /// Returns whether this version of the credential may see payloads if and only if the version that admitted the
-    /// request may.
+    /// Returns false if the credential was allowed to see the payloads of the request's domain when the request was
+    /// admitted, and this version of the credential is not.
     fn has_same_payload_rights(&self, holder: &Holder) -> bool {
         let is_less = |domain| self.admitted.holder.is_shown_payloads(domain) && !holder.is_shown_payloads(domain);
         !self.need.domain().is_some_and(is_less)

@@ -27,8 +27,8 @@ const CONNECTIONS_MAX: usize = 20_000;
 /// Default time limit of a TLS handshake. Our choice: many times the two round trips of a handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
-/// Default time limit for receiving the headers of a request, and for which a connection may be idle. Our choice:
-/// longer than our client keeps idle connections.
+/// Default time limit for receiving the headers of a request, and for an idle connection. Our choice: longer than our
+/// client keeps idle connections.
 const HEADER_WAIT: Duration = Duration::from_secs(15);
 
 /// Default time for which a client may read nothing of its response. Our choice: equals the maximum wait of a
@@ -47,9 +47,9 @@ pub struct ServerLimits {
     pub max_connections: usize,
     /// Maximum time for a TLS handshake.
     pub handshake_wait: Duration,
-    /// Maximum time for receiving the headers of a request, and for which a connection may be idle. Clients should
-    /// close idle connections earlier, so that the service never closes one on which a request is being sent. Our
-    /// `client` does so after ten seconds.
+    /// Time limit for receiving the headers of a request, and for an idle connection. Clients should close idle
+    /// connections earlier, so that the service never closes one on which a request is being sent. Our `client` does so
+    /// after ten seconds.
     pub header_wait: Duration,
     /// Maximum number of bytes of unfinished requests and handshakes on all connections together. Beyond it,
     /// connections with the oldest such bytes are closed.

@@ -444,7 +444,7 @@ impl Hostile {
         }
     }
 
-    /// Remembers values of a response that can be sent again.
+    /// Remembers values from a response (ids, tokens) for use in later requests.
     fn remember(&self, name: &str, answer: &Value) {
         match answer {
             Value::Object(members) => members.iter().for_each(|(name, value)| self.remember(name, value)),

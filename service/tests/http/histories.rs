@@ -406,7 +406,7 @@ async fn a_page_of_a_history_has_at_most_ten_thousand_events() {
         let page = api.get(&format!("{WORKFLOWS}/w/history?limit={limit}")).await.json(200);
         assert_eq!((ids(&page).len(), &page["next"]), (10_000, &json!(10_000)), "{limit}");
     }
-    // A task with the full history has no more events either.
+    // The page limit also applies to a task with the full history.
     let poll = json!({ "history": "full", "maxEvents": 1_000_000 });
     let task = api.post(crate::support::DECIDERS, &poll).await.json(200);
     assert_eq!(task["events"].as_array().unwrap().len(), 10_000);

@@ -327,8 +327,8 @@ async fn a_path_with_an_empty_name_reaches_no_other_call() {
     assert_eq!(it.api.everything().await, before);
 }
 
-/// Whether a path of this template could match the other template: a name stands where the other has a word, and all
-/// other segments match.
+/// Returns whether a suitable name could turn a path of this template into a path of the other template. This is so if
+/// this template has a name in a segment where the other has a fixed word, and all other segments can be equal.
 fn may_be_taken_for(template: &str, other: &str) -> bool {
     let (own, others): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), other.split('/').collect());
     let is_name = |word: &str| word.starts_with('{');

@@ -18,7 +18,7 @@ use super::sealed::{hex, sha256};
 /// Average size of a chunk. Our choice: small enough that a change of a few pairs costs little, and large enough that a
 /// million runs need only a thousand files.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Minimum size of a chunk. A chunk is not ended before.
+/// Minimum size of a chunk. Only the last chunk of a base can be smaller.
 const CHUNK_MIN: usize = 256 << 10;
 /// Size at which a chunk is always ended.
 const CHUNK_MAX: usize = 4 << 20;

@@ -196,7 +196,7 @@ impl Segments {
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
         // If segments are kept for their values, they are not reused. Filling a new segment with zeros would then mean
-        // to write it twice. Its syncs take longer without zeros, but that is negligible for batches with large values.
+        // writing it twice. Its syncs take longer without zeros, but that is negligible for batches with large values.
         if self.values().next_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;

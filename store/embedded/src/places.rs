@@ -87,7 +87,7 @@ pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Bytes of needed values in each segment: now, and at most so far.
+/// Bytes of needed values in each segment: the current number and the highest so far.
 pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 
 /// Segments that are needed according to the last transaction.

@@ -331,7 +331,7 @@ async fn a_page_examines_little_more_than_its_rows() {
     }
 }
 
-/// For any number of other runs and any start.
+/// This holds for any number of other runs, and whenever the matching runs were started.
 #[tokio::test]
 async fn a_rare_prefix_is_found_without_examining_other_runs() {
     const RUNS: u64 = 3_000;
@@ -370,7 +370,8 @@ async fn a_rare_prefix_is_found_without_examining_other_runs() {
     }
 }
 
-/// For any number of other runs and any start; over more than two pages, and with additional conditions.
+/// This holds for any number of other runs, and whenever the matching runs were started. Lists of more than two pages
+/// and lists with additional conditions are tested, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_type_or_tag_is_found_without_examining_other_runs() {
     const RUNS: u64 = 3_000;

@@ -281,9 +281,9 @@ impl Riders {
         rider.send_outcome(heard);
     }
 
-    /// Handles the rejection of an update at another node. If a task has the update from this node, nothing changes and
-    /// the result is false. Otherwise the update is rejected here too, now and if it is repeated, and the result is
-    /// true.
+    /// Called when another node has rejected an update. Returns false and changes nothing if this node has already
+    /// passed the update to a task or to another node. Otherwise rejects the update here, also rejects any repetition
+    /// of it, and returns true.
     pub(crate) fn give_up(
         &self,
         key: &HeadKey,

@@ -213,7 +213,7 @@ async fn an_update_is_known_in_the_successors_of_its_run() {
     }
     let accepted = |kind: &EventKind| matches!(kind, EventKind::UpdateAccepted(_));
     assert!(!service.events("w").await.iter().any(|event| accepted(&event.kind)));
-    // For the successor, named explicitly, it is a new request.
+    // If a request names the successor by its run id, the same update id is a new update.
     let turn = service.turn().await;
     service.complete(turn, Vec::new()).await.unwrap();
     let current = service.current("w").await;

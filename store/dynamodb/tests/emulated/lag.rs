@@ -11,7 +11,8 @@ use simulation::intercepted::{Intercepted, Interceptor};
 use simulation::{Outcome, Plan, simulate_over};
 use store::{Count, Due, Error, ListPage, ListQuery, PageToken, Store, UnixMs};
 
-/// Reads for which the store requests consistency, recognized by their requests.
+/// Kinds of reads for which the store must request strong consistency, each with a function that recognizes its
+/// requests.
 const MARKS: [(&str, IsUnmarked); 4] = [
     ("heads and parts", |operation, _| operation == "GetItem"),
     ("chunks", |operation, request| operation == "Query" && condition(request).contains("BETWEEN")),

@@ -171,7 +171,8 @@ impl Emulator {
         self.send("DeleteItem", &request);
     }
 
-    /// A store for a table of this emulator, without TTL and with a sweep at every request for one.
+    /// A store for a table of this emulator, without TTL. A step of the sweep is made whenever a test asks for one,
+    /// because the time between two steps is zero.
     pub(crate) fn store(&self) -> Dynamo {
         self.store_with(Options { due_shards: 1, has_ttl: false, sweep_every_ms: 0, ..Options::new(TABLE) })
     }
