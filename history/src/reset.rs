@@ -119,8 +119,8 @@ impl BranchReader {
     ///
     /// # Errors
     ///
-    /// [`Fault::InvalidResetPoint`] with the nearest possible events. [`Fault::ResetNotPossible`] if a child or a request to
-    /// another run was open at the event.
+    /// [`Fault::InvalidResetPoint`] with the nearest possible events. [`Fault::ResetNotPossible`] if a child or a
+    /// request to another run was open at the event.
     pub fn finish(mut self) -> Result<Branch, Fault> {
         let point = self.points.last();
         self.pass(point);

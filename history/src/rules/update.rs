@@ -50,8 +50,9 @@ const STATE_LIMIT: &str = "state-limit";
 ///
 /// # Errors
 ///
-/// For a new update: a fault for an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMismatch`]
-/// or [`Fault::OpenUpdatesLimit`]. A known update is never refused, because it has an answer or will get one.
+/// For a new update: a fault for an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`],
+/// [`Fault::VersionMismatch`] or [`Fault::OpenUpdatesLimit`]. A known update is never refused, because it has an answer
+/// or will get one.
 pub fn may_update(run: &Run, proposed: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
     may_update_in(run, proposed, None)
 }

@@ -41,7 +41,7 @@ pub(super) struct Standstill {
 #[serde(rename_all = "camelCase")]
 struct Check {
     what: &'static str,
-    looked_at: usize,
+    examined: usize,
     failed: usize,
     /// The first few failures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,11 +53,11 @@ const EXAMPLES: usize = 5;
 
 impl Check {
     fn new(what: &'static str) -> Self {
-        Self { what, looked_at: 0, failed: 0, examples: Vec::new() }
+        Self { what, examined: 0, failed: 0, examples: Vec::new() }
     }
 
     fn look(&mut self, is_good: bool, example: impl FnOnce() -> String) {
-        self.looked_at += 1;
+        self.examined += 1;
         if !is_good {
             self.failed += 1;
             if self.examples.len() < EXAMPLES {
@@ -192,13 +192,13 @@ impl Report {
     }
 
     pub(super) fn is_passed(&self) -> bool {
-        self.checks.iter().all(|check| check.failed == 0 && check.looked_at > 0)
+        self.checks.iter().all(|check| check.failed == 0 && check.examined > 0)
     }
 
     pub(super) fn print_checks(&self) {
         println!("{:<52}{:>10}{:>10}", "check", "checked", "failed");
         for check in &self.checks {
-            println!("{:<52}{:>10}{:>10}", check.what, check.looked_at, check.failed);
+            println!("{:<52}{:>10}{:>10}", check.what, check.examined, check.failed);
             for example in &check.examples {
                 println!("    {example}");
             }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn one_standstill_in_a_thousand_may_exceed_six_seconds() {
         let stood = |seconds: u64| (history::Duration::from_secs(seconds), String::new());
-        let failed = |check: Check| (check.looked_at, check.failed);
+        let failed = |check: Check| (check.examined, check.failed);
         let of = |long: usize, short: usize| {
             let all: Vec<Stood> =
                 (0..long).map(|_| stood(7)).chain((0..short).map(|_| stood(6))).chain([stood(8)]).collect();
