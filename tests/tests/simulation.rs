@@ -164,7 +164,6 @@ fn every_seed_keeps_every_promise_where_nobody_polls_for_hours() {
 
 #[test]
 fn every_seed_keeps_every_promise_where_clocks_are_set() {
-    let mut repaired = 0;
     for (one_of, plan) in [
         (5, Plan::default()),
         (15, Plan { hosts: true, ..Plan::default() }),
@@ -174,10 +173,8 @@ fn every_seed_keeps_every_promise_where_clocks_are_set() {
     ] {
         let seen = keep_every_promise(None, REGRESSIONS_OF_CLOCKS, one_of, Plan { sets_clocks: true, ..plan });
         println!("{} late deadlines were repaired", seen.repaired);
-        repaired += seen.repaired;
+        assert!(number("BATON_SIM_SEED").is_some() || seen.repaired > 0, "no deadline was late");
     }
-    // Of one kind of worlds there may be only six seeds, in none of which a deadline is late.
-    assert!(number("BATON_SIM_SEED").is_some() || repaired > 0, "no deadline was late");
 }
 
 #[test]
