@@ -116,6 +116,9 @@ pub struct ScheduleActivity {
     pub control: Option<String>,
     /// Priority on the task list: higher first. When absent, the priority of the activity type, or 0.
     pub task_priority: Option<i32>,
+    /// Concurrency key, for example a customer: the task list may limit how many tasks of one key run at once, and
+    /// serves the keys in turn. The run's key when absent. 1 to 256 characters.
+    pub concurrency_key: Option<String>,
 }
 
 /// Asks an open activity to stop. Its runner receives the request with its next heartbeat. An activity that has not
@@ -227,6 +230,8 @@ pub struct StartChild {
     pub retry: Option<RetryPolicy>,
     /// Text of the decider, returned with the event. At most 128 KiB.
     pub control: Option<String>,
+    /// Concurrency key of the child's tasks; this run's key when absent. 1 to 256 characters.
+    pub concurrency_key: Option<String>,
     /// Additional settings, only in runs over SWF's protocol.
     #[serde(skip)]
     pub swf: SwfSettings,

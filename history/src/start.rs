@@ -46,6 +46,9 @@ pub struct StartWorkflow {
     /// Priority of the run's turns on the task list: higher first. When absent, the priority of the workflow type, or
     /// 0.
     pub task_priority: Option<i32>,
+    /// Concurrency key, for example a customer, of the run's turns and of its activities that have no own key. A task
+    /// list may limit how many tasks of one key run at once, and serves the keys in turn. 1 to 256 characters.
+    pub concurrency_key: Option<String>,
     /// Default timeouts of the run's activities. The start-to-close timeout is 5 minutes when absent.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub activity_timeouts: ActivityTimeouts,
@@ -99,6 +102,7 @@ impl StartWorkflow {
                 .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
             decider_schedule_to_start: self.decider_schedule_to_start,
             task_priority: self.task_priority.or(registered.task_priority),
+            concurrency_key: self.concurrency_key,
             activity_timeouts: self.activity_timeouts.or(defaults),
             tags: self.tags,
             retention: self.retention.unwrap_or(retention),
@@ -179,6 +183,8 @@ pub struct Start {
     pub schedule: Option<Scheduled>,
     /// Priority of the run's turns on the task list: higher first. In SWF runs, the priority is in `swf` instead.
     pub task_priority: Option<i32>,
+    /// Concurrency key of the run's turns, and of its activities that have no own key.
+    pub concurrency_key: Option<String>,
     /// SWF settings, present if the run is started over SWF's protocol.
     pub swf: Option<SwfRun>,
     /// Name of the caller's credential.

@@ -355,6 +355,7 @@ mod tests {
             released: None,
             fingerprint: Some(Fingerprint::LARGEST),
             task_priority: None,
+            concurrency_key: None,
         }
     }
 

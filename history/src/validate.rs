@@ -63,6 +63,11 @@ pub fn name(field: &str, text: &str) -> Result<(), Fault> {
     bytes_up_to(field, text, limits::NAME_BYTES_MAX)
 }
 
+/// Validates a concurrency key.
+pub(crate) fn concurrency_key(field: impl Display, key: Option<&str>) -> Result<(), Fault> {
+    key.map_or(Ok(()), |key| name(&field.to_string(), key))
+}
+
 /// Validates the name of a type with its version.
 ///
 /// # Errors

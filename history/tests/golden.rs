@@ -91,6 +91,7 @@ fn started() -> WorkflowStarted {
         schedule: None,
         swf: None,
         task_priority: None,
+        concurrency_key: None,
         traceparent: None,
         tracestate: None,
     }
@@ -247,6 +248,7 @@ fn run() -> Run {
         paused: None,
         released: None,
         task_priority: None,
+        concurrency_key: None,
         fingerprint: None,
     };
     let waiting = PendingActivity {
@@ -393,6 +395,7 @@ fn repeating_run() -> Run {
             retry: None,
             control: None,
             task_priority: None,
+            concurrency_key: None,
         };
         Event { id, ..event(EventKind::ActivityScheduled(Box::new(scheduled))) }
     };

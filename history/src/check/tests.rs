@@ -43,6 +43,7 @@ fn begun() -> EventKind {
         schedule: None,
         swf: None,
         task_priority: None,
+        concurrency_key: None,
         traceparent: None,
         tracestate: None,
     }))
@@ -119,6 +120,7 @@ fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
         retry: None,
         control: None,
         task_priority: None,
+        concurrency_key: None,
     }))
 }
 
@@ -566,6 +568,7 @@ fn child(workflow_id: &str) -> EventKind {
         retry: None,
         control: None,
         swf: None,
+        concurrency_key: None,
     }))
 }
 

@@ -44,6 +44,9 @@ pub struct ActivityScheduled {
     /// Priority on the task list: higher first; 0 when absent.
     #[n(8)]
     pub task_priority: Option<i32>,
+    /// Concurrency key for the limits of the task list; the run's key when absent.
+    #[n(9)]
+    pub concurrency_key: Option<String>,
 }
 
 /// An activity could not be scheduled.

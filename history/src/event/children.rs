@@ -73,6 +73,9 @@ pub struct ChildScheduled {
     /// SWF settings of the child. Only in runs over SWF's protocol.
     #[n(16)]
     pub swf: Option<SwfRun>,
+    /// Concurrency key of the child's tasks.
+    #[n(17)]
+    pub concurrency_key: Option<String>,
 }
 
 /// A child could not be started.

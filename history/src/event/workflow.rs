@@ -99,6 +99,9 @@ pub struct WorkflowStarted {
     /// W3C `tracestate`, with data of the tracing vendors. At most 512 bytes.
     #[n(23)]
     pub tracestate: Option<String>,
+    /// Concurrency key of the run's turns, and of its activities that have no own key, for the limits of task lists.
+    #[n(24)]
+    pub concurrency_key: Option<String>,
 }
 
 /// The decider closed the run as successful.

@@ -107,6 +107,7 @@ fn start(it: &ChildScheduled, parent: Origin) -> Start {
         run_timeout: it.run_timeout,
         retry: it.retry.clone(),
         swf: it.swf.clone(),
+        concurrency_key: it.concurrency_key.clone(),
         parent: Some(parent),
         ..Start::new(&it.workflow_id, &it.workflow_type, &it.task_list)
     }

@@ -73,6 +73,7 @@ pub(crate) fn validate_schedule(
         validate::timeouts(&field("timeouts"), it.timeouts)?;
     }
     validate::control(field, it.control.as_deref())?;
+    validate::concurrency_key(field("concurrencyKey"), it.concurrency_key.as_deref())?;
     validate::retry(&field("retry"), it.retry.as_ref())
 }
 
@@ -164,6 +165,7 @@ impl Transition {
             retry: it.retry.clone(),
             control: it.control.clone(),
             task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
+            concurrency_key: it.concurrency_key.clone(),
         });
         let pending = PendingActivity::new(&scheduled, self.run.last_timestamp);
         let has_space = self.has_space(|space| space.activity(&pending));

@@ -62,6 +62,7 @@ pub(crate) fn validate_start(field: &impl Fn(&str) -> String, it: &StartChild, i
     it.retention.map_or(Ok(()), |retention| validate::span(field("retention"), retention))?;
     validate::timeout(field("runTimeout"), it.run_timeout)?;
     validate::retry_of_workflow(&field("retry"), it.retry.as_ref())?;
+    validate::concurrency_key(field("concurrencyKey"), it.concurrency_key.as_deref())?;
     validate::lambda_role(field("swf.lambdaRole"), it.swf.lambda_role.as_deref())?;
     validate::tags(&field("tags"), &it.tags, is_swf)
 }
@@ -128,6 +129,7 @@ impl Transition {
             retry: it.retry.clone(),
             control: it.control.clone(),
             swf: None,
+            concurrency_key: it.concurrency_key.clone().or_else(|| own.concurrency_key.clone()),
         };
         let Some((task_list, settled)) = in_swf else { return Ok(EventKind::ChildScheduled(Box::new(child))) };
         Ok(EventKind::ChildScheduled(Box::new(ChildScheduled {

@@ -141,6 +141,7 @@ fn validate_start(start: &Start) -> Result<(), Fault> {
     validate::timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
     validate::timeouts("activityTimeouts", start.activity_timeouts)?;
     validate::lambda_role("swf.lambdaRole", start.swf.as_ref().and_then(|swf| swf.lambda_role.as_deref()))?;
+    validate::concurrency_key("concurrencyKey", start.concurrency_key.as_deref())?;
     validate::span("retention", start.retention)?;
     validate::span("startAfter", start.start_after.unwrap_or_default())?;
     validate::retry_of_workflow("retry", start.retry.as_ref())?;
@@ -224,6 +225,7 @@ impl Transition {
             schedule: start.schedule.clone(),
             traceparent: start.trace.as_ref().map(|trace| trace.traceparent),
             tracestate: start.trace.as_ref().and_then(|trace| trace.tracestate.clone()),
+            concurrency_key: start.concurrency_key.clone(),
         };
         let run = Run::begin(now, &started, start.key);
         // If the trace begins with this run, the caller sent no trace context.

@@ -134,7 +134,7 @@ struct ActivityKind<T, L, R> {
 
 /// Attributes that differ between activities.
 #[derive(Encode, Decode)]
-struct Own<I, T, P> {
+struct Own<I, T, P, K> {
     #[n(0)]
     activity_id: I,
     #[n(1)]
@@ -155,6 +155,8 @@ struct Own<I, T, P> {
     released: Option<Released>,
     #[n(9)]
     fingerprint: Option<Fingerprint>,
+    #[n(10)]
+    concurrency_key: K,
 }
 
 impl PendingActivity {
@@ -222,6 +224,7 @@ impl<C> Encode<C> for Activities {
                 paused: activity.paused.as_ref(),
                 released: activity.released,
                 fingerprint: activity.fingerprint,
+                concurrency_key: activity.concurrency_key.as_deref(),
             };
             e.u64(*id)?.encode_with(own, ctx)?;
         }
@@ -240,7 +243,8 @@ impl<'b, C> Decode<'b, C> for Activities {
         let mut open = BTreeMap::new();
         for _ in 0..count {
             let id = d.u64()?;
-            let own = Own::<String, Option<Box<Attempts>>, Option<Box<PausedActivity>>>::decode(d, ctx)?;
+            let own =
+                Own::<String, Option<Box<Attempts>>, Option<Box<PausedActivity>>, Option<String>>::decode(d, ctx)?;
             let kind = usize::try_from(own.kind).ok().and_then(|place| kinds.get(place)).ok_or_else(garbled)?;
             let activity = PendingActivity {
                 activity_id: own.activity_id,
@@ -257,6 +261,7 @@ impl<'b, C> Decode<'b, C> for Activities {
                 released: own.released,
                 fingerprint: own.fingerprint,
                 task_priority: kind.task_priority,
+                concurrency_key: own.concurrency_key,
             };
             open.insert(id, Arc::new(activity));
         }

@@ -96,6 +96,8 @@ pub struct PendingActivity {
     pub released: Option<Released>,
     /// Priority on the task list: higher first.
     pub task_priority: Option<i32>,
+    /// Concurrency key. Without one, the run's key applies.
+    pub concurrency_key: Option<String>,
     /// Fingerprint, to detect that the activity is scheduled again after it has succeeded. `None` if an earlier version
     /// scheduled the activity.
     pub fingerprint: Option<Fingerprint>,
@@ -118,6 +120,7 @@ impl PendingActivity {
             paused: None,
             released: None,
             task_priority: it.task_priority,
+            concurrency_key: it.concurrency_key.clone(),
             fingerprint: None,
         }
     }

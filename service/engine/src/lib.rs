@@ -39,6 +39,7 @@ pub use base::forms::{
     Admitted, Deletion, EventRange, HistoryPage, PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion,
     Started, TurnWait, Unpolled, WasImported, WasReset,
 };
+pub use base::list_settings;
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;
 pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow, TokenKind};
@@ -47,10 +48,11 @@ pub use base::token::{ActivityToken, TurnToken};
 pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
 pub use base::watch::news::DomainWatch;
 pub use lists::hand_out::TaskLists;
+pub use lists::limits::limiter::{Hold, LimitScope, LimitUse};
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
-pub use lists::report::{ListReport, ReportPage, TaskReport};
+pub use lists::report::{Behind, ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     StrayAnswer,
@@ -159,6 +161,7 @@ impl Engine {
         if let Err(refusal) = engine.guard.believed_now().await {
             tracing::warn!(%refusal, "it could not be seen whether the clock is right");
         }
+        engine.lists.restore_limits().await?;
         engine.sweep.start_sweeping();
         engine.secrets.start_reading(&engine.background);
         Ok(engine)
@@ -244,6 +247,7 @@ impl Engine {
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
+            changing_limits: tokio::sync::Mutex::default(),
             unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());
         let lookup = part!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);

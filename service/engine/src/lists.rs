@@ -6,6 +6,7 @@ pub(super) mod elsewhere;
 pub(super) mod grant;
 pub(super) mod hand_out;
 pub(super) mod in_flight;
+pub(super) mod limits;
 pub(super) mod lost;
 pub(super) mod matching;
 pub(super) mod offers;
@@ -30,6 +31,7 @@ use uuid::Uuid;
 
 use crate::base::notices::NoticeList;
 use crate::lists::grant::{Grant, RiderKind};
+use crate::lists::limits::permit::Permit;
 
 /// Kind of task on a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +86,8 @@ pub(crate) struct WaitingTask {
     pub(crate) priority: i32,
     /// Time when the task began to wait for a poller, if known.
     pub(crate) since: Option<Timestamp>,
+    /// Concurrency key of the task.
+    pub(crate) concurrency_key: Option<Arc<str>>,
 }
 
 /// Riders (queries and updates) of a run that no turn will take. They wait for a separate task.
@@ -197,6 +201,8 @@ pub(crate) struct Poller {
     pub(crate) taker: Taker,
     id: u64,
     answer: PollAnswer,
+    /// Slot of the task for which the poller is reserved, on a limited list.
+    pub(crate) permit: Permit,
 }
 
 /// Channels through which a poller gets its tasks.
@@ -237,7 +243,12 @@ impl Poller {
     fn next_slot(&mut self) -> Option<Self> {
         let PollAnswer::Slots(answer, slots, _) = &mut self.answer else { return None };
         let slot = slots.pop()?;
-        Some(Self { taker: self.taker.of_slot(slot), id: self.id, answer: PollAnswer::Slot(answer.clone(), slot) })
+        Some(Self {
+            taker: self.taker.of_slot(slot),
+            id: self.id,
+            answer: PollAnswer::Slot(answer.clone(), slot),
+            permit: Permit::default(),
+        })
     }
 
     /// Ends the wait for the given poll. Returns true if this poller belongs to another poll and still waits.

@@ -6,6 +6,7 @@ pub(super) mod run_counts;
 
 mod domain;
 mod domains;
+mod list_settings;
 mod remembered;
 mod types;
 

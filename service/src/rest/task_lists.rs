@@ -57,7 +57,7 @@ fn listed(report: ListReport) -> body::ListedTaskList {
 }
 
 fn task(report: TaskReport) -> body::ListedTask {
-    let TaskReport { workflow_id, run_id, scheduled_event_id, priority, since } = report;
+    let TaskReport { workflow_id, run_id, scheduled_event_id, priority, since, .. } = report;
     body::ListedTask { workflow_id: workflow_id.to_string(), run_id, scheduled_event_id, priority, since }
 }
 

@@ -175,6 +175,7 @@ fn fingerprints_are_stored_and_never_change() {
             retry: None,
             control: None,
             task_priority: None,
+            concurrency_key: None,
         })
     };
     let all = [

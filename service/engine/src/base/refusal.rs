@@ -32,6 +32,12 @@ pub enum Limited {
     Secrets,
     /// Total bytes of the names, descriptions and tags of all domains.
     DomainBytes,
+    /// Task lists of a domain with settings.
+    ListSettings,
+    /// Limit groups of a domain.
+    LimitGroups,
+    /// Total bytes of the settings of a domain's task lists.
+    ListSettingsBytes,
 }
 
 impl std::fmt::Display for Limited {
@@ -45,6 +51,9 @@ impl std::fmt::Display for Limited {
             Self::DomainBytes => {
                 "bytes of names, descriptions and tags of all domains; shorten some, or delete domains"
             }
+            Self::ListSettings => "task lists with settings in a domain",
+            Self::LimitGroups => "limit groups in a domain",
+            Self::ListSettingsBytes => "bytes of settings of all task lists of a domain; remove some",
             Self::Secrets => "valid secrets at the same time; a rotation without an overlap ends the earlier ones",
         })
     }
@@ -184,6 +193,37 @@ pub enum Refusal {
         /// Schedule id in the request.
         schedule: String,
     },
+    /// There is no such limit group.
+    #[error("no limit group `{group}` in domain `{domain}`")]
+    UnknownLimitGroup {
+        /// Domain in the request.
+        domain: String,
+        /// Name of the group in the request.
+        group: String,
+    },
+    /// The limit group is used by task lists.
+    #[error("limit group `{group}` is used by task list `{list}`")]
+    LimitGroupInUse {
+        /// Name of the group.
+        group: String,
+        /// One of the task lists that use it.
+        list: String,
+    },
+    /// The task list is already paused.
+    #[error("task list `{list}` is already paused")]
+    ListAlreadyPaused {
+        /// Name of the list.
+        list: String,
+    },
+    /// The task list is not paused.
+    #[error("task list `{list}` is not paused")]
+    ListNotPaused {
+        /// Name of the list.
+        list: String,
+    },
+    /// Settings of task lists are not supported if several nodes share a store.
+    #[error("settings of task lists need a single node, and several nodes share this store")]
+    ListSettingsWithNodes,
     /// The schedule already exists.
     #[error("schedule `{schedule}` already exists")]
     ScheduleExists {

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use history::{Run, TaskRef, Timestamp};
+use history::{EventId, Run, TaskRef, Timestamp};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use store::{Head, HeadKey, Row, RunId};
@@ -190,7 +190,7 @@ pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
 /// started.
 pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Option<Timestamp>)> {
     let of = |task: TaskRef<'_>| {
-        let (side, name, scheduled_event_id, priority, not_before, since): (_, &str, _, _, _, _) = match task {
+        let (side, name, scheduled_event_id, priority, not_before, since): (_, &str, _, _, _, _) = match &task {
             TaskRef::Turn(task) => {
                 let priority = run.started.priority();
                 let list = run.list_of_turn(task);
@@ -206,9 +206,29 @@ pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Op
         let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
         let (key, run_id, priority) = (key.clone(), run.started.run_id, priority.unwrap_or(0));
         let since = Some(since.max(not_before.unwrap_or(since)));
-        (list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }, not_before)
+        let concurrency_key = concurrency_key(run, &task);
+        let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since, concurrency_key };
+        (list, task, not_before)
     };
     run.waiting_tasks().map(of).collect()
+}
+
+/// Returns the concurrency key of a task: of the activity, or of the run.
+pub(crate) fn concurrency_key(run: &Run, task: &TaskRef<'_>) -> Option<Arc<str>> {
+    let key = match task {
+        TaskRef::Turn(_) => run.started.concurrency_key.as_deref(),
+        TaskRef::Activity(task) => run.started.key_of(task.activity),
+    };
+    key.map(Arc::from)
+}
+
+/// Returns the tasks of a run that are running, each with its list.
+pub(crate) fn running(run: &Run) -> impl Iterator<Item = (Side, &str, EventId)> {
+    let turn = run.turn.as_ref().map(|turn| (Side::Decider, run.list_of_held_turn(), turn.scheduled_event_id));
+    let activities = run.activities.iter().filter(|(_, activity)| activity.held_since().is_some());
+    let activities = activities.map(|(id, activity)| (Side::Activity, activity.task_list.as_str(), *id));
+    // A closed run has no running tasks.
+    turn.into_iter().chain(activities).filter(|_| run.is_open())
 }
 
 /// Returns true if, after a commit, a task waits that did not wait before it in the same way: a task that is new, or

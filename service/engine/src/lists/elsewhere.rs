@@ -219,6 +219,6 @@ impl Offer {
     pub(crate) fn task(&self) -> WaitingTask {
         let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
         let (run_id, scheduled_event_id, lost) = (self.run_id, self.scheduled_event_id, self.lost.map(PollId));
-        WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0, since: None }
+        WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0, since: None, concurrency_key: None }
     }
 }

@@ -110,7 +110,7 @@ pub(crate) enum TakenRiders {
     /// A separate task with the riders.
     Granted(Box<Grant>),
     /// A turn waits. The caller must take this turn, which carries the riders.
-    Turn(EventId),
+    Turn { scheduled_event_id: EventId, concurrency_key: Option<Arc<str>> },
     /// No riders are waiting.
     Nothing,
 }

@@ -14,7 +14,8 @@ use crate::lists::backlog::Backlog;
 use crate::lists::elsewhere::Elsewhere;
 use crate::lists::grant::{Grant, TakenRiders};
 use crate::lists::in_flight::InFlight;
-use crate::lists::matching::{Matching, Offered};
+use crate::lists::limits::permit::Permit;
+use crate::lists::matching::{Leaving, Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
 use crate::lists::undelivered::UndeliveredTasks;
@@ -42,6 +43,8 @@ pub struct TaskLists {
     pub(crate) in_flight: InFlight,
     pub(crate) undelivered: Arc<UndeliveredTasks>,
     pub(crate) notices: Arc<Notices>,
+    /// Locked while the settings of lists are changed.
+    pub(crate) changing_limits: tokio::sync::Mutex<()>,
     /// Lists that were reported to operators as having no poller.
     pub(crate) unpolled: ReportedUnpolled,
     /// Channel to the component that calls Lambda functions. It receives the domain of each waiting Lambda task.
@@ -71,7 +74,10 @@ impl TaskLists {
     pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => self.start_hand_over(list, *poller, task),
-            Offered::Waits => self.offer_elsewhere(list),
+            Offered::Waits => {
+                self.pair(list);
+                self.offer_elsewhere(list);
+            }
             Offered::Known => {}
             Offered::Full => return false,
         }
@@ -84,8 +90,9 @@ impl TaskLists {
         self.background.spawn(async move { lists.hand_over(list, poller, task).await });
     }
 
-    async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: OnList) {
-        match self.take(&list, task, poller.taker.clone()).await {
+    async fn hand_over(self: Arc<Self>, list: ListKey, mut poller: Poller, task: OnList) {
+        let permit = std::mem::take(&mut poller.permit);
+        match self.take(&list, Leaving { task, permit }, poller.taker.clone()).await {
             Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),
             Err(refusal) => {
@@ -99,11 +106,11 @@ impl TaskLists {
     pub(crate) async fn take(
         self: &Arc<Self>,
         list: &ListKey,
-        task: OnList,
+        Leaving { task, permit }: Leaving,
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         match task {
-            OnList::Task(task) => self.take_task(list, task, taker).await,
+            OnList::Task(task) => self.take_task(list, task, permit, taker).await,
             OnList::Riders(riders) => self.take_riders(list, riders, taker).await,
         }
     }
@@ -113,10 +120,12 @@ impl TaskLists {
         self: &Arc<Self>,
         list: &ListKey,
         task: WaitingTask,
+        permit: Permit,
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
-        let taken = self.runs.submit(&key, |reply| Batched::Take { task, list, taker, reply, start: None }).await;
+        let request = |reply| Batched::Take { task, list, taker, reply, start: None, permit };
+        let taken = self.runs.submit(&key, request).await;
         if let Err(refusal) = &taken {
             // The task is no longer on its list. It either still waits according to the run, or was started without
             // reaching a poller.
@@ -137,9 +146,21 @@ impl TaskLists {
         match self.runs.submit(&key, |reply| Alone::TakeRiders { run_id, kind, taker: by, reply }).await? {
             TakenRiders::Granted(grant) => Ok(Some(*grant)),
             TakenRiders::Nothing => Ok(None),
-            TakenRiders::Turn(scheduled_event_id) => {
-                let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority: 0, since: None };
-                self.take_task(list, task, taker).await
+            TakenRiders::Turn { scheduled_event_id, concurrency_key } => {
+                let task = WaitingTask {
+                    key,
+                    run_id,
+                    scheduled_event_id,
+                    lost: None,
+                    priority: 0,
+                    since: None,
+                    concurrency_key,
+                };
+                // The turn leaves its list here, because the riders that the poller took are delivered with it.
+                match self.matching.permit(list, &task) {
+                    Ok(permit) => self.take_task(list, task, permit, taker).await,
+                    Err(_) => Ok(None),
+                }
             }
         }
     }
@@ -148,7 +169,10 @@ impl TaskLists {
     pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
         match self.matching.put_back(list, poller) {
             // A task arrived while the poller was reserved for another one.
-            Some((poller, task)) => self.start_hand_over(list, poller, task),
+            Some((mut poller, Leaving { task, permit })) => {
+                poller.permit = permit;
+                self.start_hand_over(list, poller, task);
+            }
             None => self.seek(list),
         }
     }

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::lists::grant::Grant;
 use crate::lists::hand_out::TaskLists;
+use crate::lists::limits::permit::Permit;
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::{Offer, Refusal};
 
@@ -31,7 +32,7 @@ impl TaskLists {
             None => self.find_lost_at_peers(earlier).await,
         };
         match found {
-            Some(task) => self.take_task(list, task, taker.clone()).await,
+            Some(task) => self.take_task(list, task, Permit::default(), taker.clone()).await,
             None => Ok(None),
         }
     }

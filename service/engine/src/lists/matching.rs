@@ -10,12 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use history::{EventId, PollId, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use task_list::TaskList;
-pub(crate) use task_list::dispatch::{Departure, Stays, ToNode, ToPoll, ToWaiting};
+use task_list::dispatch::Gate;
+pub(crate) use task_list::dispatch::{Departure, Leaving, Stays, ToNode, ToPoll, ToWaiting};
 
+use crate::base::list_settings::DomainLists;
 use crate::lists::grant::Grant;
+use crate::lists::limits::limiter::{Freed, Hold, Limiter};
+use crate::lists::limits::permit::{GivenBack, Permit, SlotKey};
+use crate::lists::report::Behind;
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
 /// Default maximum number of lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
@@ -63,6 +69,12 @@ const LIST_TASKS_ALWAYS: usize = 100;
 pub(crate) struct Matching {
     bounds: WaitingBounds,
     lists: Mutex<HashMap<ListKey, TaskList>>,
+    /// Limits of lists. Locked alone, or while `lists` is locked.
+    limiter: Mutex<Limiter>,
+    /// True if any list has settings, so that the limiter must be asked.
+    has_limits: AtomicBool,
+    /// Slots of limited lists whose tasks may not have started.
+    pub(crate) given_back: Arc<GivenBack>,
     /// Ids of pollers that are reserved by a commit and whose poll is ending. If the commit fails, they are not put
     /// back on their list. Locked only while `lists` is locked.
     leaving: Mutex<HashSet<u64>>,
@@ -77,7 +89,7 @@ pub(crate) struct Matching {
 /// Result of a poll for one task.
 pub(crate) enum PollResult<'a> {
     /// A waiting task. The caller tries to start it, and polls again if another poller was faster.
-    Task(OnList),
+    Task(Leaving),
     /// There is no task yet. Dropping the value ends the wait.
     Wait(WaitingPoll<'a>),
 }
@@ -85,7 +97,7 @@ pub(crate) enum PollResult<'a> {
 /// Result of a poll for several tasks.
 pub(crate) enum SlotsPolled {
     /// Waiting tasks, each with its slot. The caller tries to start them.
-    Tasks(Vec<(u32, OnList)>),
+    Tasks(Vec<(u32, Leaving)>),
     /// There is no task yet. Dropping the value ends the wait.
     Wait(WaitingSlots),
 }
@@ -151,6 +163,9 @@ impl Matching {
         Self {
             bounds,
             lists: Mutex::default(),
+            limiter: Mutex::default(),
+            has_limits: AtomicBool::default(),
+            given_back: Arc::default(),
             leaving: Mutex::default(),
             all: Arc::default(),
             next_poller: AtomicU64::default(),
@@ -164,6 +179,16 @@ impl Matching {
 
     fn lock_leaving(&self) -> MutexGuard<'_, HashSet<u64>> {
         self.leaving.lock().expect("no code panics while it holds this lock")
+    }
+
+    fn lock_limiter(&self) -> MutexGuard<'_, Limiter> {
+        self.limiter.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Returns the limits of a list.
+    fn gate<'a>(&'a self, list: &'a ListKey) -> Gate<'a> {
+        let limiter = self.has_limits.load(Relaxed).then(|| self.lock_limiter()).filter(|limiter| limiter.has(list));
+        Gate::new(limiter, list, &self.given_back)
     }
 
     /// Removes a poller from its list and returns its free slots.
@@ -205,7 +230,7 @@ impl Matching {
     pub(crate) fn dispatch<D: Departure>(&self, key: &ListKey, departure: D) -> Result<D::Left, Stays> {
         let mut lists = self.lock();
         let list = lists.get_mut(key).ok_or(D::IF_EMPTY)?;
-        let left = list.dispatch(departure);
+        let left = list.dispatch(departure, self.gate(key));
         if self.is_to_refill(list) {
             self.starving.notify_one();
         }
@@ -264,7 +289,7 @@ impl Matching {
             list.overflowed = true;
             return Offered::Full;
         }
-        if let Ok(poller) = list.dispatch(ToWaiting::from(&task)) {
+        if let Ok(poller) = list.dispatch(ToWaiting::from(&task), self.gate(key)) {
             if list.is_idle() {
                 lists.remove(key);
             }
@@ -278,9 +303,7 @@ impl Matching {
     pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return };
-        if let Some(place) = list.known.remove(&TaskKey::Task(run_id, scheduled_event_id, None)) {
-            list.tasks.remove(&place);
-        }
+        list.withdraw(&TaskKey::Task(run_id, scheduled_event_id, None));
         if list.is_idle() {
             lists.remove(key);
         }
@@ -291,8 +314,8 @@ impl Matching {
         let mut lists = self.lock();
         // If memory had no space for the list before, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
-        let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
-        if let Ok(task) = list.dispatch(ToPoll(taker)) {
+        let list = lists.entry(key.clone()).or_insert_with(|| TaskList::new(overflowed));
+        if let Ok(task) = list.dispatch(ToPoll(taker), self.gate(key)) {
             if self.is_to_refill(list) {
                 self.starving.notify_one();
             }
@@ -306,7 +329,12 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, receiver) = oneshot::channel();
-        list.pollers.push_back(Poller { taker: taker.clone(), id, answer: PollAnswer::Task(answer) });
+        list.pollers.push_back(Poller {
+            taker: taker.clone(),
+            id,
+            answer: PollAnswer::Task(answer),
+            permit: Permit::default(),
+        });
         PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
     }
 
@@ -326,10 +354,10 @@ impl Matching {
         if is_standby && lists.get(key).map_or(overflowed, has_tasks) {
             return SlotsPolled::Tasks(Vec::new());
         }
-        let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
+        let list = lists.entry(key.clone()).or_insert_with(|| TaskList::new(overflowed));
         let mut found = Vec::new();
         while let Some(slot) = slots.last().copied()
-            && let Ok(task) = list.dispatch(ToPoll(taker))
+            && let Ok(task) = list.dispatch(ToPoll(taker), self.gate(key))
         {
             slots.pop();
             found.push((slot, task));
@@ -350,7 +378,7 @@ impl Matching {
         let are_first = !list.pollers.iter().any(Poller::is_waiting);
         let is_standby = Arc::new(AtomicBool::new(is_standby));
         let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&is_standby));
-        list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
+        list.pollers.push_back(Poller { taker: taker.clone(), id, answer, permit: Permit::default() });
         let (matching, list) = (Arc::clone(self), key.clone());
         SlotsPolled::Wait(WaitingSlots { matching, list, id, free_slots, granted, are_first, is_standby })
     }
@@ -358,7 +386,9 @@ impl Matching {
     /// Puts a poller back on its list, after it was reserved or given a task without success. It is placed in front of
     /// the other pollers. If a task now waits for it, returns the poller and the task instead, and the caller must give
     /// the task to the poller. A poller whose poll is ending or has ended is not put back.
-    pub(crate) fn put_back(&self, key: &ListKey, poller: Poller) -> Option<(Poller, OnList)> {
+    pub(crate) fn put_back(&self, key: &ListKey, mut poller: Poller) -> Option<(Poller, Leaving)> {
+        // The slot of the task that the poller did not get is given back.
+        poller.permit = Permit::default();
         let mut lists = self.lock();
         if self.lock_leaving().contains(&poller.id) {
             poller.end();
@@ -369,7 +399,7 @@ impl Matching {
             return None;
         }
         let list = lists.entry(key.clone()).or_default();
-        if let Ok(task) = list.dispatch(ToPoll(&poller.taker)) {
+        if let Ok(task) = list.dispatch(ToPoll(&poller.taker), self.gate(key)) {
             if self.is_to_refill(list) {
                 self.starving.notify_one();
             }
@@ -434,13 +464,133 @@ impl Matching {
         lists.get(key)?.oldest()
     }
 
-    /// Returns the next tasks of a list in the order in which they are handed out, without riders.
-    pub(crate) fn next(&self, key: &ListKey, most: usize) -> Vec<WaitingTask> {
+    /// Returns the next tasks of a list in the order in which they are handed out if no limit holds them back, without
+    /// riders. Each has the number of tasks of its key and priority that come before it.
+    pub(crate) fn next(&self, key: &ListKey, most: usize) -> Vec<(WaitingTask, usize)> {
         let lists = self.lock();
-        let tasks = lists.get(key).into_iter().flat_map(|list| list.tasks.values());
         // The number of examined entries is limited, because the list is locked. Riders count toward the limit although
         // they are skipped.
-        tasks.take(most * 2).filter_map(|kept| kept.task.task().cloned()).take(most).collect()
+        let tasks = lists.get(key).map(|list| list.next(most * 2)).unwrap_or_default().into_iter();
+        tasks.filter_map(|(task, before)| Some((task.task()?.clone(), before))).take(most).collect()
+    }
+
+    /// Returns the limits that hold waiting tasks of a list back, each with the number of these tasks. Of keys, returns
+    /// only those with the most waiting tasks.
+    pub(crate) fn held_back(&self, key: &ListKey, keys_max: usize) -> Vec<Behind> {
+        let lists = self.lock();
+        let Some(list) = lists.get(key).filter(|list| list.has_tasks() && self.has_limits.load(Relaxed)) else {
+            return Vec::new();
+        };
+        let (limiter, now) = (self.lock_limiter(), Instant::now());
+        let of_list = limiter.holds(key, None, now).into_iter();
+        let mut behind: Vec<Behind> =
+            of_list.map(|hold| Behind { hold, tasks: list.tasks.len() - list.riders }).collect();
+        for (of_key, tasks) in list.largest_keys(keys_max) {
+            let holds = limiter.holds(key, Some(&of_key), now).into_iter().filter(Hold::is_of_key);
+            behind.extend(holds.map(|hold| Behind { hold, tasks }));
+        }
+        behind
+    }
+
+    /// Takes the next pair of a task and a poller that waits, on a list whose limits or keys let both wait.
+    pub(crate) fn next_pair(&self, key: &ListKey) -> Option<(Poller, Leaving)> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key).filter(|list| list.may_pair())?;
+        let pair = list.takers().into_iter().find_map(|taker| {
+            let leaving = list.dispatch(ToPoll(&taker), self.gate(key)).ok()?;
+            // The poller waited a moment ago, and the list is locked. If it has disconnected since, the task is offered
+            // again and its slot is given back.
+            Some((list.take_poller_of(&taker), leaving))
+        });
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        match pair? {
+            (Some(poller), leaving) => Some((poller, leaving)),
+            (None, Leaving { task, permit }) => {
+                drop(permit);
+                lists.entry(key.clone()).or_default().insert(task, None, &self.all);
+                None
+            }
+        }
+    }
+
+    /// Replaces the settings of the domain's lists, as [`Limiter::set`] does.
+    pub(crate) fn set_limits(&self, domain: &Arc<str>, settings: &DomainLists) -> (Vec<ListKey>, Option<u64>) {
+        let mut lists = self.lock();
+        let mut limiter = self.lock_limiter();
+        let (changed, must_count) = limiter.set(domain, settings, Instant::now());
+        self.has_limits.store(!limiter.is_empty(), Relaxed);
+        for list in &changed {
+            lists.get_mut(list).into_iter().for_each(TaskList::readmit_all);
+        }
+        (changed, must_count)
+    }
+
+    /// Records that a commit has started a task.
+    pub(crate) fn started(&self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey) {
+        if self.has_limits.load(Relaxed) {
+            self.lock_limiter().started(list, key, slot, Instant::now());
+        }
+    }
+
+    /// Records that a task has ended. Returns the lists that may hand out a task now.
+    pub(crate) fn ended(&self, list: &ListKey, slot: SlotKey) -> Vec<ListKey> {
+        if !self.has_limits.load(Relaxed) {
+            return Vec::new();
+        }
+        let freed = self.lock_limiter().ended(list, slot);
+        self.readmit(freed)
+    }
+
+    /// Takes a slot for a task that is not on its list.
+    pub(crate) fn permit(&self, list: &ListKey, task: &WaitingTask) -> Result<Permit, Stays> {
+        self.gate(list).take(task)
+    }
+
+    /// Frees the slots of tasks that did not start. Returns the lists that may hand out a task now.
+    pub(crate) fn free_given_back(&self) -> Vec<ListKey> {
+        self.settle_unknown();
+        let slots = self.given_back.take();
+        slots
+            .into_iter()
+            .flat_map(|slot| {
+                let freed = self.lock_limiter().given_back(slot);
+                self.readmit(freed)
+            })
+            .collect()
+    }
+
+    /// Frees the slots of a run's tasks that are not running. Returns the lists that may hand out a task now.
+    pub(crate) fn reconcile(&self, run_id: Uuid, running: &[EventId]) -> Vec<ListKey> {
+        if !self.has_limits.load(Relaxed) {
+            return Vec::new();
+        }
+        self.settle_unknown();
+        let freed = self.lock_limiter().reconcile(run_id, running);
+        freed.into_iter().flat_map(|freed| self.readmit(freed)).collect()
+    }
+
+    /// Treats tasks of which it is unknown whether they have started as started, until the state of their run is known.
+    fn settle_unknown(&self) {
+        for slot in self.given_back.take_unknown() {
+            self.lock_limiter().assume_started(slot);
+        }
+    }
+
+    /// Lets the key of a freed slot take turns again.
+    fn readmit(&self, Freed { list, key, lists }: Freed) -> Vec<ListKey> {
+        if let Some(list) = list.filter(|_| key.is_some())
+            && let Some(list) = self.lock().get_mut(&list)
+        {
+            list.readmit(&key);
+        }
+        lists
+    }
+
+    /// Applies `change` to the limits.
+    pub(crate) fn with_limiter<T>(&self, change: impl FnOnce(&mut Limiter) -> T) -> T {
+        change(&mut self.lock_limiter())
     }
 
     /// Returns the number of tasks that the pollers of a list wait for.

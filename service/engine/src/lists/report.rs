@@ -5,10 +5,13 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use history::{EventId, LAMBDA_LIST, Timestamp};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::Refusal;
+use crate::base::list_settings::ListSettings;
 use crate::lists::hand_out::TaskLists;
+use crate::lists::limits::limiter::{Hold, LimitUse};
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
@@ -18,6 +21,9 @@ const LISTS_EXAMINED_MAX: usize = 20_000;
 
 /// Maximum number of tasks listed individually for one list. Our choice: one or two screens.
 const TASKS_LISTED_MAX: usize = 100;
+
+/// Maximum number of concurrency keys of a list that are shown. Our choice: one screen.
+const KEYS_SHOWN_MAX: usize = 50;
 
 /// A task that waits in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +38,27 @@ pub struct TaskReport {
     pub priority: i32,
     /// Time when the task began to wait, if known.
     pub since: Option<Timestamp>,
+    /// Concurrency key of the task.
+    pub concurrency_key: Option<Arc<str>>,
+    /// Limits that hold the task back; none if it only waits for a poller.
+    pub behind: Vec<Behind>,
+}
+
+/// A limit that holds tasks back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behind {
+    /// Reason why no task starts.
+    pub hold: Hold,
+    /// Of a task, the number of tasks that are taken before it under this limit. Of a list, the number of waiting tasks
+    /// that the limit holds back.
+    pub tasks: usize,
 }
 
 impl From<WaitingTask> for TaskReport {
     fn from(task: WaitingTask) -> Self {
-        let WaitingTask { key, run_id, scheduled_event_id, lost: _, priority, since } = task;
-        Self { workflow_id: key.workflow_id, run_id, scheduled_event_id, priority, since }
+        let WaitingTask { key, run_id, scheduled_event_id, lost: _, priority, since, concurrency_key } = task;
+        let (workflow_id, behind) = (key.workflow_id, Vec::new());
+        Self { workflow_id, run_id, scheduled_event_id, priority, since, concurrency_key, behind }
     }
 }
 
@@ -68,6 +89,12 @@ pub struct ListReport {
     pub unpolled_since: Option<Timestamp>,
     /// Next tasks in the order in which they will be handed out. Empty unless a single list was requested.
     pub next: Vec<TaskReport>,
+    /// Settings of the list; `None` if it has none.
+    pub settings: Option<Arc<ListSettings>>,
+    /// Use of the list's limits, including those of its group and of the keys with the most running tasks.
+    pub uses: Vec<LimitUse>,
+    /// Limits that hold waiting tasks of the list back.
+    pub behind: Vec<Behind>,
 }
 
 /// A page of the lists of a domain.
@@ -125,7 +152,8 @@ impl TaskLists {
         for report in &mut reports {
             let side = Side::of(report.is_decider);
             let list = ListKey { domain: domain.into(), side, name: Arc::clone(&report.name) };
-            report.next = self.matching.next(&list, TASKS_LISTED_MAX).into_iter().map(TaskReport::from).collect();
+            let next = self.matching.next(&list, TASKS_LISTED_MAX).into_iter().enumerate();
+            report.next = next.map(|(at, (task, of_key))| self.explained(&list, task, at, of_key)).collect();
         }
         Ok(reports)
     }
@@ -139,6 +167,8 @@ impl TaskLists {
             let (waiting, has_more) = self.matching.waiting(&list);
             let (held, handed_out) = self.in_flight.of(&list, now);
             let polling_nodes = self.elsewhere.waiting_at(&list);
+            let limits = self.matching.with_limiter(|limiter| limiter.shown(&list, KEYS_SHOWN_MAX));
+            let (settings, uses) = limits.map_or((None, Vec::new()), |(settings, uses)| (Some(settings), uses));
             // The service itself calls Lambda functions, so their list has no pollers.
             let may_be_unpolled = polling_nodes.is_empty() && &**name != LAMBDA_LIST;
             ListReport {
@@ -154,8 +184,24 @@ impl TaskLists {
                 polling_nodes,
                 unpolled_since: self.pollers.unpolled_since(&list).filter(|_| may_be_unpolled),
                 next: Vec::new(),
+                settings,
+                uses,
+                behind: self.matching.held_back(&list, KEYS_SHOWN_MAX),
             }
         };
         names.iter().map(report).collect()
+    }
+
+    /// Returns a waiting task with the limits that hold it back. `before` is the number of tasks before it, and
+    /// `before_of_key` the number of those that have the same key.
+    fn explained(&self, list: &ListKey, task: WaitingTask, before: usize, before_of_key: usize) -> TaskReport {
+        let key = task.concurrency_key.clone();
+        let holds = self.matching.with_limiter(|limiter| limiter.holds(list, key.as_ref(), Instant::now()));
+        let behind = holds.into_iter().map(|hold| {
+            let tasks = if hold.is_of_key() { before_of_key } else { before };
+            Behind { hold, tasks }
+        });
+        let behind = behind.collect();
+        TaskReport { behind, ..TaskReport::from(task) }
     }
 }

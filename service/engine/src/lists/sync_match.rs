@@ -6,6 +6,7 @@ use history::{Author, Command, EventId, PollId, TaskRef, Timestamp, Transition};
 use store::HeadKey;
 
 use crate::Refusal;
+use crate::lists::backlog::concurrency_key;
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::ToWaiting;
 use crate::lists::{ListKey, Poller, Side, Taker, WaitingTask};
@@ -33,12 +34,14 @@ impl TaskLists {
         let (mut reserved, mut unmatched) = (Vec::new(), Vec::new());
         let run_id = transition.run().started.run_id;
         let mut new_tasks = Vec::new();
-        let mut add = |side, name: Arc<str>, scheduled_event_id, priority: Option<i32>, since| {
+        let mut add = |side, name: Arc<str>, scheduled_event_id, priority: Option<i32>, since, concurrency_key| {
             let list = ListKey { domain: Arc::clone(&key.domain), side, name };
             let (key, priority, since) = (key.clone(), priority.unwrap_or(0), Some(since));
-            new_tasks.push((list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }));
+            let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since, concurrency_key };
+            new_tasks.push((list, task));
         };
         for task in transition.run().waiting_tasks() {
+            let concurrency_key = concurrency_key(transition.run(), &task);
             match task {
                 TaskRef::Turn(task) => {
                     let is_held_back = task.not_before.is_some_and(|at| at > now);
@@ -46,7 +49,7 @@ impl TaskLists {
                         let name: Arc<str> = transition.run().list_of_turn(task).into();
                         let priority = transition.run().started.priority();
                         let since = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
-                        add(Side::Decider, name, task.scheduled_event_id, priority, since);
+                        add(Side::Decider, name, task.scheduled_event_id, priority, since, concurrency_key);
                     }
                 }
                 TaskRef::Activity(task) => {
@@ -61,7 +64,7 @@ impl TaskLists {
                         let priority = task.activity.task_priority;
                         let since = task.activity.waits_since();
                         let since = task.activity.not_before().map_or(since, |at| at.max(since));
-                        add(Side::Activity, name, task.scheduled_event_id, priority, since);
+                        add(Side::Activity, name, task.scheduled_event_id, priority, since, concurrency_key);
                     }
                 }
             }
@@ -83,7 +86,10 @@ impl TaskLists {
     /// Puts back pollers whose tasks were not started. If it is unknown whether a task was started, the poll may end
     /// instead.
     pub(crate) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>, refusal: Option<&Refusal>) {
-        for Reserved { list, poller, .. } in reserved.into_iter().rev() {
+        for Reserved { list, mut poller, .. } in reserved.into_iter().rev() {
+            if matches!(refusal, Some(Refusal::OutcomeUnknown { .. })) {
+                std::mem::take(&mut poller.permit).keep();
+            }
             self.unreserve_one(&list, poller, refusal);
         }
     }

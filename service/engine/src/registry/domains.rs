@@ -186,6 +186,7 @@ impl Registry {
             if domain.has_types {
                 self.forget_types(name).await?;
             }
+            self.forget_list_settings(name).await?;
             if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
                 self.known.set(domains);
                 return Ok(());

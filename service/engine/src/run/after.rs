@@ -55,6 +55,8 @@ pub(crate) enum After {
     WakeSchedule(HeadKey, Timestamp),
     /// Remember that a started task was sent to this poll. If the response to the poll is lost, the task is sent again.
     Remember(PollId, ListKey, WaitingTask),
+    /// Free the slots of the run's tasks on limited lists that are not among these running tasks.
+    Reconcile { run_id: Uuid, running: Vec<EventId> },
     /// Deliver these effects, which the run owes to other runs, in this round (see `Outbox::round`).
     Deliver { effects: Vec<Effect>, round: u32 },
 }
@@ -63,7 +65,7 @@ pub(crate) enum After {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// The task was started after it had waited for this duration.
-    Begins { waited: Duration },
+    Begins { waited: Duration, concurrency_key: Option<Arc<str>> },
     /// The task is no longer in flight. `failed_try` is the activity's type if the task was a failed attempt that will
     /// be retried.
     Ends { failed_try: Option<String> },
@@ -179,6 +181,8 @@ pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round:
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
     let offered = waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now));
     after.extend(offered.map(|(list, task, _)| After::Offer(list, task)));
+    let running = backlog::running(loaded.run()).map(|(_, _, id)| id).collect();
+    after.push(After::Reconcile { run_id: loaded.run().started.run_id, running });
     let owed = &loaded.body.links.outbox;
     deliver(before.ready().filter(|effect| owed.owes(effect)).collect(), round, &mut after);
     after
@@ -199,7 +203,15 @@ fn remember(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: PollId)
     After::Remember(
         poll,
         list,
-        WaitingTask { key, run_id, scheduled_event_id, lost: Some(poll), priority: 0, since: None },
+        WaitingTask {
+            key,
+            run_id,
+            scheduled_event_id,
+            lost: Some(poll),
+            priority: 0,
+            since: None,
+            concurrency_key: None,
+        },
     )
 }
 
@@ -232,15 +244,6 @@ fn withdraw_ended(key: &HeadKey, before: &Run, next: &Run, after: &mut Vec<After
     }
 }
 
-/// Returns the tasks of a run that are in flight, each with its list.
-fn held(run: &Run) -> impl Iterator<Item = (Side, &str, EventId)> {
-    let turn = run.turn.as_ref().map(|turn| (Side::Decider, run.list_of_held_turn(), turn.scheduled_event_id));
-    let activities = run.activities.iter().filter(|(_, activity)| activity.held_since().is_some());
-    let activities = activities.map(|(id, activity)| (Side::Activity, activity.task_list.as_str(), *id));
-    // A closed run has no tasks in flight.
-    turn.into_iter().chain(activities).filter(|_| run.is_open())
-}
-
 /// Returns true if this task is in flight.
 fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
     let is_held = match side {
@@ -264,7 +267,12 @@ fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: E
             (before.map(|it| it.waits_since()), held_since)
         }
     };
-    Hold::Begins { waited: since.zip(at).map_or(Duration::ZERO, |(since, at)| at.since(since)) }
+    let key = match run.activities.get(&scheduled_event_id).filter(|_| side == Side::Activity) {
+        Some(activity) => run.started.key_of(activity),
+        None => run.started.concurrency_key.as_deref(),
+    };
+    let waited = since.zip(at).map_or(Duration::ZERO, |(since, at)| at.since(since));
+    Hold::Begins { waited, concurrency_key: key.map(Arc::from) }
 }
 
 /// Describes the end of a task that was in flight.
@@ -279,7 +287,7 @@ fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventI
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
     let mut add_changes = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);
-        for (side, name, scheduled_event_id) in held(run) {
+        for (side, name, scheduled_event_id) in backlog::running(run) {
             if !other.is_some_and(|other| is_held(other, side, scheduled_event_id)) {
                 let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
                 let run_id = run.started.run_id;

@@ -21,12 +21,14 @@ impl RunContext {
                 After::InFlight { list, run_id, scheduled_event_id, hold } => {
                     let task = (run_id, scheduled_event_id);
                     match hold {
-                        Hold::Begins { waited } => {
+                        Hold::Begins { waited, concurrency_key } => {
+                            self.lists.matching.started(&list, concurrency_key.as_ref(), task);
                             self.lists.in_flight.begin(&list, task, self.clock.now());
                             self.metrics.measured.taken(&list.domain, list.side.word(), &list.name, waited);
                         }
                         Hold::Ends { failed_try } => {
                             self.lists.in_flight.end(&list, task);
+                            self.lists.slot_freed(&list, task);
                             failed_try.inspect(|of_type| self.metrics.measured.try_failed(&list.domain, of_type));
                         }
                     }
@@ -42,6 +44,7 @@ impl RunContext {
                 After::Notify(progress) => self.watchers.notify(key, progress),
                 After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
                 After::Remember(poll, list, task) => self.lists.remember(poll, &list, task),
+                After::Reconcile { run_id, running } => self.lists.reconcile_slots(run_id, &running),
                 After::Deliver { effects, round } => self.effects.deliver(key, next, effects, round),
             }
         }

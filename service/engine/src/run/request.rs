@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::lists::grant::{Grant, RiderKind, TakenRiders};
+use crate::lists::limits::permit::Permit;
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::riders::submitted::{QuerySubmission, SubmittedUpdate, UpdateSubmission};
 use crate::riders::waiting::NewQuery;
@@ -76,7 +77,15 @@ pub(crate) enum Batched {
     Command { run_id: Option<Uuid>, command: Command, author: Author, reply: PendingReply<Admitted> },
     /// Starts a waiting task for a poller. The response is `None` if the task no longer waits. `start` counts the
     /// starts of the task; it is set when the request is admitted.
-    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, start: Option<u32> },
+    Take {
+        task: WaitingTask,
+        list: ListKey,
+        taker: Taker,
+        reply: Reply<Option<Grant>>,
+        start: Option<u32>,
+        /// Slot of the task on a limited list, which is held until the commit has started the task or has failed.
+        permit: Permit,
+    },
     /// Applies an effect of another run, except for the start of a child.
     Effect { source: EffectSource, outbound: Box<OutboundEffect>, reply: PendingReply<EffectOutcome> },
     /// Wakes the run: fires deadlines that are due and offers its waiting tasks.

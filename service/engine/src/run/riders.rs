@@ -79,7 +79,10 @@ impl RunWorker<'_> {
                 granted(context.request_reply.grant_riders(key, loaded, kind, taker))
             }
             0 => TakenRiders::Nothing,
-            scheduled_event_id => TakenRiders::Turn(scheduled_event_id),
+            scheduled_event_id => TakenRiders::Turn {
+                scheduled_event_id,
+                concurrency_key: loaded.run().started.concurrency_key.as_deref().map(Arc::from),
+            },
         })
     }
 

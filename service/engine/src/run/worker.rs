@@ -337,7 +337,12 @@ fn answer_without_run(key: &HeadKey, request: Batched) {
 fn refuse(request: Batched, refusal: &Refusal) {
     match request {
         Batched::Command { reply, .. } => reply.send_instead(Err(refusal.clone())),
-        Batched::Take { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+        Batched::Take { reply, permit, .. } => {
+            if matches!(refusal, Refusal::OutcomeUnknown { .. }) {
+                permit.keep();
+            }
+            drop(reply.send(Err(refusal.clone())));
+        }
         Batched::Effect { reply, .. } => reply.send_instead(Err(refusal.clone())),
         Batched::Wake { reply } => drop(reply.send(Err(refusal.clone()))),
     }

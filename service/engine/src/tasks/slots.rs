@@ -12,10 +12,10 @@ use crate::base::admission::count_waiting;
 use crate::base::background::Background;
 use crate::lists::grant::Grant;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::matching::{SlotsPolled, WaitingSlots};
+use crate::lists::matching::{Leaving, SlotsPolled, WaitingSlots};
 use crate::lists::pollers::Polling;
 use crate::lists::polls::{EVENTS_BYTES_MAX, Poll, SLOTS_MAX, TaskEvents, taker};
-use crate::lists::{ListKey, OnList, Side, Taker};
+use crate::lists::{ListKey, Side, Taker};
 use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
 use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over};
 
@@ -259,7 +259,7 @@ impl Slots {
     }
 
     /// Takes waiting tasks off the list. If there are none, the slots begin to wait.
-    fn poll(&mut self, is_standby: bool) -> Vec<(u32, OnList)> {
+    fn poll(&mut self, is_standby: bool) -> Vec<(u32, Leaving)> {
         let standby_slots = if is_standby { self.free.clone() } else { Vec::new() };
         match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, is_standby) {
             SlotsPolled::Tasks(tasks) => tasks,
@@ -313,10 +313,10 @@ impl Slots {
     }
 
     /// Starts waiting tasks concurrently. If another poller was faster, the slot is free again.
-    async fn take(&mut self, tasks: Vec<(u32, OnList)>) -> Result<Vec<(u32, Grant)>, Refusal> {
+    async fn take(&mut self, tasks: Vec<(u32, Leaving)>) -> Result<Vec<(u32, Grant)>, Refusal> {
         let (lists, list, taker) = (&self.lists, &self.list, &self.taker);
         let take =
-            |(slot, task): (u32, OnList)| async move { (slot, lists.take(list, task, taker.of_slot(slot)).await) };
+            |(slot, task): (u32, Leaving)| async move { (slot, lists.take(list, task, taker.of_slot(slot)).await) };
         let tried = join_all(tasks.into_iter().map(take)).await;
         let (mut taken, mut refused) = (Vec::new(), None);
         for (slot, outcome) in tried {

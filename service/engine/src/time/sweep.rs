@@ -87,6 +87,7 @@ impl Sweeper {
         keep("looking at runs that are due", |sweep| Box::pin(async move { sweep.sweep().await }));
         keep("taking over from other nodes", |sweep| Box::pin(async move { sweep.take_over().await }));
         keep("filling lists again", |sweep| Box::pin(async move { sweep.lists.keep_refilling().await }));
+        keep("handing out limited tasks", |sweep| Box::pin(async move { sweep.lists.keep_pairing().await }));
         keep("writing down what waits", |sweep| Box::pin(async move { sweep.lists.keep_writing_down().await }));
         keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_reporting().await }));
         keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));

@@ -76,6 +76,17 @@ impl Refusal {
             Self::UnknownRun { .. } => row(404, "unknown-run", "correct the run id, or omit it for the newest run"),
             Self::UnknownType { .. } => row(404, "unknown-type", "register it, or correct the name and the version"),
             Self::UnknownSchedule { .. } => row(404, "unknown-schedule", "correct the id, or create the schedule"),
+            Self::UnknownLimitGroup { .. } => row(404, "unknown-limit-group", "create it, or correct the name"),
+            Self::LimitGroupInUse { .. } => {
+                row(409, "limit-group-in-use", "change or remove the settings of that list first")
+            }
+            Self::ListAlreadyPaused { .. } => {
+                row(409, "task-list-already-paused", "nothing to do; resume it when it should continue")
+            }
+            Self::ListNotPaused { .. } => row(409, "task-list-not-paused", "nothing to do; it is not paused"),
+            Self::ListSettingsWithNodes => {
+                row(409, "task-list-settings-with-nodes", "limit the runners instead, or run a single node")
+            }
             Self::UnknownQuery { .. } => {
                 row(404, "unknown-query", "correct the name; `known` lists the decider's queries")
             }

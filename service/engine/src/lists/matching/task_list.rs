@@ -1,6 +1,7 @@
 //! One task list: its tasks and its pollers, in the order in which they are served.
 
 pub(super) mod dispatch;
+mod keys;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -12,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use history::Timestamp;
 
 use crate::lists::grant::RiderKind;
+use crate::lists::matching::task_list::keys::{KeyOrder, key_of};
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
 /// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists use more than three
@@ -53,9 +55,16 @@ pub(crate) struct TaskList {
     pub(super) overflowed: bool,
     /// Number of entries that are riders.
     pub(super) riders: usize,
+    /// Order of the tasks by key; `None` while no task has a key, so that the tasks are taken in the order of `tasks`.
+    order: Option<Box<KeyOrder>>,
 }
 
 impl TaskList {
+    /// Creates a list without tasks and pollers in memory.
+    pub(super) fn new(overflowed: bool) -> Self {
+        Self { overflowed, ..Self::default() }
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.tasks.is_empty() && self.pollers.is_empty() && !self.overflowed
     }
@@ -78,10 +87,88 @@ impl TaskList {
         });
         self.riders += usize::from(task.is_riders());
         self.known.insert(task.known(), place);
+        let key = key_of(&task);
+        if self.order.is_none() && key.is_some() {
+            self.order = Some(Box::new(KeyOrder::of(&self.tasks)));
+        }
+        if let Some(order) = &mut self.order {
+            order.add(place, key);
+        }
         self.tasks.insert(place, Kept::new(task, all));
     }
 
-    /// Takes the first poller for which `can` returns true. Only [`dispatch`](Self::dispatch) calls this.
+    /// Removes an entry.
+    fn remove(&mut self, place: PlaceOnList) -> Option<OnList> {
+        let task = self.tasks.remove(&place)?.task.clone();
+        self.known.remove(&task.known());
+        self.riders -= usize::from(task.is_riders());
+        if self.tasks.is_empty() {
+            self.order = None;
+        } else if let Some(order) = &mut self.order {
+            order.remove(place, &key_of(&task));
+        }
+        Some(task)
+    }
+
+    /// Takes the order by key out of the list, to change it while the tasks are read.
+    fn take_order(&mut self) -> Option<Box<KeyOrder>> {
+        self.order.take()
+    }
+
+    fn put_order(&mut self, order: Box<KeyOrder>) {
+        self.order = Some(order);
+    }
+
+    /// Lets a key take turns again, because one of its tasks has ended.
+    pub(super) fn readmit(&mut self, key: &Option<Arc<str>>) {
+        if let Some(order) = &mut self.order {
+            order.readmit(key);
+        }
+    }
+
+    /// Lets all keys take turns again, because the limits have changed.
+    pub(super) fn readmit_all(&mut self) {
+        if let Some(order) = &mut self.order {
+            order.readmit_all();
+        }
+    }
+
+    /// Returns the next entries in the order in which they are taken if no limit holds them back, each with the number
+    /// of tasks of its key and priority that come before it.
+    pub(super) fn next(&self, most: usize) -> Vec<(&OnList, usize)> {
+        match &self.order {
+            Some(order) => {
+                let places = order.shown(most).into_iter();
+                places.filter_map(|(place, before)| Some((&self.tasks.get(&place)?.task, before))).collect()
+            }
+            None => self.tasks.values().take(most).enumerate().map(|(before, kept)| (&kept.task, before)).collect(),
+        }
+    }
+
+    /// Returns the keys with the most waiting tasks, with the numbers of their tasks.
+    pub(super) fn largest_keys(&self, most: usize) -> Vec<(Arc<str>, usize)> {
+        self.order.as_ref().map(|order| order.largest(most)).unwrap_or_default()
+    }
+
+    /// Returns true if tasks and pollers may wait at the same time, because of limits or keys.
+    pub(super) fn may_pair(&self) -> bool {
+        !self.tasks.is_empty() && !self.pollers.is_empty()
+    }
+
+    /// Returns the takers of the pollers that wait, those on standby last.
+    pub(super) fn takers(&self) -> Vec<Taker> {
+        let waiting = self.pollers.iter().filter(|poller| poller.is_waiting());
+        let (standby, others): (Vec<_>, Vec<_>) = waiting.partition(|poller| poller.is_standby());
+        others.into_iter().chain(standby).map(|poller| poller.taker.clone()).collect()
+    }
+
+    /// Removes the entry with this key, if it is on the list. Returns the position that it had.
+    pub(super) fn withdraw(&mut self, task: &TaskKey) -> Option<PlaceOnList> {
+        let place = *self.known.get(task)?;
+        self.remove(place).map(|_| place)
+    }
+
+    /// Takes the first poller for which `can` returns true.
     fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
         // Removes disconnected pollers from the front. Those further back are removed once they reach the front.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
@@ -100,13 +187,9 @@ impl TaskList {
         slot
     }
 
-    /// Takes the first entry for which `copy` returns a copy. Only [`dispatch`](Self::dispatch) calls this.
-    fn take_first<T>(&mut self, copy: impl Fn(&OnList) -> Option<T>) -> Option<T> {
-        let (place, taken) = self.tasks.iter().find_map(|(place, kept)| Some((*place, copy(&kept.task)?)))?;
-        let Kept { task, .. } = &self.tasks.remove(&place)?;
-        self.known.remove(&task.known());
-        self.riders -= usize::from(task.is_riders());
-        Some(taken)
+    /// Takes the poller with this identity that waits, or one of its free slots.
+    pub(super) fn take_poller_of(&mut self, taker: &Taker) -> Option<Poller> {
+        self.take_poller(|other| other == taker)
     }
 
     /// Implements [`Matching::oldest`](super::Matching::oldest).
@@ -125,9 +208,6 @@ impl TaskList {
     pub(super) fn remove_riders_of(&mut self, turn: &OnList) -> Option<PlaceOnList> {
         let WaitingTask { run_id, .. } = turn.task().filter(|_| self.riders > 0)?;
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));
-        let place = kinds.find_map(|asks| self.known.remove(&asks))?;
-        self.tasks.remove(&place)?;
-        self.riders -= 1;
-        Some(place)
+        kinds.find_map(|asks| self.withdraw(&asks))
     }
 }

@@ -12,13 +12,21 @@ fn list() -> ListKey {
 
 fn task(run: u128, scheduled_event_id: EventId) -> WaitingTask {
     let key = HeadKey { domain: "d".into(), workflow_id: run.to_string().into() };
-    WaitingTask { key, run_id: Uuid::from_u128(run), scheduled_event_id, lost: None, priority: 0, since: None }
+    WaitingTask {
+        key,
+        run_id: Uuid::from_u128(run),
+        scheduled_event_id,
+        lost: None,
+        priority: 0,
+        since: None,
+        concurrency_key: None,
+    }
 }
 
 fn next(matching: &Matching) -> Option<WaitingTask> {
     match matching.poll(&list(), &Taker::default()) {
-        PollResult::Task(OnList::Task(task)) => Some(task),
-        PollResult::Task(OnList::Riders(riders)) => panic!("{riders:?} are not for every poller"),
+        PollResult::Task(Leaving { task: OnList::Task(task), .. }) => Some(task),
+        PollResult::Task(Leaving { task, .. }) => panic!("{task:?} is not for every poller"),
         PollResult::Wait(_) => None,
     }
 }
@@ -130,6 +138,11 @@ fn reserve(matching: &Matching) -> Result<Poller, Stays> {
     matching.dispatch(&list(), ToWaiting::Task(&task(9, 9)))
 }
 
+/// Takes the next entry for a poller.
+fn to_poll(matching: &Matching, taker: &Taker) -> Result<OnList, Stays> {
+    matching.dispatch(&list(), ToPoll(taker)).map(|leaving| leaving.task)
+}
+
 #[test]
 fn tasks_leave_in_order_and_the_gate_says_why_not() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
@@ -137,13 +150,13 @@ fn tasks_leave_in_order_and_the_gate_says_why_not() {
     let riders = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
     assert!(matches!(matching.offer(&list(), OnList::Riders(riders.clone())), Offered::Waits));
     assert_eq!(matching.dispatch(&list(), ToNode), Err(Stays::NoTask), "riders do not leave for other nodes");
-    assert_eq!(matching.dispatch(&list(), ToPoll(&Taker::default())), Err(Stays::NoTask), "nor for any poller");
+    assert_eq!(to_poll(&matching, &Taker::default()), Err(Stays::NoTask), "nor for any poller");
     assert_eq!(reserve(&matching).err(), Some(Stays::NoPoller));
     assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Waits));
     assert_eq!(reserve(&matching).err(), Some(Stays::BehindOthers));
     assert_eq!(matching.dispatch(&list(), ToNode), Ok(task(2, 2)));
     let answers = Taker { answers: true, ..Taker::default() };
-    assert_eq!(matching.dispatch(&list(), ToPoll(&answers)), Ok(OnList::Riders(riders)));
+    assert_eq!(to_poll(&matching, &answers), Ok(OnList::Riders(riders)));
     assert!(matching.depths().is_empty(), "an idle list takes no room");
 }
 
@@ -164,7 +177,7 @@ async fn a_poller_put_back_gets_the_task_that_came_meanwhile() {
     let poller = reserve(&matching).unwrap();
     assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
     let (poller, found) = matching.put_back(&list(), poller).unwrap();
-    assert_eq!((poller.taker.poll, found), (Some(PollId(7).of_slot(0)), OnList::Task(task(1, 2))));
+    assert_eq!((poller.taker.poll, found.task), (Some(PollId(7).of_slot(0)), OnList::Task(task(1, 2))));
     assert!(matching.put_back(&list(), poller).is_none());
     assert_eq!(matching.pollers(&list()), 1);
     let poller = reserve(&matching).unwrap();
@@ -252,7 +265,7 @@ fn waiting_tasks_fill_slots_and_the_rest_stay_free() {
     let SlotsPolled::Tasks(tasks) = matching.poll_slots(&list(), &Taker::default(), &mut slots, false) else {
         panic!("two wait")
     };
-    let tasks: Vec<_> = tasks.into_iter().map(|(slot, task)| (slot, task.task().cloned())).collect();
+    let tasks: Vec<_> = tasks.into_iter().map(|(slot, task)| (slot, task.task.task().cloned())).collect();
     assert_eq!((tasks, slots), (vec![(0, Some(task(1, 2))), (1, Some(task(2, 2)))], vec![2]));
 }
 

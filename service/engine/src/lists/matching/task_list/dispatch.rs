@@ -2,20 +2,30 @@
 //!
 //! | departure | task | recipient |
 //! |---|---|---|
-//! | [`ToPoll`] | the first task that the poller can handle | a new poll, or a poller that is put back |
-//! | [`ToNode`] | the first turn or activity on the list | a poller that waits at another node |
+//! | [`ToPoll`] | the next task that the poller can handle | a new poll, or a poller that waited or is put back |
+//! | [`ToNode`] | the next turn or activity on the list | a poller that waits at another node |
 //! | [`ToWaiting`] | a task not on the list: about to be committed or offered | the poller that has waited longest |
 //!
-//! Rules about when tasks may leave a list belong here and nowhere else. A rule for a whole list belongs at the top of
-//! `dispatch`. A rule for single tasks belongs in [`TaskList::take_first`] and [`ToWaiting`]. Each rule has a variant
-//! of [`Stays`] that names its reason. The task then stays on its list, or the caller puts it there.
+//! Rules about when tasks may leave a list belong here and nowhere else. The limits of the list are asked through
+//! [`Gate`]. Each rule has a variant of [`Stays`] that names its reason. The task then stays on its list, or the caller
+//! puts it there. A task that leaves a limited list gets a [`Permit`], which holds its slot until the task has started.
+//!
+//! Riders (queries and updates) and tasks whose response was lost are not limited: riders are no tasks at a runner, and
+//! a lost task already has its slot.
+
+use std::sync::{Arc, MutexGuard};
+
+use tokio::time::Instant;
 
 use crate::lists::grant::RiderKind;
-use crate::lists::matching::task_list::TaskList;
-use crate::lists::{OnList, Poller, Taker, WaitingTask};
+use crate::lists::limits::limiter::{Hold, Limiter};
+use crate::lists::limits::permit::{GivenBack, Permit};
+use crate::lists::matching::task_list::keys::{Key, MayStart};
+use crate::lists::matching::task_list::{PlaceOnList, TaskList};
+use crate::lists::{ListKey, OnList, Poller, Taker, WaitingTask};
 
 /// Reason why no task leaves a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stays {
     /// No task waits that the recipient can handle.
     NoTask,
@@ -24,6 +34,71 @@ pub(crate) enum Stays {
     /// Other tasks have waited longer and must be taken first. If pollers wait, each of them is about to get one of
     /// those tasks.
     BehindOthers,
+    /// A limit of the list, or its pause.
+    Limited(Hold),
+}
+
+/// The limits of one list. A list without settings has none.
+pub(crate) struct Gate<'a> {
+    limiter: Option<MutexGuard<'a, Limiter>>,
+    list: &'a ListKey,
+    given_back: &'a Arc<GivenBack>,
+}
+
+impl<'a> Gate<'a> {
+    pub(in crate::lists::matching) fn new(
+        limiter: Option<MutexGuard<'a, Limiter>>,
+        list: &'a ListKey,
+        given_back: &'a Arc<GivenBack>,
+    ) -> Self {
+        Self { limiter, list, given_back }
+    }
+
+    /// Returns the time if the list is limited.
+    fn now(&self) -> Option<Instant> {
+        self.limiter.as_ref().map(|_| Instant::now())
+    }
+
+    /// Returns why no task of the list may start, whatever its key is.
+    fn check_list(&mut self, now: Instant) -> Result<(), Hold> {
+        self.limiter.as_mut().map_or(Ok(()), |limiter| limiter.check_list(self.list, now))
+    }
+
+    fn check_key(&mut self, key: &Key, now: Instant) -> Result<(), Hold> {
+        self.limiter.as_mut().map_or(Ok(()), |limiter| limiter.check_key(self.list, key.as_ref(), now))
+    }
+
+    /// Returns the number of tasks that a key gets when its turn comes.
+    fn weight(&self, key: &Key) -> u32 {
+        self.limiter.as_ref().map_or(1, |limiter| limiter.weight(self.list, key.as_ref()))
+    }
+
+    /// Takes a slot for a task that is not on the list.
+    pub(in crate::lists::matching) fn take(mut self, task: &WaitingTask) -> Result<Permit, Stays> {
+        self.check(task).map(|()| self.permit(task))
+    }
+
+    /// Returns why a task may not leave the list.
+    fn check(&mut self, task: &WaitingTask) -> Result<(), Stays> {
+        let Some(now) = self.now().filter(|_| task.lost.is_none()) else { return Ok(()) };
+        self.check_list(now).map_err(Stays::Limited)?;
+        self.check_key(&task.concurrency_key, now).map_err(Stays::Limited)
+    }
+
+    /// Takes a slot for a task that leaves the list.
+    fn permit(&mut self, task: &WaitingTask) -> Permit {
+        let Some(limiter) = self.limiter.as_mut().filter(|_| task.lost.is_none()) else { return Permit::default() };
+        let slot = (task.run_id, task.scheduled_event_id);
+        limiter.take(self.list, task.concurrency_key.as_ref(), slot, Instant::now());
+        Permit::new(self.given_back, slot)
+    }
+}
+
+/// A task that leaves its list, with its slot.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) task: OnList,
+    pub(crate) permit: Permit,
 }
 
 /// A way in which a task leaves its list.
@@ -36,13 +111,13 @@ pub(crate) trait Departure {
     const IF_EMPTY: Stays;
 
     /// Takes the task, or the recipient, off the list.
-    fn leave(self, list: &mut TaskList) -> Result<Self::Left, Stays>;
+    fn leave(self, list: &mut TaskList, gate: Gate<'_>) -> Result<Self::Left, Stays>;
 }
 
-/// Takes the first task that this poller can handle.
+/// Takes the next task that this poller can handle.
 pub(crate) struct ToPoll<'a>(pub(crate) &'a Taker);
 
-/// Takes the first turn or activity for a poller of another node. Riders are sent to other nodes through
+/// Takes the next turn or activity for a poller of another node. Riders are sent to other nodes through
 /// `riders/nodes.rs`.
 pub(crate) struct ToNode;
 
@@ -65,17 +140,51 @@ impl<'a> From<&'a OnList> for ToWaiting<'a> {
 
 impl TaskList {
     /// Lets a task leave the list.
-    pub(crate) fn dispatch<D: Departure>(&mut self, departure: D) -> Result<D::Left, Stays> {
-        departure.leave(self)
+    pub(crate) fn dispatch<D: Departure>(&mut self, departure: D, gate: Gate<'_>) -> Result<D::Left, Stays> {
+        departure.leave(self, gate)
+    }
+
+    /// Takes the next entry that `can` accepts and that no limit holds back.
+    fn take_next(&mut self, can: impl Fn(&OnList) -> bool, mut gate: Gate<'_>) -> Result<Leaving, Stays> {
+        let now = gate.now();
+        let hold = now.and_then(|now| gate.check_list(now).err());
+        let may_leave = |task: &OnList| can(task) && (hold.is_none() || !is_limited(task));
+        let at = |tasks: &Self, place: PlaceOnList| tasks.tasks.get(&place).is_some_and(|kept| may_leave(&kept.task));
+        let place = match self.take_order() {
+            // If the list is held back as a whole, only entries without a key can leave, and the keys keep their order.
+            Some(mut order) if hold.is_none() => {
+                let may_start = |key: &Key| match now.map_or(Ok(()), |now| gate.check_key(key, now)) {
+                    Ok(()) => MayStart::Yes { weight: gate.weight(key) },
+                    Err(Hold::Rate { until, .. }) => MayStart::NotBefore(until),
+                    Err(_) => MayStart::NotYet,
+                };
+                let place = order.next(now, |place| at(self, place), may_start);
+                self.put_order(order);
+                place
+            }
+            order => {
+                order.map(|order| self.put_order(order));
+                self.tasks.iter().find(|(_, kept)| may_leave(&kept.task)).map(|(place, _)| *place)
+            }
+        };
+        let stays = || hold.clone().map_or(Stays::NoTask, Stays::Limited);
+        let task = place.and_then(|place| self.remove(place)).ok_or_else(stays)?;
+        let permit = task.task().map_or_else(Permit::default, |task| gate.permit(task));
+        Ok(Leaving { task, permit })
     }
 }
 
+/// Returns true if limits apply to an entry.
+fn is_limited(task: &OnList) -> bool {
+    task.task().is_some_and(|task| task.lost.is_none())
+}
+
 impl Departure for ToPoll<'_> {
-    type Left = OnList;
+    type Left = Leaving;
     const IF_EMPTY: Stays = Stays::NoTask;
 
-    fn leave(self, list: &mut TaskList) -> Result<OnList, Stays> {
-        list.take_first(|task| task.is_for(self.0).then(|| task.clone())).ok_or(Self::IF_EMPTY)
+    fn leave(self, list: &mut TaskList, gate: Gate<'_>) -> Result<Leaving, Stays> {
+        list.take_next(|task| task.is_for(self.0), gate)
     }
 }
 
@@ -83,8 +192,12 @@ impl Departure for ToNode {
     type Left = WaitingTask;
     const IF_EMPTY: Stays = Stays::NoTask;
 
-    fn leave(self, list: &mut TaskList) -> Result<WaitingTask, Stays> {
-        list.take_first(|task| task.task().cloned()).ok_or(Self::IF_EMPTY)
+    fn leave(self, list: &mut TaskList, gate: Gate<'_>) -> Result<WaitingTask, Stays> {
+        // If nodes share a store, lists have no limits, so the permit holds nothing.
+        match list.take_next(|task| !task.is_riders(), gate)?.task {
+            OnList::Task(task) => Ok(task),
+            OnList::Riders(_) => Err(Self::IF_EMPTY),
+        }
     }
 }
 
@@ -92,16 +205,18 @@ impl Departure for ToWaiting<'_> {
     type Left = Poller;
     const IF_EMPTY: Stays = Stays::NoPoller;
 
-    fn leave(self, list: &mut TaskList) -> Result<Poller, Stays> {
-        let poller = match self {
-            Self::Task(_) if list.has_tasks() => return Err(Stays::BehindOthers),
+    fn leave(self, list: &mut TaskList, mut gate: Gate<'_>) -> Result<Poller, Stays> {
+        match self {
+            Self::Task(_) if list.has_tasks() => Err(Stays::BehindOthers),
             Self::Task(task) => {
                 debug_assert!(!list.has(task), "a task on the list leaves with a departure that takes it off");
-                list.take_poller(|_| true)
+                gate.check(task)?;
+                let mut poller = list.take_poller(|_| true).ok_or(Self::IF_EMPTY)?;
+                poller.permit = gate.permit(task);
+                Ok(poller)
             }
             // Riders may overtake waiting tasks, because those may wait for pollers that do not handle riders.
-            Self::Riders(kind) => list.take_poller(|taker| taker.takes(kind)),
-        };
-        poller.ok_or(Self::IF_EMPTY)
+            Self::Riders(kind) => list.take_poller(|taker| taker.takes(kind)).ok_or(Self::IF_EMPTY),
+        }
     }
 }

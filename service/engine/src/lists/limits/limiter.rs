@@ -1,0 +1,558 @@
+//! Counts the running tasks of limited lists and decides whether another task may start. Pure: the caller passes the
+//! time. One value has the limits of all lists of this node, because lists of a group share limits.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::EventId;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::base::list_settings::{DomainLists, ListSettings, StartRate, TaskLimits};
+use crate::lists::limits::permit::SlotKey;
+use crate::lists::{ListKey, Side};
+
+/// Time for which a list whose tasks were just counted starts none beyond its rate: its burst may have been used before
+/// a restart. Our choice: the unit of the rate.
+const EMPTY_FOR_MAX: Duration = Duration::from_secs(1);
+
+/// Number of keys of a list above which idle ones are forgotten. Our choice: about 100 bytes each.
+const KEYS_KEPT: usize = 1_000;
+
+/// What a limit applies to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LimitScope {
+    /// All tasks of the list.
+    List,
+    /// The tasks of the list with this concurrency key.
+    Key(Arc<str>),
+    /// All tasks of the lists of this group.
+    Group(Arc<str>),
+}
+
+/// Reason why a limited list hands out no task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// The list is paused.
+    Paused,
+    /// The service is still counting the running tasks of the list.
+    Counting,
+    /// As many tasks run as may run at once.
+    Running {
+        /// What the limit applies to.
+        scope: LimitScope,
+        /// Number of running tasks, including those that are about to start.
+        running: u32,
+        /// Maximum number of running tasks.
+        max: u32,
+    },
+    /// As many tasks have started as the rate allows.
+    Rate {
+        /// What the limit applies to.
+        scope: LimitScope,
+        /// Rate of starts.
+        rate: StartRate,
+        /// Time when the next task may start.
+        until: Instant,
+    },
+}
+
+impl Hold {
+    /// Returns true if only tasks with one key are held back.
+    pub(crate) fn is_of_key(&self) -> bool {
+        match self {
+            Self::Paused | Self::Counting => false,
+            Self::Running { scope, .. } | Self::Rate { scope, .. } => matches!(scope, LimitScope::Key(_)),
+        }
+    }
+}
+
+/// Rate of starts as a time: each start moves the time forward by the average pause between two starts. A start is
+/// allowed while the time is at most a burst ahead of the clock.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    rate: StartRate,
+    ahead: Instant,
+}
+
+impl Pace {
+    fn new(rate: StartRate, now: Instant) -> Self {
+        Self { rate, ahead: now }
+    }
+
+    /// Returns the average time between two starts.
+    fn pause(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.rate.per_second.as_f64())
+    }
+
+    /// Returns the time when the next start is allowed, which may have passed.
+    fn next_at(&self) -> Instant {
+        let spare = self.pause().saturating_mul(self.rate.burst.saturating_sub(1));
+        self.ahead.checked_sub(spare).unwrap_or(self.ahead)
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.ahead = self.ahead.max(now) + self.pause();
+    }
+
+    /// Gives a start back that did not happen.
+    fn give_back(&mut self) {
+        self.ahead = self.ahead.checked_sub(self.pause()).unwrap_or(self.ahead);
+    }
+
+    /// Makes the burst unavailable, but the next start no later than after [`EMPTY_FOR_MAX`].
+    fn empty(&mut self, now: Instant) {
+        let burst = self.pause().saturating_mul(self.rate.burst);
+        let latest = self.pause().saturating_mul(self.rate.burst.saturating_sub(1)) + EMPTY_FOR_MAX;
+        self.ahead = now + burst.min(latest);
+    }
+}
+
+/// Limits with their current use.
+#[derive(Debug, Default)]
+struct Meter {
+    limits: TaskLimits,
+    /// Number of slots that are held: by running tasks and by tasks that are about to start.
+    running: u32,
+    pace: Option<Pace>,
+}
+
+impl Meter {
+    fn new(limits: TaskLimits, now: Instant) -> Self {
+        Self { limits, running: 0, pace: limits.rate.map(|rate| Pace::new(rate, now)) }
+    }
+
+    /// Changes the limits. Starts so far count toward the new rate.
+    fn set(&mut self, limits: TaskLimits, now: Instant) {
+        self.pace = limits.rate.map(|rate| Pace { rate, ahead: self.pace.map_or(now, |pace| pace.ahead) });
+        self.limits = limits;
+    }
+
+    fn check(&self, scope: impl Fn() -> LimitScope, now: Instant) -> Result<(), Hold> {
+        if let Some(max) = self.limits.max_running.filter(|max| self.running >= *max) {
+            return Err(Hold::Running { scope: scope(), running: self.running, max });
+        }
+        match self.pace.filter(|pace| pace.next_at() > now) {
+            Some(pace) => Err(Hold::Rate { scope: scope(), rate: pace.rate, until: pace.next_at() }),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.running += 1;
+        if let Some(pace) = &mut self.pace {
+            pace.start(now);
+        }
+    }
+
+    fn end(&mut self, has_started: bool) {
+        self.running = self.running.saturating_sub(1);
+        if let Some(pace) = self.pace.as_mut().filter(|_| !has_started) {
+            pace.give_back();
+        }
+    }
+
+    fn is_idle(&self, now: Instant) -> bool {
+        self.running == 0 && self.pace.is_none_or(|pace| pace.ahead <= now)
+    }
+}
+
+/// A list with settings.
+struct LimitedList {
+    settings: Arc<ListSettings>,
+    meter: Meter,
+    /// Use of the limits by key. Keys without an entry are idle.
+    keys: HashMap<Arc<str>, Meter>,
+    /// Count of the running tasks that is in progress; `None` once they are counted.
+    counting: Option<Counting>,
+    /// Time at which the list must be looked at again, because a rate then allows a start.
+    wakes_at: Option<Instant>,
+}
+
+/// A count of running tasks that is in progress.
+struct Counting {
+    /// Number of the count.
+    number: u64,
+    /// Slots of tasks that have ended since the count began. The count may have read their runs before.
+    ended: HashSet<SlotKey>,
+}
+
+/// A slot that a task holds.
+struct Slot {
+    list: ListKey,
+    key: Option<Arc<str>>,
+    /// True once a commit has started the task.
+    has_started: bool,
+}
+
+type GroupKey = (Arc<str>, Arc<str>);
+
+/// Limits of all lists with settings.
+#[derive(Default)]
+pub(crate) struct Limiter {
+    lists: HashMap<ListKey, LimitedList>,
+    groups: HashMap<GroupKey, Meter>,
+    slots: BTreeMap<SlotKey, Slot>,
+    /// Number of the newest count of running tasks.
+    counts: u64,
+    /// Times at which lists must be looked at again.
+    wakes: BTreeSet<(Instant, ListKey)>,
+    /// Notified when the next of these times is earlier than before.
+    pub(crate) wakes_earlier: Arc<Notify>,
+}
+
+/// Number of slots and limits of one scope, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitUse {
+    /// What the limits apply to.
+    pub scope: LimitScope,
+    /// Limits.
+    pub limits: TaskLimits,
+    /// Number of running tasks, including those that are about to start.
+    pub running: u32,
+}
+
+impl Limiter {
+    /// Returns true if no list has settings.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Returns true if a list has settings.
+    pub(crate) fn has(&self, list: &ListKey) -> bool {
+        self.lists.contains_key(list)
+    }
+
+    /// Replaces the settings of a domain. Returns the lists that may hand out tasks now. If the running tasks of some
+    /// lists must be counted, returns the number of this count.
+    pub(crate) fn set(
+        &mut self,
+        domain: &Arc<str>,
+        settings: &DomainLists,
+        now: Instant,
+    ) -> (Vec<ListKey>, Option<u64>) {
+        let mut changed: Vec<ListKey> = Vec::new();
+        let mut must_count = None;
+        let mut before: HashSet<ListKey> = self.lists.keys().filter(|list| list.domain == *domain).cloned().collect();
+        for (name, limits) in &settings.groups {
+            let key = (Arc::clone(domain), Arc::from(name.as_str()));
+            self.groups.entry(key).or_insert_with(|| Meter::new(*limits, now)).set(*limits, now);
+        }
+        for (side, own) in settings.lists.iter().filter(|(_, own)| !own.is_empty()) {
+            let side_of = Side::of(side.is_decider);
+            let list = ListKey { domain: Arc::clone(domain), side: side_of, name: side.name.as_str().into() };
+            before.remove(&list);
+            match self.lists.get(&list) {
+                Some(known) if *known.settings == *own => {}
+                Some(_) => self.change(&list, own, now),
+                None => {
+                    let number = *must_count.get_or_insert_with(|| {
+                        self.counts += 1;
+                        self.counts
+                    });
+                    self.lists.insert(list.clone(), LimitedList::new(own, number, now));
+                }
+            }
+            changed.push(list);
+        }
+        for list in before {
+            self.forget(&list);
+            changed.push(list);
+        }
+        let is_left = |name: &Arc<str>| settings.groups.contains_key(&**name);
+        self.groups.retain(|(of, name), _| of != domain || is_left(name));
+        (changed, must_count)
+    }
+
+    fn change(&mut self, list: &ListKey, settings: &ListSettings, now: Instant) {
+        let Some(limited) = self.lists.get_mut(list) else { return };
+        let before = std::mem::replace(&mut limited.settings, Arc::new(settings.clone()));
+        limited.meter.set(settings.limits, now);
+        for (key, meter) in &mut limited.keys {
+            meter.set(settings.limits_of(key), now);
+        }
+        if before.group == settings.group {
+            return;
+        }
+        // The running tasks of the list move to the new group.
+        let running = limited.meter.running;
+        for (group, count) in [(&before.group, 0), (&settings.group, running)] {
+            let Some(group) = group else { continue };
+            let Some(meter) = self.groups.get_mut(&(Arc::clone(&list.domain), Arc::from(group.as_str()))) else {
+                continue;
+            };
+            meter.running = if count == 0 { meter.running.saturating_sub(running) } else { meter.running + count };
+        }
+    }
+
+    /// Removes a list that has no settings any more.
+    fn forget(&mut self, list: &ListKey) {
+        let slots: Vec<SlotKey> =
+            self.slots.iter().filter(|(_, slot)| slot.list == *list).map(|(key, _)| *key).collect();
+        for slot in slots {
+            self.free(slot);
+        }
+        if let Some(at) = self.lists.remove(list).and_then(|limited| limited.wakes_at) {
+            self.wakes.remove(&(at, list.clone()));
+        }
+    }
+
+    fn group_of(&self, list: &ListKey) -> Option<GroupKey> {
+        let group = self.lists.get(list)?.settings.group.as_deref()?;
+        Some((Arc::clone(&list.domain), group.into()))
+    }
+
+    /// Returns why no task of a list may start, whatever its key is.
+    pub(crate) fn check_list(&mut self, list: &ListKey, now: Instant) -> Result<(), Hold> {
+        let Some(limited) = self.lists.get(list) else { return Ok(()) };
+        if limited.settings.paused.is_some() {
+            return Err(Hold::Paused);
+        }
+        if limited.counting.is_some() {
+            return Err(Hold::Counting);
+        }
+        let checked = limited.meter.check(|| LimitScope::List, now).and_then(|()| {
+            let Some(key) = self.group_of(list) else { return Ok(()) };
+            self.groups.get(&key).map_or(Ok(()), |meter| meter.check(|| LimitScope::Group(Arc::clone(&key.1)), now))
+        });
+        if let Err(Hold::Rate { until, .. }) = &checked {
+            self.wake_at(list, *until);
+        }
+        checked
+    }
+
+    /// Returns why no task with this key may start, apart from the limits of the whole list.
+    pub(crate) fn check_key(&mut self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Result<(), Hold> {
+        let (Some(limited), Some(key)) = (self.lists.get(list), key) else { return Ok(()) };
+        let scope = || LimitScope::Key(Arc::clone(key));
+        let checked = limited.keys.get(key).map_or(Ok(()), |meter| meter.check(scope, now));
+        if let Err(Hold::Rate { until, .. }) = &checked {
+            self.wake_at(list, *until);
+        }
+        checked
+    }
+
+    /// Returns the number of tasks that a key gets when its turn comes.
+    pub(crate) fn weight(&self, list: &ListKey, key: Option<&Arc<str>>) -> u32 {
+        let weight = |key: &Arc<str>| Some(self.lists.get(list)?.settings.weight_of(key));
+        key.and_then(weight).unwrap_or(1)
+    }
+
+    /// Takes a slot for a task that leaves its list.
+    pub(crate) fn take(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
+        self.hold(list, key, slot, false, now);
+    }
+
+    /// Records that a commit has started a task.
+    pub(crate) fn started(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
+        if let Some(counting) = self.lists.get_mut(list).and_then(|limited| limited.counting.as_mut()) {
+            counting.ended.remove(&slot);
+        }
+        self.hold(list, key, slot, true, now);
+    }
+
+    /// Records a task that was found running while the running tasks of its list were counted.
+    pub(crate) fn found(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
+        let counting = self.lists.get(list).and_then(|limited| limited.counting.as_ref());
+        if counting.is_some_and(|counting| !counting.ended.contains(&slot)) {
+            self.hold(list, key, slot, true, now);
+        }
+    }
+
+    fn hold(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, has_started: bool, now: Instant) {
+        let group = self.group_of(list);
+        let Some(limited) = self.lists.get_mut(list) else { return };
+        if let Some(held) = self.slots.get_mut(&slot) {
+            held.has_started |= has_started;
+            return;
+        }
+        limited.meter.start(now);
+        if let Some(key) = key {
+            let meter = limited.keys.entry(Arc::clone(key));
+            meter.or_insert_with(|| Meter::new(limited.settings.limits_of(key), now)).start(now);
+            if limited.keys.len() > KEYS_KEPT && limited.keys.len().is_power_of_two() {
+                limited.keys.retain(|_, meter| !meter.is_idle(now));
+            }
+        }
+        if let Some(meter) = group.and_then(|group| self.groups.get_mut(&group)) {
+            meter.start(now);
+        }
+        self.slots.insert(slot, Slot { list: list.clone(), key: key.cloned(), has_started });
+    }
+
+    /// Frees the slot of a task that has ended. Returns the lists that may hand out a task now, and the key.
+    pub(crate) fn ended(&mut self, list: &ListKey, slot: SlotKey) -> Freed {
+        if let Some(counting) = self.lists.get_mut(list).and_then(|limited| limited.counting.as_mut()) {
+            counting.ended.insert(slot);
+        }
+        self.free(slot)
+    }
+
+    /// Frees a slot whose task did not start. The slot of a task that has started stays.
+    pub(crate) fn given_back(&mut self, slot: SlotKey) -> Freed {
+        if self.slots.get(&slot).is_some_and(|held| held.has_started) { Freed::default() } else { self.free(slot) }
+    }
+
+    /// Frees the slots of a run's tasks that are not running. Used when the state of a run is read after it was unknown
+    /// whether a commit started a task.
+    pub(crate) fn reconcile(&mut self, run_id: Uuid, running: &[EventId]) -> Vec<Freed> {
+        let of_run = self.slots.range((run_id, 0)..=(run_id, EventId::MAX));
+        let stale: Vec<SlotKey> =
+            of_run.filter(|((_, id), held)| held.has_started && !running.contains(id)).map(|(slot, _)| *slot).collect();
+        stale.into_iter().map(|slot| self.free(slot)).collect()
+    }
+
+    /// Marks a slot as belonging to a task that may have started.
+    pub(crate) fn assume_started(&mut self, slot: SlotKey) {
+        if let Some(held) = self.slots.get_mut(&slot) {
+            held.has_started = true;
+        }
+    }
+
+    fn free(&mut self, slot: SlotKey) -> Freed {
+        let Some(Slot { list, key, has_started }) = self.slots.remove(&slot) else { return Freed::default() };
+        let group = self.group_of(&list);
+        let Some(limited) = self.lists.get_mut(&list) else { return Freed::default() };
+        limited.meter.end(has_started);
+        if let Some(key) = &key
+            && let Some(meter) = limited.keys.get_mut(key)
+        {
+            meter.end(has_started);
+            if meter.running == 0 && meter.pace.is_none() {
+                limited.keys.remove(key);
+            }
+        }
+        let mut lists = vec![list.clone()];
+        if let Some(group) = group
+            && let Some(meter) = self.groups.get_mut(&group)
+        {
+            meter.end(has_started);
+            let others = self.lists.iter().filter(|(other, limited)| {
+                other.domain == group.0 && **other != list && limited.settings.group.as_deref() == Some(&*group.1)
+            });
+            lists.extend(others.map(|(other, _)| other.clone()));
+        }
+        Freed { list: Some(list), key, lists }
+    }
+
+    /// Ends a count of running tasks. Returns the counted lists.
+    pub(crate) fn end_counting(&mut self, number: u64, now: Instant) -> Vec<ListKey> {
+        let mut counted = Vec::new();
+        for (list, limited) in &mut self.lists {
+            if limited.counting.take_if(|counting| counting.number == number).is_some() {
+                let meters = std::iter::once(&mut limited.meter).chain(limited.keys.values_mut());
+                meters.filter_map(|meter| meter.pace.as_mut()).for_each(|pace| pace.empty(now));
+                counted.push(list.clone());
+            }
+        }
+        counted
+    }
+
+    fn wake_at(&mut self, list: &ListKey, at: Instant) {
+        let Some(limited) = self.lists.get_mut(list) else { return };
+        if limited.wakes_at.is_some_and(|known| known <= at) {
+            return;
+        }
+        if let Some(known) = limited.wakes_at.replace(at) {
+            self.wakes.remove(&(known, list.clone()));
+        }
+        if self.wakes.first().is_none_or(|(next, _)| at < *next) {
+            self.wakes_earlier.notify_one();
+        }
+        self.wakes.insert((at, list.clone()));
+    }
+
+    /// Returns the next time at which a list must be looked at.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        self.wakes.first().map(|(at, _)| *at)
+    }
+
+    /// Returns the lists that must be looked at now.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<ListKey> {
+        let mut due = Vec::new();
+        while let Some((at, list)) = self.wakes.pop_first() {
+            if at > now {
+                self.wakes.insert((at, list));
+                break;
+            }
+            if let Some(limited) = self.lists.get_mut(&list) {
+                limited.wakes_at = None;
+            }
+            due.push(list);
+        }
+        due
+    }
+
+    /// Returns the settings of a list and the use of its limits: of the list, of its group, and of its keys with the
+    /// most running tasks.
+    pub(crate) fn shown(&self, list: &ListKey, keys_max: usize) -> Option<(Arc<ListSettings>, Vec<LimitUse>)> {
+        let limited = self.lists.get(list)?;
+        let own = LimitUse { scope: LimitScope::List, limits: limited.meter.limits, running: limited.meter.running };
+        let mut uses = vec![own];
+        if let Some(key) = self.group_of(list)
+            && let Some(meter) = self.groups.get(&key)
+        {
+            uses.push(LimitUse { scope: LimitScope::Group(key.1), limits: meter.limits, running: meter.running });
+        }
+        let mut keys: Vec<LimitUse> = limited
+            .keys
+            .iter()
+            .map(|(key, meter)| LimitUse {
+                scope: LimitScope::Key(Arc::clone(key)),
+                limits: meter.limits,
+                running: meter.running,
+            })
+            .collect();
+        keys.sort_by(|one, other| (other.running, &one.scope).cmp(&(one.running, &other.scope)));
+        keys.truncate(keys_max);
+        uses.extend(keys);
+        Some((Arc::clone(&limited.settings), uses))
+    }
+
+    /// Returns the reasons why a task with this key may not start now: of the list, then of the group, then of the key.
+    pub(crate) fn holds(&self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Vec<Hold> {
+        let Some(limited) = self.lists.get(list) else { return Vec::new() };
+        let mut holds = Vec::new();
+        if limited.settings.paused.is_some() {
+            holds.push(Hold::Paused);
+        }
+        if limited.counting.is_some() {
+            holds.push(Hold::Counting);
+        }
+        holds.extend(limited.meter.check(|| LimitScope::List, now).err());
+        if let Some(group) = self.group_of(list) {
+            let meter = self.groups.get(&group);
+            holds.extend(meter.and_then(|meter| meter.check(|| LimitScope::Group(Arc::clone(&group.1)), now).err()));
+        }
+        if let Some(key) = key {
+            let meter = limited.keys.get(key);
+            holds.extend(meter.and_then(|meter| meter.check(|| LimitScope::Key(Arc::clone(key)), now).err()));
+        }
+        holds
+    }
+}
+
+impl LimitedList {
+    fn new(settings: &ListSettings, count: u64, now: Instant) -> Self {
+        Self {
+            settings: Arc::new(settings.clone()),
+            meter: Meter::new(settings.limits, now),
+            keys: HashMap::new(),
+            counting: Some(Counting { number: count, ended: HashSet::new() }),
+            wakes_at: None,
+        }
+    }
+}
+
+/// A slot that was freed.
+#[derive(Debug, Default)]
+pub(crate) struct Freed {
+    /// List of the slot; `None` if nothing was freed.
+    pub(crate) list: Option<ListKey>,
+    /// Key of the slot.
+    pub(crate) key: Option<Arc<str>>,
+    /// Lists that may hand out a task now: the list of the slot, and the others of its group.
+    pub(crate) lists: Vec<ListKey>,
+}

@@ -1,0 +1,151 @@
+//! Calls of operators: settings of lists, limit groups, pauses.
+
+use std::sync::Arc;
+
+use history::Timestamp;
+
+use crate::Refusal;
+use crate::base::list_settings::{DomainLists, ListPause, ListSettings, ListSide, TaskLimits};
+use crate::lists::hand_out::TaskLists;
+
+impl TaskLists {
+    /// Applies the stored settings of all domains. Called before the first task is handed out.
+    ///
+    /// # Errors
+    ///
+    /// An error of the store.
+    pub(crate) async fn restore_limits(self: &Arc<Self>) -> Result<(), Refusal> {
+        if self.nodes.is_shared() {
+            return Ok(());
+        }
+        for domain in self.registry.domains().await? {
+            let settings = self.registry.list_settings(&domain.name).await?;
+            self.set_limits(&domain.name.as_str().into(), &settings);
+        }
+        Ok(())
+    }
+
+    /// Returns the settings of the domain's task lists.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or an error of the store.
+    pub async fn settings(&self, domain: &str) -> Result<DomainLists, Refusal> {
+        self.registry.list_settings(domain).await
+    }
+
+    async fn change_settings<T>(
+        self: &Arc<Self>,
+        domain: &str,
+        change: impl Fn(&mut DomainLists) -> Result<T, Refusal> + Send,
+    ) -> Result<T, Refusal> {
+        if self.nodes.is_shared() {
+            return Err(Refusal::ListSettingsWithNodes);
+        }
+        // Two changes are applied in the order in which they are written.
+        let _guard = self.changing_limits.lock().await;
+        let (settings, changed) = self.registry.change_list_settings(domain, change).await?;
+        self.set_limits(&domain.into(), &settings);
+        Ok(changed)
+    }
+
+    /// Replaces the limits of one side of a list. A pause stays. Running tasks are not affected by lower limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownLimitGroup`], [`Refusal::LimitExceeded`],
+    /// [`Refusal::ListSettingsWithNodes`], a fault for an invalid field, or an error of the store.
+    pub async fn set_list(
+        self: &Arc<Self>,
+        domain: &str,
+        list: &ListSide,
+        settings: &ListSettings,
+    ) -> Result<ListSettings, Refusal> {
+        history::admit::check_name("taskList", &list.name)?;
+        settings.validate()?;
+        self.change_settings(domain, |all| {
+            if let Some(group) = settings.group.as_ref().filter(|group| !all.groups.contains_key(*group)) {
+                return Err(Refusal::UnknownLimitGroup { domain: domain.to_owned(), group: group.clone() });
+            }
+            let known = all.lists.entry(list.clone()).or_default();
+            *known = ListSettings { paused: known.paused.take(), ..settings.clone() };
+            Ok(known.clone())
+        })
+        .await
+    }
+
+    /// Pauses one side of a list: tasks wait, and none starts. Running tasks continue.
+    ///
+    /// # Errors
+    ///
+    /// As for [`set_list`](Self::set_list), and [`Refusal::ListAlreadyPaused`].
+    pub async fn pause_list(
+        self: &Arc<Self>,
+        domain: &str,
+        list: &ListSide,
+        pause: &ListPause,
+    ) -> Result<ListSettings, Refusal> {
+        history::admit::check_name("taskList", &list.name)?;
+        self.change_settings(domain, |all| {
+            let known = all.lists.entry(list.clone()).or_default();
+            if known.paused.is_some() {
+                return Err(Refusal::ListAlreadyPaused { list: list.name.clone() });
+            }
+            known.paused = Some(pause.clone());
+            Ok(known.clone())
+        })
+        .await
+    }
+
+    /// Resumes one side of a list.
+    ///
+    /// # Errors
+    ///
+    /// As for [`set_list`](Self::set_list), and [`Refusal::ListNotPaused`].
+    pub async fn resume_list(self: &Arc<Self>, domain: &str, list: &ListSide) -> Result<ListSettings, Refusal> {
+        history::admit::check_name("taskList", &list.name)?;
+        self.change_settings(domain, |all| {
+            let known = all.lists.get_mut(list);
+            let resumed = known.and_then(|known| known.paused.take().map(|_| known.clone()));
+            resumed.ok_or_else(|| Refusal::ListNotPaused { list: list.name.clone() })
+        })
+        .await
+    }
+
+    /// Creates or replaces the limits of a group.
+    ///
+    /// # Errors
+    ///
+    /// As for [`set_list`](Self::set_list).
+    pub async fn set_group(self: &Arc<Self>, domain: &str, group: &str, limits: TaskLimits) -> Result<(), Refusal> {
+        history::admit::check_name("group", group)?;
+        limits.validate_group()?;
+        self.change_settings(domain, |all| {
+            all.groups.insert(group.to_owned(), limits);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes a group.
+    ///
+    /// # Errors
+    ///
+    /// As for [`set_list`](Self::set_list), and [`Refusal::LimitGroupInUse`].
+    pub async fn delete_group(self: &Arc<Self>, domain: &str, group: &str) -> Result<(), Refusal> {
+        self.change_settings(domain, |all| {
+            let user = all.lists.iter().find(|(_, own)| own.group.as_deref() == Some(group));
+            if let Some((list, _)) = user {
+                return Err(Refusal::LimitGroupInUse { group: group.to_owned(), list: list.name.clone() });
+            }
+            let unknown = || Refusal::UnknownLimitGroup { domain: domain.to_owned(), group: group.to_owned() };
+            all.groups.remove(group).map(drop).ok_or_else(unknown)
+        })
+        .await
+    }
+
+    /// Returns the current time, which a pause records.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
