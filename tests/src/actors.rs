@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::asking;
 use crate::facts::Promise;
+use crate::limiting;
 use crate::record::RecordedResponse;
 use crate::script::{LIST, decide};
 use crate::world::{DOMAIN, World};
@@ -104,6 +105,9 @@ async fn start(world: &World, workflow_id: &str) {
     let key = RequestKey(world.dice(u64::MAX));
     let mut start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
+    if world.limits {
+        start.concurrency_key = limiting::key_of(workflow_id);
+    }
     if world.short_lives {
         // All runs of a workflow id have the same retention, because a run is kept at least as long as an earlier run
         // whose start request it remembers.

@@ -120,6 +120,12 @@ impl Dying {
         Self { store, at, lands, writes, is_dead, dies }
     }
 
+    /// Makes the node die now.
+    pub fn kill(&self) {
+        self.is_dead.store(true, Ordering::SeqCst);
+        self.dies.notify_one();
+    }
+
     /// Returns whether the node is dead.
     pub fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::SeqCst)
@@ -143,7 +149,12 @@ impl Dying {
     }
 
     async fn alive<T>(&self, call: impl Future<Output = T>) -> T {
-        if self.is_dead() { std::future::pending().await } else { call.await }
+        if self.is_dead() {
+            return std::future::pending().await;
+        }
+        let answer = call.await;
+        // The node died while the call was under way.
+        if self.is_dead() { std::future::pending().await } else { answer }
     }
 }
 

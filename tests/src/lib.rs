@@ -17,6 +17,7 @@ pub mod facts;
 pub mod hosts;
 pub mod intercepted;
 pub mod latent;
+mod limiting;
 mod line;
 pub mod manual_clock;
 pub mod many;

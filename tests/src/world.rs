@@ -19,6 +19,7 @@ use crate::clock::{AHEAD_MAX, CLOCK_SET_MAX, Clocks, NodeClock, Time};
 use crate::facts::{Facts, Histories};
 use crate::hosts::{Exchanged, Host};
 use crate::intercepted::Intercepted;
+use crate::limiting;
 use crate::line::Line;
 use crate::record::{Record, Recorder};
 use crate::reluctant::Reluctant;
@@ -58,6 +59,9 @@ pub struct Plan {
     pub hosts: bool,
     /// What happens to polls that get no task.
     pub waits: Waits,
+    /// True if the task list has limits, which an operator changes, and runs have concurrency keys. There is one node at
+    /// a time: before it is replaced, it dies, as a process does.
+    pub limits: bool,
     /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end, an
     /// operator corrects the clocks, confirms them to the service, and repairs late deadlines.
     pub sets_clocks: bool,
@@ -81,6 +85,7 @@ impl Default for Plan {
             repeats: false,
             hosts: false,
             waits: Waits::Long,
+            limits: false,
             sets_clocks: false,
             deserted_minutes: 0,
             how: Break::Nothing,
@@ -148,6 +153,10 @@ pub(crate) struct World {
     pub(crate) sets_clocks: bool,
     /// True if an operator repairs late deadlines.
     pub(crate) repairs: bool,
+    /// See [`Plan::limits`].
+    pub(crate) limits: bool,
+    /// Store of the current node, which ends with the node. Only in worlds with limits.
+    mortal: Mutex<Option<Arc<Dying>>>,
     clocks: Clocks,
     chronicle: Chronicle,
     pub(crate) recorder: Recorder,
@@ -210,6 +219,19 @@ impl World {
         Arc::clone(nodes.get(at).expect("a world has nodes"))
     }
 
+    /// Returns the store for a new node. In worlds with limits, the previous node dies.
+    fn store_of_node(&self) -> Arc<dyn Store> {
+        if !self.limits {
+            return Arc::clone(&self.store);
+        }
+        let mortal = Arc::new(Dying::new(Arc::clone(&self.store), u64::MAX, false));
+        let before = self.mortal.lock().expect("no code panics while it holds this lock").replace(Arc::clone(&mortal));
+        if let Some(before) = before {
+            before.kill();
+        }
+        mortal
+    }
+
     async fn open_node(&self) -> Arc<Engine> {
         let ahead = Duration::from_millis(self.dice(AHEAD_MAX.as_millis()));
         let seed = self.dice(u64::MAX);
@@ -218,8 +240,9 @@ impl World {
         let address = format!("http://{seed:016x}");
         let node = self.knows_nodes.then(|| Node { address: address.clone() });
         let settings = Settings { seed: Some(seed), node, ..Settings::default() };
+        let store = self.store_of_node();
         loop {
-            let opened = Engine::open(Arc::clone(&self.store), Arc::clone(&clock) as _, settings.clone()).await;
+            let opened = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings.clone()).await;
             if let Ok(engine) = opened {
                 if let Some(line) = &self.line {
                     line.add(&address, &engine);
@@ -420,6 +443,8 @@ impl World {
             waits: Waits::Long,
             sets_clocks: false,
             repairs: true,
+            limits: false,
+            mortal: Mutex::default(),
             clocks: Clocks::default(),
             chronicle,
             recorder,
@@ -502,8 +527,17 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     if plan.short_lives {
         below = Arc::new(Intercepted(Reluctant::over(below, Arc::clone(&time), seed)));
     }
+    let mut exceeded = None;
+    if plan.limits {
+        let (watched, violations) = limiting::Watched::over(below);
+        (below, exceeded) = (Arc::new(Intercepted(watched)), Some(violations));
+    }
     let late_by = if plan.short_lives { LATE_BY } else { 0 };
     let mut chances = Chances { late_by, ..Chances::frequent() };
+    if plan.limits {
+        // A store for one node applies no write of a process after the process has ended.
+        chances.late = 0;
+    }
     if plan.waits != Waits::Long {
         // Each call takes time, so that polls end at every instant of a commit.
         chances = Chances { delay: 1000, delay_max: waits::DELAY_MAX, ..chances };
@@ -516,10 +550,10 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     }
     let world = World::new(seed, chronicle, recorder, store, false);
     let asks = plan.asks || plan.repeats;
-    let knows_nodes = world.knows_nodes || asks;
+    let knows_nodes = (world.knows_nodes || asks) && !plan.limits;
     let line = asks.then(|| Line::new(seed));
     let continues_as_new = plan.short_lives || plan.repeats;
-    let sets_clocks = plan.sets_clocks;
+    let (sets_clocks, limits) = (plan.sets_clocks, plan.limits);
     let repairs = plan.without != Some(Rule::LateDeadlinesAreRepaired);
     let short_lives = plan.short_lives;
     let world = World {
@@ -528,6 +562,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         asks,
         continues_as_new,
         sets_clocks,
+        limits,
         repairs,
         waits: plan.waits,
         knows_nodes,
@@ -539,12 +574,18 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         let node = world.open_node().await;
         world.nodes.lock().expect("no code panics while it holds this lock").push(node);
     }
+    if plan.limits {
+        limiting::begin(&world).await;
+    }
     faults.set_on(true);
     let mut actors = world.employ(3, plan.hosts);
     if plan.short_lives {
         actors.spawn(actors::reaper(Arc::clone(&world)));
     }
     let mut clients = JoinSet::new();
+    if plan.limits {
+        clients.spawn(limiting::operator(Arc::clone(&world)));
+    }
     for number in 0..plan.workflows {
         clients.spawn(actors::client(Arc::clone(&world), format!("w{number}")));
         if plan.resets {
@@ -575,6 +616,9 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     if !world.come_to_rest().await {
         let left = world.left().await;
         world.facts().violations.push(format!("some runs do not come to an end: {left}"));
+    }
+    if let Some(exceeded) = exceeded {
+        limiting::judge(&mut world.facts(), &exceeded);
     }
     world.judge(actors, faults.injected()).await
 }

@@ -69,7 +69,8 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
     let mut corpus = kind.map(Corpus::of);
     let (mut seen, mut runs, mut faults) = (Seen::default(), 0, 0);
     for seed in seeds(regressions, one_of) {
-        let plan = Plan { nodes: 1 + usize::try_from(seed % 3).unwrap_or_default(), ..plan };
+        let nodes = if plan.limits { 1 } else { 1 + usize::try_from(seed % 3).unwrap_or_default() };
+        let plan = Plan { nodes, ..plan };
         let outcome = simulate(seed, plan);
         runs += outcome.runs;
         faults += outcome.faults;
@@ -152,6 +153,22 @@ fn waits_whose_end_drops_what_is_on_its_way_are_caught() {
     let is_found =
         |seed: &u64| simulate(*seed, plan).violations.iter().any(|violation| violation.contains("did not arrive"));
     assert!((0..3).any(|seed| is_found(&seed)), "no poll ended while a task was on its way to it");
+}
+
+#[test]
+fn every_seed_keeps_every_promise_where_lists_have_limits() {
+    for (hosts, one_of) in [(false, 3), (true, 6)] {
+        keep_every_promise(None, &[], one_of, Plan { limits: true, hosts, ..Plan::default() });
+    }
+}
+
+#[test]
+fn running_tasks_that_are_not_counted_after_a_restart_are_caught() {
+    let plan = Plan { limits: true, nodes: 1, without: Some(Rule::RunningTasksAreCounted), ..Plan::default() };
+    let says = |violation: &String| violation.contains("tasks run at once");
+    let caught = (0..SEEDS_TO_CATCH).find(|seed| simulate(*seed, plan).violations.iter().any(says));
+    println!("seed {caught:?}");
+    assert!(caught.is_some(), "no limit was exceeded");
 }
 
 /// Minutes without pollers. After three hours, the wakes of a run are a day apart.
