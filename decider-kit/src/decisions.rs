@@ -43,6 +43,11 @@ macro_rules! child_options {
             self.with(|it| it.task_list = Some(task_list.into()))
         }
 
+        /// Sets the concurrency key of the child's tasks, for the limits of task lists. Default: the parent's key.
+        pub fn concurrency_key(self, key: impl Into<String>) -> Self {
+            self.with(|it| it.concurrency_key = Some(key.into()))
+        }
+
         /// Sets whether the id of a closed run may be used again. Default: only if that run did not succeed.
         pub fn reuse(self, reuse_policy: baton_history::ReusePolicy) -> Self {
             self.with(|it| it.reuse_policy = reuse_policy)
@@ -107,6 +112,12 @@ impl Activity {
     /// Sets the task list. Default: the run's task list.
     pub fn list(mut self, task_list: impl Into<String>) -> Self {
         self.0.task_list = Some(task_list.into());
+        self
+    }
+
+    /// Sets the concurrency key, for the limits of the task list. Default: the run's key.
+    pub fn concurrency_key(mut self, key: impl Into<String>) -> Self {
+        self.0.concurrency_key = Some(key.into());
         self
     }
 

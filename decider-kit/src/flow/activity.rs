@@ -78,6 +78,11 @@ impl<O> ActivityFuture<O> {
         self.with(|it| it.task_list = Some(task_list.into()))
     }
 
+    /// Sets the concurrency key, for the limits of the task list. Default: the run's key.
+    pub fn concurrency_key(self, key: impl Into<String>) -> Self {
+        self.with(|it| it.concurrency_key = Some(key.into()))
+    }
+
     /// Limits the time from ActivityStarted to the runner's answer.
     pub fn start_to_close(self, limit: impl Into<Duration>) -> Self {
         self.with(|it| it.timeouts.start_to_close = Some(limit.into()))

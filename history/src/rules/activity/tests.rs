@@ -7,7 +7,7 @@ use crate::scene::{
 };
 use crate::{
     ActivityCommand, Command, Decision, Duration, EventKind, Payload, ScheduleActivity, Start, TaskId, Timestamp,
-    limits,
+    Transition, limits,
 };
 
 const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
@@ -336,4 +336,53 @@ fn open_activities_are_limited() {
         &full.complete([cancel("a0"), schedule("x")]),
         "DeciderCompleted ActivityTaskCancel(a0) ActivityCanceled ActivityScheduled(x) DeciderScheduled",
     );
+}
+
+#[test]
+fn an_activity_has_its_own_concurrency_key_or_the_runs() {
+    let with_key = |id: &str, key: Option<&str>| {
+        let concurrency_key = key.map(str::to_owned);
+        Decision::from(ScheduleActivity {
+            activity_id: id.to_owned(),
+            activity_type: "t".to_owned(),
+            concurrency_key,
+            ..ScheduleActivity::default()
+        })
+    };
+    let of_run = |key: Option<&str>| {
+        let start = Start { concurrency_key: key.map(str::to_owned), ..plain() };
+        Scene::of(&start).decide([with_key("own", Some("visa")), with_key("none", None)]).run
+    };
+    for (run, expected) in [(of_run(Some("ada")), ["visa", "ada"]), (of_run(None), ["visa", ""])] {
+        let keys = ["own", "none"].map(|id| {
+            let activity = run.activity(id).unwrap().1;
+            run.started.key_of(activity).unwrap_or_default().to_owned()
+        });
+        assert_eq!(keys, expected);
+    }
+}
+
+#[test]
+fn a_concurrency_key_is_checked_like_a_name() {
+    for (key, is_valid) in [
+        ("k".to_owned(), true),
+        ("k".repeat(limits::NAME_CHARS_MAX), true),
+        ("k".repeat(limits::NAME_CHARS_MAX + 1), false),
+        (String::new(), false),
+        ("..".to_owned(), false),
+        ("a\nb".to_owned(), false),
+    ] {
+        let concurrency_key = Some(key.clone());
+        let started = Transition::start(&Start { concurrency_key, ..plain() }, uuid::Uuid::nil(), Timestamp::default());
+        assert_eq!(started.is_ok(), is_valid, "{key:?} of a start");
+        let given = scene().take();
+        let activity = ScheduleActivity {
+            activity_id: "a".to_owned(),
+            activity_type: "t".to_owned(),
+            concurrency_key: Some(key.clone()),
+            ..ScheduleActivity::default()
+        };
+        let admitted = given.clone().admit(&given.complete([activity.into()]));
+        assert_eq!(admitted.is_ok(), is_valid, "{key:?} of an activity");
+    }
 }

@@ -310,3 +310,23 @@ fn a_closed_child_is_not_started_or_ended_again() {
         assert_eq!(left, [6, 6], "the effect of the other child stays");
     }
 }
+
+#[test]
+fn a_child_has_its_own_concurrency_key_or_its_parents() {
+    let parent = Scene::of(&Start { concurrency_key: Some("ada".to_owned()), ..plain() });
+    let own = StartChild {
+        workflow_id: "own".to_owned(),
+        workflow_type: "child".to_owned(),
+        concurrency_key: Some("visa".to_owned()),
+        ..StartChild::default()
+    };
+    let given = parent.decide([own.into(), child("none")]);
+    let keys: Vec<Option<String>> = outbound_effects(&given)
+        .into_iter()
+        .map(|effect| match effect.task {
+            OutboundAction::Start(start) => start.concurrency_key,
+            OutboundAction::Admit(command) => panic!("{command:?}"),
+        })
+        .collect();
+    assert_eq!(keys, [Some("visa".to_owned()), Some("ada".to_owned())]);
+}

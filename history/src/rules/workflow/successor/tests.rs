@@ -36,7 +36,8 @@ fn a_successor_copies_the_settings_of_its_run() {
     let nominal_time = Timestamp::from_millis(7);
     let by = Some(crate::Scheduled { schedule_id: "nightly".to_owned(), action: 1, nominal_time });
     let run_timeout = Some(Duration::from_secs(60));
-    let start = Start { tags: vec!["eu".to_owned()], run_timeout, schedule: by, ..plain() };
+    let concurrency_key = Some("ada".to_owned());
+    let start = Start { tags: vec!["eu".to_owned()], run_timeout, schedule: by, concurrency_key, ..plain() };
     let given = Scene::of(&start).after(5).decide([schedule("a")]).then(&signal("go")).decide([go_on()]);
     assert_eq!(given.run.status, Status::ContinuedAsNew);
     assert!(given.run.activities.is_empty(), "open items are not copied");
@@ -49,6 +50,7 @@ fn a_successor_copies_the_settings_of_its_run() {
     let like = (&after.workflow_id, &after.workflow_type, &after.task_list, &after.tags, after.run_timeout);
     assert_eq!(like, (&before.workflow_id, &before.workflow_type, &before.task_list, &before.tags, before.run_timeout));
     assert_eq!((after.execution_timeout, &after.schedule), (before.execution_timeout, &start.schedule));
+    assert_eq!(after.concurrency_key, start.concurrency_key);
 
     let other = ContinueAsNew {
         workflow_type: Some("v2".to_owned()),
