@@ -110,17 +110,8 @@ impl TaskList {
         Some(task)
     }
 
-    /// Takes the order by key out of the list, to change it while the tasks are read.
-    fn take_order(&mut self) -> Option<Box<KeyOrder>> {
-        self.order.take()
-    }
-
-    fn put_order(&mut self, order: Box<KeyOrder>) {
-        self.order = Some(order);
-    }
-
     /// Lets a key take turns again, because one of its tasks has ended.
-    pub(super) fn readmit(&mut self, key: &Option<Arc<str>>) {
+    pub(super) fn readmit(&mut self, key: &Arc<str>) {
         if let Some(order) = &mut self.order {
             order.readmit(key);
         }

@@ -150,7 +150,7 @@ impl TaskList {
         let hold = now.and_then(|now| gate.check_list(now).err());
         let may_leave = |task: &OnList| can(task) && (hold.is_none() || !is_limited(task));
         let at = |tasks: &Self, place: PlaceOnList| tasks.tasks.get(&place).is_some_and(|kept| may_leave(&kept.task));
-        let place = match self.take_order() {
+        let place = match self.order.take() {
             // If the list is held back as a whole, only entries without a key can leave, and the keys keep their order.
             Some(mut order) if hold.is_none() => {
                 let may_start = |key: &Key| match now.map_or(Ok(()), |now| gate.check_key(key, now)) {
@@ -159,11 +159,11 @@ impl TaskList {
                     Err(_) => MayStart::NotYet,
                 };
                 let place = order.next(now, |place| at(self, place), may_start);
-                self.put_order(order);
+                self.order = Some(order);
                 place
             }
             order => {
-                order.map(|order| self.put_order(order));
+                self.order = order;
                 self.tasks.iter().find(|(_, kept)| may_leave(&kept.task)).map(|(place, _)| *place)
             }
         };

@@ -100,9 +100,10 @@ impl KeyOrder {
     }
 
     /// Returns a key to the rings that it left, because one of its tasks may start again.
-    pub(super) fn readmit(&mut self, key: &Key) {
+    pub(super) fn readmit(&mut self, key: &Arc<str>) {
+        let key = Some(Arc::clone(key));
         for ring in self.rings.values_mut() {
-            if let Some(flow) = ring.flows.get_mut(key).filter(|flow| !flow.is_in_ring) {
+            if let Some(flow) = ring.flows.get_mut(&key).filter(|flow| !flow.is_in_ring) {
                 flow.is_in_ring = true;
                 ring.ring.push_back(key.clone());
             }
@@ -125,7 +126,7 @@ impl KeyOrder {
         while self.slow.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, key)) = self.slow.pop_first()
         {
-            self.readmit(&Some(key));
+            self.readmit(&key);
         }
     }
 
@@ -137,7 +138,9 @@ impl KeyOrder {
         mut may_start: impl FnMut(&Key) -> MayStart,
     ) -> Option<PlaceOnList> {
         // A list without limits has no slow keys.
-        now.map(|now| self.readmit_slow(now));
+        if let Some(now) = now {
+            self.readmit_slow(now);
+        }
         for (priority, ring) in &mut self.rings {
             let mut unable = 0;
             while unable < ring.ring.len()
