@@ -256,6 +256,11 @@ impl Run {
         task.task_list.as_ref().unwrap_or(&self.started.task_list)
     }
 
+    /// Returns the concurrency key of an activity: its own key or, without one, the run's key.
+    pub fn key_of<'a>(&'a self, activity: &'a PendingActivity) -> Option<&'a str> {
+        activity.concurrency_key.as_deref().or(self.started.concurrency_key.as_deref())
+    }
+
     /// Returns the task list from which the held turn was taken.
     pub fn list_of_held_turn(&self) -> &str {
         let held = self.turn.as_ref().and_then(|turn| turn.task_list.as_ref());

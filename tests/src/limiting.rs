@@ -43,7 +43,7 @@ fn running(run: &Run) -> Running {
     }
     let turn = run.turn.as_ref().map(|_| (true, run.started.concurrency_key.clone()));
     let activities = run.activities.iter().filter(|(_, activity)| activity.held_since().is_some());
-    let activities = activities.map(|(_, activity)| (false, run.started.key_of(activity).map(str::to_owned)));
+    let activities = activities.map(|(_, activity)| (false, run.key_of(activity).map(str::to_owned)));
     turn.into_iter().chain(activities).collect()
 }
 

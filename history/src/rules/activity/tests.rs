@@ -356,7 +356,7 @@ fn an_activity_has_its_own_concurrency_key_or_the_runs() {
     for (run, expected) in [(of_run(Some("ada")), ["visa", "ada"]), (of_run(None), ["visa", ""])] {
         let keys = ["own", "none"].map(|id| {
             let activity = run.activity(id).unwrap().1;
-            run.started.key_of(activity).unwrap_or_default().to_owned()
+            run.key_of(activity).unwrap_or_default().to_owned()
         });
         assert_eq!(keys, expected);
     }

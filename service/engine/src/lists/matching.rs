@@ -14,14 +14,13 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use task_list::TaskList;
-use task_list::dispatch::Gate;
+use task_list::dispatch::ListGate;
 pub(crate) use task_list::dispatch::{Departure, Leaving, Stays, ToNode, ToPoll, ToWaiting};
 
 use crate::base::list_settings::DomainLists;
 use crate::lists::grant::Grant;
-use crate::lists::limits::limiter::{Freed, Hold, Limiter};
-use crate::lists::limits::permit::{GivenBack, Permit, SlotKey};
-use crate::lists::report::Behind;
+use crate::lists::limits::limiter::{Behind, Freed, Limiter, WaitReason};
+use crate::lists::limits::permit::{Permit, ReturnedSlots, SlotKey};
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
 /// Default maximum number of lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
@@ -74,7 +73,7 @@ pub(crate) struct Matching {
     /// True if any list has settings, so that the limiter must be asked.
     has_limits: AtomicBool,
     /// Slots of limited lists whose tasks may not have started.
-    pub(crate) given_back: Arc<GivenBack>,
+    pub(crate) returned_slots: Arc<ReturnedSlots>,
     /// Ids of pollers that are reserved by a commit and whose poll is ending. If the commit fails, they are not put
     /// back on their list. Locked only while `lists` is locked.
     leaving: Mutex<HashSet<u64>>,
@@ -165,7 +164,7 @@ impl Matching {
             lists: Mutex::default(),
             limiter: Mutex::default(),
             has_limits: AtomicBool::default(),
-            given_back: Arc::default(),
+            returned_slots: Arc::default(),
             leaving: Mutex::default(),
             all: Arc::default(),
             next_poller: AtomicU64::default(),
@@ -186,9 +185,9 @@ impl Matching {
     }
 
     /// Returns the limits of a list.
-    fn gate<'a>(&'a self, list: &'a ListKey) -> Gate<'a> {
+    fn gate<'a>(&'a self, list: &'a ListKey) -> ListGate<'a> {
         let limiter = self.has_limits.load(Relaxed).then(|| self.lock_limiter()).filter(|limiter| limiter.has(list));
-        Gate::new(limiter, list, &self.given_back)
+        ListGate::new(limiter, list, &self.returned_slots)
     }
 
     /// Removes a poller from its list and returns its free slots.
@@ -486,7 +485,7 @@ impl Matching {
         let mut behind: Vec<Behind> =
             of_list.map(|hold| Behind { hold, tasks: list.tasks.len() - list.riders }).collect();
         for (of_key, tasks) in list.largest_keys(keys_max) {
-            let holds = limiter.holds(key, Some(&of_key), now).into_iter().filter(Hold::is_of_key);
+            let holds = limiter.holds(key, Some(&of_key), now).into_iter().filter(WaitReason::is_of_key);
             behind.extend(holds.map(|hold| Behind { hold, tasks }));
         }
         behind
@@ -551,11 +550,11 @@ impl Matching {
     /// Frees the slots of tasks that did not start. Returns the lists that may hand out a task now.
     pub(crate) fn free_given_back(&self) -> Vec<ListKey> {
         self.settle_unknown();
-        let slots = self.given_back.take();
+        let slots = self.returned_slots.take();
         slots
             .into_iter()
             .flat_map(|slot| {
-                let freed = self.lock_limiter().given_back(slot);
+                let freed = self.lock_limiter().returned_slots(slot);
                 self.readmit(freed)
             })
             .collect()
@@ -573,7 +572,7 @@ impl Matching {
 
     /// Treats tasks of which it is unknown whether they have started as started, until the state of their run is known.
     fn settle_unknown(&self) {
-        for slot in self.given_back.take_unknown() {
+        for slot in self.returned_slots.take_unknown() {
             self.lock_limiter().assume_started(slot);
         }
     }

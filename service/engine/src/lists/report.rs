@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::Refusal;
 use crate::base::list_settings::ListSettings;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::limits::limiter::{Hold, LimitUse};
+use crate::lists::limits::limiter::{Behind, LimitUse};
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
@@ -42,16 +42,6 @@ pub struct TaskReport {
     pub concurrency_key: Option<Arc<str>>,
     /// Limits that hold the task back; none if it only waits for a poller.
     pub behind: Vec<Behind>,
-}
-
-/// A limit that holds tasks back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Behind {
-    /// Reason why no task starts.
-    pub hold: Hold,
-    /// Of a task, the number of tasks that are taken before it under this limit. Of a list, the number of waiting tasks
-    /// that the limit holds back.
-    pub tasks: usize,
 }
 
 impl From<WaitingTask> for TaskReport {

@@ -57,7 +57,7 @@ impl TaskLists {
         loop {
             let next = self.matching.with_limiter(|limiter| limiter.next_wake());
             tokio::select! {
-                () = self.matching.given_back.news.notified() => {}
+                () = self.matching.returned_slots.news.notified() => {}
                 () = wakes_earlier.notified() => {}
                 () = sleep_until(next) => {}
             }
@@ -103,7 +103,7 @@ impl TaskLists {
         }
         let lists = self.matching.with_limiter(|limiter| limiter.end_counting(count, Instant::now()));
         let took = began.elapsed();
-        tracing::info!(%domain, runs, ?took, "counted the running tasks of task lists with new limits");
+        tracing::info!(%domain, runs, took_ms = took.as_millis(), "counted the running tasks of task lists with new limits");
         self.pair_all(&lists);
     }
 
@@ -130,7 +130,7 @@ impl TaskLists {
         for (side, name, scheduled_event_id) in running(run) {
             let list = ListKey { domain: Arc::clone(domain), side, name: name.into() };
             let activity = run.activities.get(&scheduled_event_id).filter(|_| side == Side::Activity);
-            let key = activity.map_or(run.started.concurrency_key.as_deref(), |it| run.started.key_of(it));
+            let key = activity.map_or(run.started.concurrency_key.as_deref(), |it| run.key_of(it));
             let (key, slot) = (key.map(Arc::from), (run.started.run_id, scheduled_event_id));
             self.matching.with_limiter(|limiter| limiter.found(&list, key.as_ref(), slot, Instant::now()));
         }

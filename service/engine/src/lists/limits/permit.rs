@@ -11,7 +11,7 @@ pub(crate) type SlotKey = (Uuid, EventId);
 
 /// Slots that were given back because their task may not have started. The limiter frees them.
 #[derive(Debug, Default)]
-pub(crate) struct GivenBack {
+pub(crate) struct ReturnedSlots {
     slots: Mutex<Vec<SlotKey>>,
     /// Slots of tasks of which it is unknown whether they have started.
     unknown: Mutex<Vec<SlotKey>>,
@@ -19,7 +19,7 @@ pub(crate) struct GivenBack {
     pub(crate) news: Notify,
 }
 
-impl GivenBack {
+impl ReturnedSlots {
     /// Takes the slots that were given back.
     pub(crate) fn take(&self) -> Vec<SlotKey> {
         std::mem::take(&mut *self.slots.lock().unwrap_or_else(PoisonError::into_inner))
@@ -34,27 +34,27 @@ impl GivenBack {
 /// A slot for a task that is about to start. When it is dropped, the slot is given back, unless the task has started.
 /// The permit of a task of an unlimited list holds nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Permit(Option<(Arc<GivenBack>, SlotKey)>);
+pub(crate) struct Permit(Option<(Arc<ReturnedSlots>, SlotKey)>);
 
 impl Permit {
-    pub(crate) fn new(given_back: &Arc<GivenBack>, slot: SlotKey) -> Self {
-        Self(Some((Arc::clone(given_back), slot)))
+    pub(crate) fn new(returned_slots: &Arc<ReturnedSlots>, slot: SlotKey) -> Self {
+        Self(Some((Arc::clone(returned_slots), slot)))
     }
 
     /// Keeps the slot, because it is unknown whether the task was started. The slot is freed when the state of the run
     /// is known again.
     pub(crate) fn keep(mut self) {
-        if let Some((given_back, slot)) = self.0.take() {
-            given_back.unknown.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        if let Some((returned_slots, slot)) = self.0.take() {
+            returned_slots.unknown.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
         }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some((given_back, slot)) = self.0.take() {
-            given_back.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
-            given_back.news.notify_one();
+        if let Some((returned_slots, slot)) = self.0.take() {
+            returned_slots.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+            returned_slots.news.notify_one();
         }
     }
 }
