@@ -228,6 +228,10 @@ answers! {
         limits: Option<ListLimits>,
         /// Pause of the list; absent unless it is paused.
         paused: Option<PausedList>,
+        /// True while the service counts the running tasks of the list, after a restart or when the list gets its first
+        /// limit or pause. No task is dispatched until it has counted them.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        counting: bool,
         /// Use of the list's limits: of the list, of its group, and of the keys with the most running tasks, at most 50.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uses: Vec<LimitUse>,

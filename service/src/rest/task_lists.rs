@@ -50,6 +50,7 @@ fn listed(report: ListReport) -> body::ListedTaskList {
     body::ListedTaskList {
         limits: settings.and_then(limits::of_list),
         paused: settings.and_then(|settings| settings.paused.as_ref()).map(limits::pause),
+        counting: report.is_counting,
         uses: report.uses.into_iter().map(|used| limits::used(used, &report.name)).collect(),
         behind: behind.collect(),
         name: report.name.to_string(),

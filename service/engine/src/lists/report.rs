@@ -104,6 +104,8 @@ pub struct ListReport {
     pub next: Vec<TaskReport>,
     /// Settings of the list; `None` if it has none.
     pub settings: Option<Arc<ListSettings>>,
+    /// True while the running tasks of the list are being counted, after a restart or when it gets its first settings.
+    pub is_counting: bool,
     /// Use of the list's limits, including those of its group and of the keys with the most running tasks.
     pub uses: Vec<LimitUse>,
     /// Limits that hold waiting tasks of the list back.
@@ -199,6 +201,7 @@ impl TaskLists {
                 unpolled_since: self.pollers.unpolled_since(&list).filter(|_| may_be_unpolled),
                 next: Vec::new(),
                 settings,
+                is_counting: self.matching.with_limiter(|limiter| limiter.is_counting(&list)),
                 uses,
                 behind: self.matching.held_back(&list, KEYS_SHOWN_MAX),
             }

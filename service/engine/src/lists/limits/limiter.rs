@@ -517,6 +517,11 @@ impl Limiter {
         to.extend(lists.map(|list| (Arc::clone(&list.name), list.side)));
     }
 
+    /// Returns true while the running tasks of a list are being counted.
+    pub(crate) fn is_counting(&self, list: &ListKey) -> bool {
+        self.lists.get(list).is_some_and(|limited| limited.counting.is_some())
+    }
+
     /// Returns each limited list with its number of running tasks, and the maximum if the list has one.
     pub(crate) fn running(&self) -> Vec<(ListKey, u32, Option<u32>)> {
         let of = |(list, limited): (&ListKey, &LimitedList)| {

@@ -106,7 +106,6 @@ impl TaskLists {
     ///
     /// As for [`set_list`](Self::set_list), and [`Refusal::ListNotPaused`].
     pub async fn resume_list(self: &Arc<Self>, domain: &str, list: &ListSide) -> Result<ListSettings, Refusal> {
-        history::admit::check_name("taskList", &list.name)?;
         self.change_settings(domain, |all| {
             let known = all.lists.get_mut(list);
             let resumed = known.and_then(|known| known.paused.take().map(|_| known.clone()));
