@@ -72,6 +72,7 @@ mod queries;
 mod readiness;
 mod schedules;
 mod session;
+mod task_lists;
 mod tasks;
 mod types;
 mod updates;
@@ -88,6 +89,7 @@ pub use schedules::{
     ScheduleAction, ScheduleTotals, Schedules, TriggerSchedule,
 };
 pub use session::*;
+pub use task_lists::*;
 pub use tasks::*;
 pub use types::*;
 pub use updates::{Rejection, TaskUpdate, UpdateResult, UpdateWorkflow, Updated};

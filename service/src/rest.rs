@@ -12,6 +12,7 @@ mod exchange;
 mod extract;
 mod history;
 mod home;
+mod limits;
 mod moved;
 mod operate;
 mod pages;

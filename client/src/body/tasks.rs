@@ -3,7 +3,7 @@
 use history::bounded;
 use history::event::ActivityTimeouts;
 use history::limits::{AWAITING_MAX, DECISIONS_MAX, QUERY_RESULTS_MAX, UPDATE_RESULTS_MAX};
-use history::{Decision, Duration, Event, EventId, Payload, Timestamp, Traceparent};
+use history::{Decision, Duration, Event, EventId, Payload, Traceparent};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -244,77 +244,4 @@ pub enum TaskHistory {
     Window,
     /// The whole history, in pages if it is long.
     Full,
-}
-
-answers! {
-    /// A poller of a task list that is polling, or polled in the last five minutes.
-    ListPoller {
-        /// Identity that the poller sent.
-        identity: Option<String>,
-        /// Name of the poller's credential.
-        by: Option<String>,
-        /// Number of polls in progress.
-        polls: u64,
-        /// Time since which it has polled with pauses of at most five minutes.
-        since: Timestamp,
-        /// Time when its last poll ended; absent while one is in progress.
-        last_polled_at: Option<Timestamp>,
-    }
-    /// A task list, as known to the node that responds.
-    ListedTaskList {
-        /// Name of the task list.
-        name: String,
-        /// Kind of its tasks: `decider` or `activity`. Lists of both kinds may have the same name.
-        kind: String,
-        /// Number of tasks waiting in memory, without queries and updates that wait for a separate task.
-        waiting: u64,
-        /// True if further tasks are waiting only in the store.
-        more_waiting: bool,
-        /// Time since which the oldest task has been waiting, if it is known.
-        oldest_since: Option<Timestamp>,
-        /// Number of tasks that pollers hold, of those dispatched since the service started; absent if several nodes
-        /// share a store.
-        in_flight: Option<u64>,
-        /// Approximate number of tasks dispatched in the last minute.
-        dispatched_last_minute: u64,
-        /// Number of polls in progress.
-        polls: u64,
-        /// Pollers that are polling, or polled in the last five minutes; the polling ones first. At most 20.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pollers: Vec<ListPoller>,
-        /// Addresses of other nodes over the same store with pollers of this list.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        polling_nodes: Vec<String>,
-        /// Time since which the list has had no poller: the end of the last poll, or the start of the service if no
-        /// poll is known. Absent while a poll is in progress.
-        no_pollers_since: Option<Timestamp>,
-        /// Next tasks to dispatch, in that order; only in the description of a single list. At most 100.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        next: Vec<ListedTask>,
-    }
-    /// A waiting task.
-    ListedTask {
-        /// Workflow id of its run.
-        workflow_id: String,
-        /// Run id.
-        run_id: Uuid,
-        /// Event id of the event that created the task.
-        scheduled_event_id: EventId,
-        /// Priority; tasks with higher values are dispatched first.
-        priority: i32,
-        /// Time since which the task has been waiting, if it is known.
-        since: Option<Timestamp>,
-    }
-    /// Task lists of a domain.
-    ListedTaskLists {
-        /// Task lists by name; deciders before runners if two have the same name.
-        task_lists: Vec<ListedTaskList>,
-        /// Address of the node that responds, if several share a store.
-        node: Option<String>,
-        /// True if there are more lists in memory than were examined.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        truncated: bool,
-        /// Value of `page` for the next page; absent on the last one.
-        next_page: Option<String>,
-    }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
-use super::{BranchedFrom, PausedActivity, PausedRun};
+use super::{BranchedFrom, PausedActivity, PausedRun, WaitsBehind};
 
 bodies! {@request
     /// A signal to a run.
@@ -159,6 +159,9 @@ answers! {
         paused: Option<PausedActivity>,
         /// Time of its runner's last heartbeat.
         last_heartbeat_at: Option<Timestamp>,
+        /// Limits of its task list that hold it back while it waits; absent if it only waits for a runner.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        behind: Vec<WaitsBehind>,
     }
     /// An open timer.
     OpenTimer {
@@ -256,6 +259,9 @@ answers! {
         history_length: EventId,
         /// State of its turn: `none`, `waiting` for a decider, or `started` by one.
         turn: String,
+        /// Limits of its task list that hold the waiting turn back; absent if it only waits for a decider.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        behind: Vec<WaitsBehind>,
         /// Activities that have not closed.
         open_activities: Vec<OpenActivity>,
         /// Timers that have not expired.

@@ -52,7 +52,7 @@ pub use lists::limits::limiter::{Behind, LimitScope, LimitUse, WaitReason};
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
-pub use lists::report::{ListReport, ReportPage, TaskReport};
+pub use lists::report::{HeldTask, ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     StrayAnswer,
@@ -408,6 +408,7 @@ impl Engine {
             query_callers: self.riders.query_callers(),
             updates: self.riders.updates(),
             lists: lists::shown::list_depths(self.lists.matching.depths()),
+            limited: lists::shown::limited_uses(self.lists.matching.limited_depths()),
             node_versions: self.nodes.versions(),
             disk: self.disk_room(),
             store: self.store.stats(),

@@ -77,6 +77,8 @@ names! {
     task_list "taskList";
     /// Schedule id.
     schedule_id "scheduleId";
+    /// Limit group.
+    group "group";
     /// Update id.
     update_id "updateId";
     /// Name of a signal in an SWF request.

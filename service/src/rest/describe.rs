@@ -10,9 +10,10 @@ use history::{
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
+use super::limits;
 use super::workflows::{Awaited, run_ref};
 use crate::http::{Answer, Refused, json};
-use engine::{Engine, EventRange, Refusal, RunRef, RunState, SeenVersion, Unpolled};
+use engine::{Engine, EventRange, HeldTask, Refusal, RunRef, RunState, SeenVersion, Unpolled};
 
 pub(super) async fn describe(on: Awaited) -> Answer {
     let (State(engine), Path([domain, id]), Params(query), PreferWait(wait), IfNoneMatch(known), caller) = on;
@@ -34,6 +35,7 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let closed = close_reason(&engine, &at, &described.run).await?;
     let mut body = render(&described, (failing, repeating), unpolled, engine.clock().now());
     (body.reason, body.details_line) = (closed.reason, closed.details);
+    add_held_back(&engine, &at, &described.run, &mut body);
     if !caller.sees_payloads(&domain) {
         redact_payloads(&mut body);
     }
@@ -103,6 +105,7 @@ fn render(
         version: run.version,
         history_length: run.last_event_id,
         turn: turn.to_owned(),
+        behind: Vec::new(),
         open_activities: open_activities.collect(),
         open_timers: open_timers.collect(),
         open_children: open_children.collect(),
@@ -112,6 +115,17 @@ fn render(
         outbox: owed.iter().map(owed_effect).collect(),
         outbox_retries: owed.attempts(),
         no_pollers: unpolled.into_iter().map(unpolled_list).collect(),
+    }
+}
+
+/// Adds the limits that hold the run's waiting tasks back.
+fn add_held_back(engine: &Engine, at: &RunRef, run: &Run, body: &mut body::Described) {
+    for HeldTask { list, scheduled_event_id, holds } in engine.lists().held_back(at, run) {
+        let behind = holds.into_iter().map(|hold| limits::waits_behind(hold, &list, None)).collect();
+        match body.open_activities.iter_mut().find(|it| it.scheduled_event_id == scheduled_event_id) {
+            Some(activity) => activity.behind = behind,
+            None => body.behind = behind,
+        }
     }
 }
 
@@ -142,6 +156,7 @@ fn open_activity(
             .iter()
             .find(|beat| beat.scheduled_event_id == scheduled_event_id)
             .map(|beat| beat.at),
+        behind: Vec::new(),
     }
 }
 

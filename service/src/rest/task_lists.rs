@@ -1,18 +1,23 @@
-//! Reports about task lists: waiting tasks, tasks in flight, and pollers.
+//! Reports about task lists: waiting tasks, tasks in flight, pollers and limits. Changes of limits and pauses.
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use client::body;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::PageToken;
 
-use super::extract::{NoQuery, Params, Path};
+use super::extract::{NoQuery, OnNamed, Params, Path};
+use super::limits;
 use super::pages::ListKind;
-use crate::http::{Answer, AppState, Refused, json};
-use engine::{ListReport, PollerReport, TaskReport};
+use crate::access::Caller;
+use crate::http::{Answer, AppState, Json, Refused, json};
+use engine::list_settings::{ListPause, ListSettings, ListSide};
+use engine::{ListReport, PollerReport, Refusal, TaskReport};
 
 /// Default and maximum number of lists per page. Our choice: each is read while a lock is held.
 const LIST_DEFAULT: usize = 100;
@@ -40,7 +45,14 @@ fn poller(report: PollerReport) -> body::ListPoller {
 }
 
 fn listed(report: ListReport) -> body::ListedTaskList {
+    let settings = report.settings.as_deref();
+    let behind = report.behind.into_iter().map(|behind| limits::held_back(behind, &report.name));
     body::ListedTaskList {
+        limits: settings.and_then(limits::of_list),
+        paused: settings.and_then(|settings| settings.paused.as_ref()).map(limits::pause),
+        counting: report.is_counting,
+        uses: report.uses.into_iter().map(|used| limits::used(used, &report.name)).collect(),
+        behind: behind.collect(),
         name: report.name.to_string(),
         kind: kind(report.is_decider).to_owned(),
         waiting: report.waiting as u64,
@@ -52,13 +64,21 @@ fn listed(report: ListReport) -> body::ListedTaskList {
         pollers: report.pollers.into_iter().take(POLLERS_MAX).map(poller).collect(),
         polling_nodes: report.polling_nodes,
         no_pollers_since: report.unpolled_since,
-        next: report.next.into_iter().map(task).collect(),
+        next: report.next.into_iter().map(|next| task(next, &report.name)).collect(),
     }
 }
 
-fn task(report: TaskReport) -> body::ListedTask {
-    let TaskReport { workflow_id, run_id, scheduled_event_id, priority, since, .. } = report;
-    body::ListedTask { workflow_id: workflow_id.to_string(), run_id, scheduled_event_id, priority, since }
+fn task(report: TaskReport, list: &str) -> body::ListedTask {
+    let TaskReport { workflow_id, run_id, scheduled_event_id, priority, since, concurrency_key, behind } = report;
+    body::ListedTask {
+        workflow_id: workflow_id.to_string(),
+        run_id,
+        scheduled_event_id,
+        priority,
+        since,
+        concurrency_key: concurrency_key.map(|key| key.to_string()),
+        behind: behind.into_iter().map(|it| limits::waits_behind(it.hold, list, Some(it.tasks))).collect(),
+    }
 }
 
 /// Returns the position of a list. The next page begins after it.
@@ -92,4 +112,68 @@ pub(super) async fn show(State(engine): AppState, Path([domain, name]): Path<2>,
     let report = engine.lists().report_of(&domain, &name).await?;
     let (task_lists, node) = (report.into_iter().map(listed).collect(), engine.nodes().address().map(str::to_owned));
     Ok(json(StatusCode::OK, &body::ListedTaskLists { task_lists, node, truncated: false, next_page: None }))
+}
+
+fn settings(list: ListSide, settings: &ListSettings) -> body::TaskListSettings {
+    body::TaskListSettings {
+        name: list.name,
+        kind: kind(list.is_decider).to_owned(),
+        limits: limits::of_list(settings),
+        paused: settings.paused.as_ref().map(limits::pause),
+    }
+}
+
+pub(super) async fn set_limits<const DECIDER: bool>(
+    (State(engine), Path([domain, name]), _): OnNamed,
+    Json(set): Json<body::SetListLimits>,
+) -> Answer {
+    let list = ListSide { name, is_decider: DECIDER };
+    let set = engine.lists().set_list(&domain, &list, &limits::settings(set)?).await?;
+    Ok(json(StatusCode::OK, &settings(list, &set)))
+}
+
+pub(super) async fn pause<const DECIDER: bool>(
+    (State(engine), Path([domain, name]), _): OnNamed,
+    caller: Caller,
+    Json(body::PauseTaskList { identity, reason }): Json<body::PauseTaskList>,
+) -> Answer {
+    let list = ListSide { name, is_decider: DECIDER };
+    let by = caller.by().map(|by| by.to_string());
+    let pause = ListPause { reason, identity, by, since: engine.lists().now() };
+    let paused = engine.lists().pause_list(&domain, &list, &pause).await?;
+    Ok(json(StatusCode::OK, &settings(list, &paused)))
+}
+
+pub(super) async fn resume<const DECIDER: bool>((State(engine), Path([domain, name]), _): OnNamed) -> Answer {
+    let list = ListSide { name, is_decider: DECIDER };
+    let resumed = engine.lists().resume_list(&domain, &list).await?;
+    Ok(json(StatusCode::OK, &settings(list, &resumed)))
+}
+
+pub(super) async fn groups(State(engine): AppState, Path([domain]): Path<1>, _: NoQuery) -> Answer {
+    let groups = engine.lists().settings(&domain).await?.groups;
+    let groups = groups.into_iter().map(|(name, of)| limits::group(name, of)).collect();
+    Ok(json(StatusCode::OK, &body::LimitGroups { groups }))
+}
+
+pub(super) async fn show_group((State(engine), Path([domain, name]), _): OnNamed) -> Answer {
+    let known = engine.lists().settings(&domain).await?.groups.remove(&name);
+    let known = known.ok_or_else(|| Refusal::UnknownLimitGroup { domain, group: name.clone() })?;
+    Ok(json(StatusCode::OK, &limits::group(name, known)))
+}
+
+pub(super) async fn set_group(
+    (State(engine), Path([domain, name]), _): OnNamed,
+    Json(set): Json<body::SetTaskLimits>,
+) -> Answer {
+    let of_group = limits::task_limits(set.max_running, set.rate);
+    engine.lists().set_group(&domain, &name, of_group).await?;
+    Ok(json(StatusCode::OK, &limits::group(name, of_group)))
+}
+
+pub(super) async fn delete_group((State(engine), Path([domain, name]), _): OnNamed) -> Answer {
+    engine.lists().delete_group(&domain, &name).await?;
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
 }

@@ -76,6 +76,8 @@ pub(crate) fn body(call: CallAccess) -> Value {
             json!({ "events": [{ "id": 1, "timestamp": timestamp, "type": kind, "name": "s", "input": NEEDLE }] })
         }
         (_, _, "schedules") => json!({ "scheduleId": "s", "schedule": schedule }),
+        (_, _, "limits") => json!({ "group": "g", "limits": [{ "key": NEEDLE }] }),
+        (_, _, "{group}") => json!({ "maxRunning": 1 }),
         ("PUT", ..) => schedule,
         (_, _, "backfill") => json!({ "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z" }),
         (_, _, "workflow-types" | "activity-types") => json!({ "name": "t", "description": NEEDLE }),
@@ -107,6 +109,7 @@ fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
     let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
     let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t");
+    let path = path.replace("{group}", "g");
     let ask = Ask::new(call.method, &path);
     let has_none = call.method == "GET" || body(call) == json!({});
     if has_none { ask } else { ask.header("content-type", "application/json").body(body(call).to_string()) }
@@ -156,6 +159,8 @@ async fn only_changing_calls_have_an_audit_entry_and_outcome() {
         assert_eq!(change["domain"].as_str(), is_of_one.then_some("default"), "{what}");
         let is_of_run = call.name.contains("workflows/{id}") || call.name.contains("{token}");
         assert_eq!(change["workflowId"] == "w", is_of_run, "{what}");
+        let is_of_group = call.name.contains("{group}") || call.name.ends_with("/limits");
+        assert_eq!(change["group"] == "g", is_of_group, "{what}");
         for secret in [NEEDLE, turn.rsplit('/').next().unwrap(), activity.rsplit('/').next().unwrap()] {
             assert!(!json!(entries).to_string().contains(secret), "{what}");
         }

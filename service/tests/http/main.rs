@@ -48,6 +48,7 @@ mod issuer;
 mod issuers;
 mod kits;
 mod late_deadlines;
+mod list_limits;
 mod liveness;
 mod methods;
 mod nodes;

@@ -51,9 +51,18 @@ impl Ask {
         Self::text(path, &body.to_string())
     }
 
+    /// A `PUT` request with a JSON body.
+    pub(crate) fn put(path: &str, body: &Value) -> Self {
+        Self::with_text("PUT", path, &body.to_string())
+    }
+
     /// A request with `content-type: application/json`, whatever its body.
     pub(crate) fn text(path: &str, body: &str) -> Self {
-        let mut ask = Self::new("POST", path).header("content-type", "application/json").body(body.to_owned());
+        Self::with_text("POST", path, body)
+    }
+
+    fn with_text(method: &str, path: &str, body: &str) -> Self {
+        let mut ask = Self::new(method, path).header("content-type", "application/json").body(body.to_owned());
         ask.1 = Some(body.to_owned());
         ask
     }

@@ -491,6 +491,28 @@ impl Matching {
         behind
     }
 
+    /// Returns each limited list with its running tasks and with the number of waiting tasks that its limits hold back.
+    pub(crate) fn limited_depths(&self) -> Vec<LimitedDepth> {
+        if !self.has_limits.load(Relaxed) {
+            return Vec::new();
+        }
+        let lists = self.lock();
+        let (limiter, now) = (self.lock_limiter(), Instant::now());
+        let depth = |(key, running, max_running)| {
+            let waiting = lists.get(&key).map_or(0, |list| list.tasks.len() - list.riders);
+            let held_back = if waiting == 0 {
+                0
+            } else if limiter.holds(&key, None, now).is_empty() {
+                let of_key = |of: Arc<str>| lists.get(&key).map_or(0, |list| list.tasks_of_key(of));
+                limiter.held_keys(&key, now).into_iter().map(of_key).sum()
+            } else {
+                waiting
+            };
+            LimitedDepth { list: key, running, max_running, held_back }
+        };
+        limiter.running().into_iter().map(depth).collect()
+    }
+
     /// Takes the next pair of a task and a poller that waits, on a list whose limits or keys let both wait.
     pub(crate) fn next_pair(&self, key: &ListKey) -> Option<(Poller, Leaving)> {
         let mut lists = self.lock();
@@ -607,6 +629,18 @@ impl Matching {
         };
         self.lock().iter().map(depth).collect()
     }
+}
+
+/// Use of a limited list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LimitedDepth {
+    pub(crate) list: ListKey,
+    /// Number of running tasks, including those that are about to start.
+    pub(crate) running: u32,
+    /// Maximum number of running tasks, if the list has one.
+    pub(crate) max_running: Option<u32>,
+    /// Number of waiting tasks that may not start now.
+    pub(crate) held_back: usize,
 }
 
 /// Result of offering a task.

@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use history::{EventId, LAMBDA_LIST, Timestamp};
+use history::{EventId, LAMBDA_LIST, Run, Timestamp};
+use store::HeadKey;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::Refusal;
 use crate::base::list_settings::ListSettings;
+use crate::lists::backlog::waiting;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::limits::limiter::{Behind, LimitUse};
+use crate::lists::limits::limiter::{Behind, LimitUse, WaitReason};
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
+use crate::{Refusal, RunRef};
 
 /// Maximum number of lists examined in each of the node's tables of lists. Our choice: the maximum size of each table,
 /// not counting lists that are being polled.
@@ -42,6 +44,17 @@ pub struct TaskReport {
     pub concurrency_key: Option<Arc<str>>,
     /// Limits that hold the task back; none if it only waits for a poller.
     pub behind: Vec<Behind>,
+}
+
+/// A waiting task of a run that limits hold back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldTask {
+    /// Name of its list.
+    pub list: Arc<str>,
+    /// Id of the event that created the task.
+    pub scheduled_event_id: EventId,
+    /// Limits that hold it back; at least one.
+    pub holds: Vec<WaitReason>,
 }
 
 impl From<WaitingTask> for TaskReport {
@@ -81,6 +94,8 @@ pub struct ListReport {
     pub next: Vec<TaskReport>,
     /// Settings of the list; `None` if it has none.
     pub settings: Option<Arc<ListSettings>>,
+    /// True while the running tasks of the list are being counted, after a restart or when it gets its first settings.
+    pub is_counting: bool,
     /// Use of the list's limits, including those of its group and of the keys with the most running tasks.
     pub uses: Vec<LimitUse>,
     /// Limits that hold waiting tasks of the list back.
@@ -99,8 +114,8 @@ pub struct ReportPage {
 }
 
 impl TaskLists {
-    /// Returns the lists of a domain after the given one, as far as this node knows: lists that have tasks or pollers,
-    /// or had some recently.
+    /// Returns the lists of a domain after the given one, as far as this node knows: lists that have settings, and lists
+    /// that have tasks or pollers, or had some recently.
     ///
     /// # Errors
     ///
@@ -116,6 +131,7 @@ impl TaskLists {
         let matching_has_more = self.matching.add_lists(domain, LISTS_EXAMINED_MAX, &mut names);
         let pollers_has_more = self.pollers.add_lists(domain, LISTS_EXAMINED_MAX, &mut names);
         self.in_flight.add_lists(domain, self.clock.now(), &mut names);
+        self.matching.with_limiter(|limiter| limiter.add_lists(domain, &mut names));
         let after = after.map(|(name, is_decider)| (name, Side::of(is_decider)));
         let mut rest = names.range((after.map_or(Unbounded, Excluded), Unbounded));
         let page: BTreeSet<_> = rest.by_ref().take(limit).cloned().collect();
@@ -175,11 +191,27 @@ impl TaskLists {
                 unpolled_since: self.pollers.unpolled_since(&list).filter(|_| may_be_unpolled),
                 next: Vec::new(),
                 settings,
+                is_counting: self.matching.with_limiter(|limiter| limiter.is_counting(&list)),
                 uses,
                 behind: self.matching.held_back(&list, KEYS_SHOWN_MAX),
             }
         };
         names.iter().map(report).collect()
+    }
+
+    /// Returns the tasks of a run that limits hold back, each with these limits.
+    pub fn held_back(&self, run: &RunRef, state: &Run) -> Vec<HeldTask> {
+        let (domain, now): (Arc<str>, _) = (Arc::clone(&run.domain), self.clock.now());
+        let key = HeadKey { domain, workflow_id: state.started.workflow_id.as_str().into() };
+        let waiting = waiting(&key, state).into_iter();
+        let held =
+            waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now)).filter_map(|(list, task, _)| {
+                let key = task.concurrency_key.as_ref();
+                let holds = self.matching.with_limiter(|limiter| limiter.holds(&list, key, Instant::now()));
+                let scheduled_event_id = task.scheduled_event_id;
+                (!holds.is_empty()).then_some(HeldTask { list: list.name, scheduled_event_id, holds })
+            });
+        held.collect()
     }
 
     /// Returns a waiting task with the limits that hold it back. `before` is the number of tasks before it, and

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use history::Timestamp;
 
-use crate::base::metrics::measured::ListDepth;
+use crate::base::metrics::measured::{LimitedUse, ListDepth};
+use crate::lists::matching::LimitedDepth;
 use crate::lists::{ListKey, Side};
 
 /// Maximum number of lists with separate series: per domain, and for all domains together. Our choice: a scrape stays
@@ -61,6 +62,37 @@ fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
     shown
 }
 
+/// Returns the figures of limited lists for metrics: of at most the permitted number of lists, those with the most held
+/// back tasks first, then those with the most running tasks, then by name. The other lists of each domain are summed.
+pub(crate) fn limited_uses(mut lists: Vec<LimitedDepth>) -> Vec<LimitedUse> {
+    lists.sort_unstable_by(|one, other| {
+        let sizes =
+            (Reverse(one.held_back), Reverse(one.running)).cmp(&(Reverse(other.held_back), Reverse(other.running)));
+        sizes.then_with(|| one.list.cmp(&other.list))
+    });
+    let mut of_domain: HashMap<Arc<str>, usize> = HashMap::new();
+    let mut others: BTreeMap<(Arc<str>, Side), LimitedUse> = BTreeMap::new();
+    let mut shown = Vec::new();
+    for LimitedDepth { list: ListKey { domain, side, name }, running, max_running, held_back } in lists {
+        let count = of_domain.entry(Arc::clone(&domain)).or_default();
+        let (of, running) = (side, u64::from(running));
+        let (side, max_running) = (side.word(), max_running.map(u64::from));
+        if &*name != OTHER_LISTS && *count < LISTS_OF_A_DOMAIN && shown.len() < LISTS_SHOWN {
+            *count += 1;
+            shown.push(LimitedUse { domain, side, name, running, max_running, held_back });
+            continue;
+        }
+        let none =
+            || LimitedUse { domain: Arc::clone(&domain), side, name: OTHER_LISTS.into(), ..LimitedUse::default() };
+        let sums = others.entry((Arc::clone(&domain), of)).or_insert_with(none);
+        sums.running += running;
+        sums.max_running = [sums.max_running, max_running].into_iter().flatten().reduce(|one, other| one + other);
+        sums.held_back += held_back;
+    }
+    shown.extend(others.into_values());
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Metrics;
@@ -105,5 +137,21 @@ mod tests {
         let shown = shown(lists);
         let count = |domain: &str| shown.iter().filter(|(list, ..)| &*list.domain == domain).count();
         assert_eq!((count("a"), count("b")), (LISTS_OF_A_DOMAIN + 1, 10));
+    }
+
+    #[test]
+    fn limited_lists_beyond_a_hundred_of_a_domain_are_summed() {
+        let depth = |number: usize| LimitedDepth {
+            list: ListKey { domain: "d".into(), side: Side::Activity, name: format!("{number:03}").into() },
+            running: 2,
+            max_running: (number % 2 == 0).then_some(3),
+            held_back: number,
+        };
+        let uses = limited_uses((0..LISTS_OF_A_DOMAIN + 4).map(depth).collect());
+        assert_eq!(uses.len(), LISTS_OF_A_DOMAIN + 1);
+        assert_eq!(uses.first().map(|of| of.held_back), Some(LISTS_OF_A_DOMAIN + 3), "the most held back come first");
+        let others = uses.last().unwrap();
+        assert_eq!((&*others.name, others.running, others.max_running), (OTHER_LISTS, 8, Some(6)));
+        assert_eq!(others.held_back, 1 + 2 + 3);
     }
 }

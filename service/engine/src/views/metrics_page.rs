@@ -16,7 +16,7 @@ use crate::base::admission::ThrottledCounts;
 use crate::base::clock::ClockStanding;
 use crate::base::disk::room::DiskRoom;
 use crate::base::metrics::label::LabelValue;
-use crate::base::metrics::measured::ListDepth;
+use crate::base::metrics::measured::{LimitedUse, ListDepth};
 use crate::registry::run_counts::{GAUGES, Gauged};
 
 /// Gauges that are read when the page is requested.
@@ -29,6 +29,7 @@ pub(crate) struct Gauges {
     pub(crate) query_callers: usize,
     pub(crate) updates: usize,
     pub(crate) lists: Vec<ListDepth>,
+    pub(crate) limited: Vec<LimitedUse>,
     pub(crate) node_versions: BTreeMap<String, Option<String>>,
     pub(crate) disk: Option<DiskRoom>,
     pub(crate) store: store::Stats,
@@ -71,6 +72,14 @@ impl Metrics {
                 tasks: 0,
                 pollers: 0,
                 oldest: None,
+            }],
+            limited: vec![LimitedUse {
+                domain: "d".into(),
+                side: "decider",
+                name: "l".into(),
+                running: 0,
+                max_running: Some(1),
+                held_back: 0,
             }],
             node_versions: BTreeMap::from([("n".to_owned(), None)]),
             disk: Some(DiskRoom { free: 0, reserve: 0, least: 0 }),
@@ -230,6 +239,18 @@ impl MetricsPage {
 }
 
 impl Gauges {
+    fn write_limited(&self, text: &mut MetricsPage) {
+        let lists = &self.limited;
+        let running = lists.iter().map(|list| (list.labels(), list.running));
+        text.family("list_running", MetricKind::Gauge, "Running tasks of limited lists", running);
+        let maxima = lists.iter().filter_map(|list| Some((list.labels(), list.max_running?)));
+        let help = "Maximum number of running tasks of lists with such a limit";
+        text.family("list_max_running", MetricKind::Gauge, help, maxima);
+        let held = lists.iter().map(|list| (list.labels(), list.held_back));
+        let help = "Waiting tasks that a limit or a pause of their list holds back";
+        text.family("list_held_back_tasks", MetricKind::Gauge, help, held);
+    }
+
     fn write_clock(&self, text: &mut MetricsPage) {
         for (name, help, number) in [
             (
@@ -315,6 +336,7 @@ impl Gauges {
         let oldest = lists.iter().map(|list| (list.labels(), age(list.oldest)));
         let help = "Age of the oldest waiting task; 0 if none waits";
         text.family("oldest_task_seconds", MetricKind::Gauge, help, oldest);
+        self.write_limited(text);
         if let Some(runs) = &self.runs {
             runs.write(text);
         }

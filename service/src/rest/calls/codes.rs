@@ -36,3 +36,6 @@ pub(super) const NO_SCHEDULE: &[&str] = &["unknown-schedule"];
 
 /// Error codes of calls with a token.
 pub(super) const BAD_TOKEN: &[&str] = &["bad-token"];
+
+/// Error codes of calls that change settings of task lists.
+pub(super) const NO_SETTINGS: &[&str] = &["task-list-settings-with-nodes"];

@@ -5,10 +5,11 @@ use client::body;
 use super::super::document::{CallTable, Doc};
 use super::super::history::EVENT_STREAM;
 use super::super::{changes, session, task_lists};
+use super::codes::NO_SETTINGS;
 use crate::access::{CallEffect as E, Level as L};
 
 pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
-    of_changes(of_sessions(of_task_lists(calls)))
+    of_changes(of_sessions(of_groups(of_activity_lists(of_decider_lists(of_task_lists(calls))))))
 }
 
 fn of_task_lists<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
@@ -30,6 +31,94 @@ fn of_task_lists<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 "Describe the decider list and the activity list of a name, as known to this node",
             )
             .answers::<body::ListedTaskLists>(200, "Both lists, even if the node knows nothing about them."),
+        )
+}
+
+/// Adds the calls that change one kind of task lists.
+macro_rules! settings_of {
+    ($function:ident, $is_decider:literal, $kind:literal, $Kind:literal) => {
+        fn $function<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
+            calls
+                .put(
+                    concat!("/v1/domains/{domain}/task-lists/{list}/", $kind, "/limits"),
+                    L::DomainOperator,
+                    E::Changes,
+                    task_lists::set_limits::<$is_decider>,
+                    Doc::of(
+                        concat!("limit", $Kind, "List"),
+                        concat!("Replace the limits of the ", $kind, " list of a name"),
+                    )
+                    .answers::<body::TaskListSettings>(200, "The limits apply.")
+                    .refuses(404, &["unknown-limit-group"])
+                    .refuses(409, NO_SETTINGS)
+                    .refuses(409, &["limit-exceeded"]),
+                )
+                .post(
+                    concat!("/v1/domains/{domain}/task-lists/{list}/", $kind, "/pause"),
+                    L::DomainOperator,
+                    E::Changes,
+                    task_lists::pause::<$is_decider>,
+                    Doc::of(
+                        concat!("pause", $Kind, "List"),
+                        concat!("Pause the ", $kind, " list of a name: none of its tasks is dispatched"),
+                    )
+                    .answers::<body::TaskListSettings>(200, "The list is paused.")
+                    .refuses(409, NO_SETTINGS)
+                    .refuses(409, &["limit-exceeded", "task-list-already-paused"]),
+                )
+                .post(
+                    concat!("/v1/domains/{domain}/task-lists/{list}/", $kind, "/resume"),
+                    L::DomainOperator,
+                    E::Changes,
+                    task_lists::resume::<$is_decider>,
+                    Doc::of(concat!("resume", $Kind, "List"), concat!("Resume the paused ", $kind, " list of a name"))
+                        .answers::<body::TaskListSettings>(200, "The list dispatches tasks again.")
+                        .refuses(409, NO_SETTINGS)
+                        .refuses(409, &["task-list-not-paused"]),
+                )
+        }
+    };
+}
+settings_of!(of_decider_lists, true, "decider", "Decider");
+settings_of!(of_activity_lists, false, "activity", "Activity");
+
+fn of_groups<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
+    calls
+        .get(
+            "/v1/domains/{domain}/limit-groups",
+            L::Reader,
+            task_lists::groups,
+            Doc::of("listLimitGroups", "List limit groups, whose limits task lists share")
+                .answers::<body::LimitGroups>(200, "All groups of the domain."),
+        )
+        .get(
+            "/v1/domains/{domain}/limit-groups/{group}",
+            L::Reader,
+            task_lists::show_group,
+            Doc::of("describeLimitGroup", "Describe a limit group")
+                .answers::<body::LimitGroup>(200, "The group.")
+                .refuses(404, &["unknown-limit-group"]),
+        )
+        .put(
+            "/v1/domains/{domain}/limit-groups/{group}",
+            L::DomainOperator,
+            E::Changes,
+            task_lists::set_group,
+            Doc::of("setLimitGroup", "Create a limit group, or replace its limits")
+                .answers::<body::LimitGroup>(200, "The limits apply.")
+                .refuses(409, NO_SETTINGS)
+                .refuses(409, &["limit-exceeded"]),
+        )
+        .delete(
+            "/v1/domains/{domain}/limit-groups/{group}",
+            L::DomainOperator,
+            E::Changes,
+            task_lists::delete_group,
+            Doc::of("deleteLimitGroup", "Delete a limit group that no task list uses")
+                .answers_nothing(204, "The group was deleted.")
+                .refuses(404, &["unknown-limit-group"])
+                .refuses(409, NO_SETTINGS)
+                .refuses(409, &["limit-group-in-use"]),
         )
 }
 

@@ -60,6 +60,26 @@ impl ListDepth {
     }
 }
 
+/// Use of the limits of a task list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LimitedUse {
+    pub(crate) domain: Arc<str>,
+    /// `decider` or `activity`.
+    pub(crate) side: &'static str,
+    pub(crate) name: Arc<str>,
+    pub(crate) running: u64,
+    /// Maximum number of running tasks, if the list has one.
+    pub(crate) max_running: Option<u64>,
+    /// Number of waiting tasks that may not start now.
+    pub(crate) held_back: usize,
+}
+
+impl LimitedUse {
+    pub(crate) fn labels(&self) -> Vec<(&'static str, LabelValue)> {
+        vec![("domain", (&self.domain).into()), ("kind", self.side.into()), ("list", (&self.name).into())]
+    }
+}
+
 /// Metrics of runs and tasks.
 #[derive(Debug)]
 pub(crate) struct Measured {

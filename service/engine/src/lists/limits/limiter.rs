@@ -521,6 +521,32 @@ impl Limiter {
         Some((Arc::clone(&limited.settings), uses))
     }
 
+    /// Adds the domain's lists with settings to `to`.
+    pub(crate) fn add_lists(&self, domain: &str, to: &mut BTreeSet<(Arc<str>, Side)>) {
+        let lists = self.lists.keys().filter(|list| &*list.domain == domain);
+        to.extend(lists.map(|list| (Arc::clone(&list.name), list.side)));
+    }
+
+    /// Returns true while the running tasks of a list are being counted.
+    pub(crate) fn is_counting(&self, list: &ListKey) -> bool {
+        self.lists.get(list).is_some_and(|limited| limited.counting.is_some())
+    }
+
+    /// Returns each limited list with its number of running tasks, and the maximum if the list has one.
+    pub(crate) fn running(&self) -> Vec<(ListKey, u32, Option<u32>)> {
+        let of = |(list, limited): (&ListKey, &LimitedList)| {
+            (list.clone(), limited.meter.running, limited.meter.limits.max_running)
+        };
+        self.lists.iter().map(of).collect()
+    }
+
+    /// Returns the keys of a list of which no task may start now because of their own limits.
+    pub(crate) fn held_keys(&self, list: &ListKey, now: Instant) -> Vec<Arc<str>> {
+        let keys = self.lists.get(list).into_iter().flat_map(|limited| &limited.keys);
+        let held = keys.filter(|(key, meter)| meter.check(|| LimitScope::Key(Arc::clone(key)), now).is_err());
+        held.map(|(key, _)| Arc::clone(key)).collect()
+    }
+
     /// Returns the reasons why a task with this key may not start now: of the list, then of the group, then of the key.
     pub(crate) fn holds(&self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Vec<WaitReason> {
         let Some(limited) = self.lists.get(list) else { return Vec::new() };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use history::Timestamp;
+use history::event::OperatorAction;
 
 use crate::Refusal;
 use crate::base::list_settings::{DomainLists, ListPause, ListSettings, ListSide, TaskLimits};
@@ -78,7 +79,7 @@ impl TaskLists {
     ///
     /// # Errors
     ///
-    /// As for [`set_list`](Self::set_list), and [`Refusal::ListAlreadyPaused`].
+    /// As for [`set_list`](Self::set_list), [`Refusal::ListAlreadyPaused`], and a fault for an invalid reason.
     pub async fn pause_list(
         self: &Arc<Self>,
         domain: &str,
@@ -86,6 +87,8 @@ impl TaskLists {
         pause: &ListPause,
     ) -> Result<ListSettings, Refusal> {
         history::admit::check_name("taskList", &list.name)?;
+        let (identity, reason) = (pause.identity.clone(), pause.reason.clone());
+        history::admit::check_operator(&OperatorAction { identity, reason })?;
         self.change_settings(domain, |all| {
             let known = all.lists.entry(list.clone()).or_default();
             if known.paused.is_some() {
@@ -103,7 +106,6 @@ impl TaskLists {
     ///
     /// As for [`set_list`](Self::set_list), and [`Refusal::ListNotPaused`].
     pub async fn resume_list(self: &Arc<Self>, domain: &str, list: &ListSide) -> Result<ListSettings, Refusal> {
-        history::admit::check_name("taskList", &list.name)?;
         self.change_settings(domain, |all| {
             let known = all.lists.get_mut(list);
             let resumed = known.and_then(|known| known.paused.take().map(|_| known.clone()));

@@ -139,6 +139,11 @@ impl TaskList {
         self.order.as_ref().map(|order| order.largest(most)).unwrap_or_default()
     }
 
+    /// Returns the number of waiting tasks with this key.
+    pub(super) fn tasks_of_key(&self, key: Arc<str>) -> usize {
+        self.order.as_ref().map_or(0, |order| order.tasks_of(&Some(key)))
+    }
+
     /// Returns true if tasks and pollers may wait at the same time, because of limits or keys.
     pub(super) fn may_pair(&self) -> bool {
         !self.tasks.is_empty() && !self.pollers.is_empty()

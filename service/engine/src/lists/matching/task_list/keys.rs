@@ -194,6 +194,11 @@ impl KeyOrder {
         keys
     }
 
+    /// Returns the number of waiting tasks with this key.
+    pub(super) fn tasks_of(&self, key: &Key) -> usize {
+        self.rings.values().filter_map(|ring| ring.flows.get(key)).map(|flow| flow.numbers.len()).sum()
+    }
+
     /// Returns the places of the next tasks in the order in which they are taken if no limit holds them back, each with
     /// the number of tasks of its key and priority that come before it.
     pub(super) fn shown(&self, most: usize) -> Vec<(PlaceOnList, usize)> {
