@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use client::Client;
-use client::body::StartWorkflow;
+use client::body::{SetListLimits, SetStartRate, StartWorkflow};
+use client::{Client, TaskListKind};
 use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
 use hdrhistogram::Histogram;
 use history::event::ActivityTimeouts;
-use history::{Payload, Status};
+use history::{Factor, Payload, Status};
 use runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 use tokio::time::Instant;
 
@@ -71,6 +71,9 @@ pub(super) struct Load {
     json: bool,
     #[arg(long, hide = true)]
     role: Option<Role>,
+    /// True if the task lists have limits, which hold nothing back.
+    #[arg(skip)]
+    is_limited: bool,
 }
 
 /// A workflow that schedules its activities one after the other and then succeeds.
@@ -126,8 +129,25 @@ impl Load {
     /// Returns the standard load on a new service.
     pub(super) fn of(workflows: u64, concurrency: usize) -> Self {
         let (slots, several_threads, activities, payload) = (None, false, 3, 100);
-        let (url, data_dir, json, role) = (Vec::new(), None, false, None);
-        Self { workflows, concurrency, slots, several_threads, activities, payload, url, data_dir, json, role }
+        let (url, data_dir, json, role, is_limited) = (Vec::new(), None, false, None, false);
+        Self {
+            workflows,
+            concurrency,
+            slots,
+            several_threads,
+            activities,
+            payload,
+            url,
+            data_dir,
+            json,
+            role,
+            is_limited,
+        }
+    }
+
+    /// Sets limits of the task lists that hold nothing back.
+    pub(super) fn limited(self, is_limited: bool) -> Self {
+        Self { is_limited, ..self }
     }
 
     /// Returns true if this process is a host with several threads.
@@ -147,6 +167,13 @@ impl Load {
         let clients = urls.iter().map(|url| client(url)).collect::<Result<Vec<Client>, Failed>>()?;
         for client in &clients {
             client.ready().await?;
+        }
+        if let Some(client) = clients.first().filter(|_| self.is_limited) {
+            let rate = Some(SetStartRate { per_second: Factor::from_thousandths(1_000_000_000), burst: None });
+            let limits = SetListLimits { max_running: Some(100_000), rate, ..SetListLimits::default() };
+            for kind in [TaskListKind::Decider, TaskListKind::Activity] {
+                client.limit_list(LIST, kind, &limits).await?;
+            }
         }
         let role = |role: &str, url: &String| {
             let (activities, payload) = (self.activities.to_string(), self.payload.to_string());

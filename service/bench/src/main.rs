@@ -7,6 +7,7 @@ mod failed;
 mod fair;
 mod floor;
 mod idle;
+mod limits;
 mod load;
 mod open;
 #[path = "../../src/dynamodb/prices.rs"]
@@ -52,6 +53,7 @@ enum What {
     Swf(swf::Swf),
     Children(children::Children),
     Fair(fair::Fair),
+    Limits(limits::Limits),
     Floor(floor::Floor),
     Signals(signals::Signals),
     #[cfg(feature = "dynamodb")]
@@ -71,6 +73,7 @@ impl Bench {
             Some(What::Swf(swf)) => swf.run().await,
             Some(What::Children(children)) => children.run().await,
             Some(What::Fair(fair)) => fair.run().await,
+            Some(What::Limits(limits)) => limits.run().await,
             Some(What::Floor(floor)) => floor.run().await,
             Some(What::Signals(signals)) => signals.run().await,
             #[cfg(feature = "dynamodb")]

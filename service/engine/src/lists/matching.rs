@@ -27,8 +27,8 @@ use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, T
 const LISTS_MAX: usize = 10_000;
 
 /// Default maximum number of waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so that a
-/// list takes at most 10 MB.
-const LIST_TASKS_MAX: usize = 50_000;
+/// list takes at most 20 MB.
+const LIST_TASKS_MAX: usize = 100_000;
 
 /// Default maximum number of waiting tasks of all lists in memory. Our choice: at most 100 MB, plus 200 MB for the
 /// tasks that each list may always have.
@@ -251,6 +251,15 @@ impl Matching {
         if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
     }
 
+    /// Returns true if a list accepts this task. A full list still accepts tasks of concurrency keys that have less than
+    /// their share of it, so that a key with very many tasks does not move all others to the store, where they would
+    /// wait behind it. Together these tasks take at most as much space again.
+    fn has_room_for(&self, list: &TaskList, task: &OnList) -> bool {
+        let capacity = self.capacity();
+        let tasks = list.tasks.len();
+        tasks < capacity || (tasks < 2 * capacity && list.has_less_than_share(task, capacity))
+    }
+
     /// Returns true if a list has overflowed and at least half of its space is free again.
     fn is_to_refill(&self, list: &TaskList) -> bool {
         list.overflowed && list.tasks.len() < self.capacity().div_ceil(2)
@@ -284,7 +293,7 @@ impl Matching {
             return Offered::Known;
         }
         let place_of_riders = list.remove_riders_of(&task);
-        if place_of_riders.is_none() && list.tasks.len() >= self.capacity() {
+        if place_of_riders.is_none() && !self.has_room_for(list, &task) {
             list.overflowed = true;
             return Offered::Full;
         }

@@ -287,3 +287,22 @@ async fn finding_a_task_does_not_depend_on_the_number_of_held_keys() {
         assert!(start(&matching, &list()).is_err());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_full_list_has_room_for_keys_with_few_tasks() {
+    let bounds = WaitingBounds { list_tasks_max: 10, ..WaitingBounds::default() };
+    let matching = Arc::new(Matching::new(bounds));
+    offer(&matching, &list(), 1..=10, Some("many"));
+    let is_full = |run: u128, key: Option<&str>| matches!(matching.offer(&list(), task(run, key)), Offered::Full);
+    assert!(is_full(11, Some("many")));
+    // With two keys, each has a share of five.
+    for run in 21..=25 {
+        assert!(!is_full(run, Some("few")), "{run}");
+    }
+    assert!(is_full(26, Some("few")) && is_full(11, Some("many")));
+    // The space for other keys is as large as the list, and not larger.
+    let accepted = (31..100).filter(|run| !is_full(*run, Some(&run.to_string()))).count();
+    assert_eq!(accepted, 5);
+    assert_eq!(matching.waiting(&list()), (20, true), "the others wait in the store");
+    assert_eq!([start(&matching, &list()), start(&matching, &list())], [Ok(1), Ok(21)]);
+}

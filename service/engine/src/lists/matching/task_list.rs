@@ -134,6 +134,11 @@ impl TaskList {
         }
     }
 
+    /// Returns true if the list has keys and fewer tasks of this task's key than an equal share of `capacity`.
+    pub(super) fn has_less_than_share(&self, task: &OnList, capacity: usize) -> bool {
+        self.order.as_ref().is_some_and(|order| order.has_less_than_share(task.priority(), &key_of(task), capacity))
+    }
+
     /// Returns the keys with the most waiting tasks, with the numbers of their tasks.
     pub(super) fn largest_keys(&self, most: usize) -> Vec<(Arc<str>, usize)> {
         self.order.as_ref().map(|order| order.largest(most)).unwrap_or_default()

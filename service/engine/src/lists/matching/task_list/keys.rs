@@ -180,6 +180,13 @@ impl KeyOrder {
         None
     }
 
+    /// Returns true if fewer tasks of this key and priority wait than an equal share of `capacity`.
+    pub(super) fn has_less_than_share(&self, priority: i32, key: &Key, capacity: usize) -> bool {
+        let Some(ring) = self.rings.get(&Reverse(priority)) else { return true };
+        let tasks = ring.flows.get(key).map_or(0, |flow| flow.numbers.len());
+        tasks < capacity / ring.flows.len().max(1)
+    }
+
     /// Returns the keys with the most waiting tasks, with the numbers of their tasks.
     pub(super) fn largest(&self, most: usize) -> Vec<(Arc<str>, usize)> {
         let mut tasks: HashMap<&Arc<str>, usize> = HashMap::new();
