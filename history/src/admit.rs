@@ -66,8 +66,8 @@ impl Transition {
         }
     }
 
-    /// Admits one command of this author that is not [repeated](Self::repeated). Its events record the author's
-    /// name, and its decisions are checked against the author's permissions.
+    /// Admits one command that is not [repeated](Self::repeated). The command's events record the name of `author`, and
+    /// its decisions are checked against the permissions of `author`.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ impl Transition {
         Ok(outcome)
     }
 
-    /// Dispatches a command to its rule. For most commands the outcome is the id of their first event. Arms with
-    /// another outcome return early.
+    /// Dispatches a command to its rule. For most commands the outcome is the id of their first event. The `match` arms
+    /// of the other commands return their outcome early.
     fn dispatch(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let next = self.run.last_event_id + 1;
         let key = command.request_key();

@@ -66,7 +66,7 @@ pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<
     while decoder.position() < bytes.len() {
         let mut probe = decoder.probe();
         let id = probe.array().and_then(|_| probe.u64());
-        // Corrupted bytes are not skipped: `events` reports them.
+        // Stop at corrupted bytes, so that `events` reports them.
         if id.is_ok_and(|id| id >= first) || decoder.skip().is_err() {
             break;
         }

@@ -115,8 +115,8 @@ pub enum Verdict {
 pub enum AnsweredTurn {
     /// A regular turn, whose task also contained the updates.
     Held(TurnId),
-    /// A turn that was created only for the updates and has no events yet. Its events are recorded with the answer,
-    /// unless the answer has nothing to record or other events have been recorded in the meantime.
+    /// A turn that the service created only for the updates. It has no events yet. Its events are recorded with the
+    /// decider's answer, unless the answer has nothing to record or the run has recorded other events in the meantime.
     Speculative {
         /// Id of the newest recorded event that the decider saw.
         last_event_id: EventId,
@@ -135,7 +135,7 @@ pub enum AnsweredTurn {
 pub struct TurnAnswer {
     /// Decisions, in order.
     pub decisions: Vec<Decision>,
-    /// Payload that the decider wants back with its next turn.
+    /// Payload that the service returns to the decider with its next turn.
     pub context: Option<Payload>,
     /// Names of the signals that the decider waits for; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) stands
     /// for a cancel request.
@@ -203,7 +203,7 @@ pub enum Command {
     },
     /// An operator pauses the run.
     Pause {
-        /// True if the run's timers and timeouts stop as well.
+        /// True if the run's timers and timeouts also stop.
         stop_clocks: bool,
         /// Identity of the operator, and the reason.
         operator: OperatorAction,
@@ -347,14 +347,14 @@ pub enum Command {
         /// Reason, for people.
         reason: Option<String>,
     },
-    /// The parent of this run reports that it has closed.
+    /// The parent of this run reports that the parent has closed.
     TakeParentClose {
         /// Event of the parent that started this run.
         origin: Origin,
         /// Policy to apply to this run.
         policy: ChildPolicy,
     },
-    /// A child of this run reports that it has closed.
+    /// A child of this run reports that the child has closed.
     TakeChildClose {
         /// Id of this run's ChildScheduled event.
         scheduled_event_id: EventId,
@@ -372,8 +372,8 @@ pub enum Command {
         event_id: EventId,
         /// Kind of effect.
         kind: EffectKind,
-        /// [Round](crate::Outbox::round) of deliveries to which the outcome belongs. An outcome that failed is ignored
-        /// if a later round has begun.
+        /// [Round](crate::Outbox::round) of deliveries to which the outcome belongs. A failure is ignored if a later
+        /// round has begun.
         round: u32,
         /// Outcome.
         result: EffectResult,

@@ -254,7 +254,7 @@ pub struct SignalExternal {
     pub control: Option<String>,
 }
 
-/// Asks another run of the same domain to cancel; its decider chooses how to react.
+/// Asks another run of the same domain to cancel. The decider of the other run chooses how to react.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -320,7 +320,7 @@ pub struct CancelWorkflow {
 }
 
 /// Closes the run and continues it in a new run with the same workflow id and a fresh history. The execution timeout
-/// continues in the new run. Absent fields take this run's values, except the input.
+/// covers both runs. Absent fields take this run's values, except the input.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -345,7 +345,7 @@ pub struct ContinueAsNew {
     pub swf: SwfSettings,
 }
 
-/// A close that a decision asks for.
+/// Close requested by a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closing {
     /// Kind of close.

@@ -11,12 +11,12 @@ pub const NAME_CHARS_MAX: usize = 256;
 /// DynamoDB keys. One key has 2,048 bytes for a domain and a workflow id, another has 1,024 bytes for a workflow id.
 pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 
-/// Maximum length of a `tracestate` in bytes. A longer one is dropped. Source: W3C Trace Context 3.3.1.5, which
-/// requires that at least this length is propagated.
+/// Maximum length of a `tracestate` in bytes. A longer `tracestate` is dropped. Source: W3C Trace Context 3.3.1.5,
+/// which requires that at least this length is propagated.
 pub const TRACESTATE_BYTES_MAX: usize = 512;
 
-/// Maximum length of a credential name in bytes. The name is stored in every event that the credential causes. Chosen:
-/// long enough for an email address, and a third of the size of the shortest events.
+/// Maximum length of a credential name in bytes. Chosen: long enough for an email address, and still short, because the
+/// name is stored in every event that the credential causes.
 pub const CALLER_NAME_BYTES_MAX: usize = 128;
 
 /// Maximum length of a type with its version, in characters. Source: SWF's 256 and 64, with a slash between them.
@@ -91,20 +91,20 @@ pub const OPEN_CHILDREN_MAX: usize = 1_000;
 pub const OPEN_EXTERNALS_MAX: usize = 1_000;
 
 /// Delay after which a run's pending effects are delivered again, because the first delivery may have been lost.
-/// Chosen: the same as for a waiting task.
+/// Chosen: the delay after which a waiting task is offered again.
 pub const EFFECT_WAIT_FIRST: Duration = Duration::from_secs(30);
 
 /// Maximum delay between two deliveries of pending effects. Each delay is four times the previous one. Chosen: after
 /// one hour, retrying more often is not worth its cost.
 pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-/// Minimum lateness at which a deadline is repaired that was set while the clock was ahead. Chosen: more than the
-/// difference between the clocks of two nodes.
+/// Minimum lateness of a deadline to be repaired. A repair moves deadlines that were set while the clock was ahead.
+/// Chosen: more than the difference between the clocks of two nodes.
 pub const DEADLINE_LATE_MIN: Duration = Duration::from_secs(60);
 
 /// Maximum time by which the last evaluated time of a schedule may be ahead of the clock. If it is ahead by more, it is
 /// reset to the clock's time. Chosen: more than the difference between the clocks of two nodes, so that no node repeats
-/// what another has decided.
+/// a decision of another node.
 pub const SCHEDULE_AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// Maximum number of decisions in one answer. Chosen: enough for all activities and timers that can be open, and for
@@ -150,8 +150,8 @@ pub const ACTIVITY_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(300);
 /// Default retention of a closed run. Chosen: about one month.
 pub const RETENTION_DEFAULT: Duration = Duration::from_days(30);
 
-/// Delay of the next turn after a failed turn. It doubles with each consecutive failure. Chosen so that a decider that
-/// fails immediately does not fill the history.
+/// Delay of the next turn after a failed turn. The delay doubles with each consecutive failure. Chosen so that a
+/// decider that fails immediately does not fill the history.
 pub const TURN_BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
 /// Maximum delay of a turn after failures. Chosen so that a repaired decider gets its turn within ten minutes.
@@ -186,7 +186,8 @@ pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// in one commit.
 pub const IMPORTED_BYTES_MAX: usize = RESET_BYTES_MAX;
 
-/// Maximum number of events of an imported history. Chosen: the number of events that fit if each counts 64 bytes.
+/// Maximum number of events of an imported history. Chosen: the number of events that fit into [`IMPORTED_BYTES_MAX`]
+/// if each event counts 64 bytes.
 pub const IMPORTED_EVENTS_MAX: usize = IMPORTED_BYTES_MAX / 64;
 
 /// Maximum length of an imported event's JSON text in bytes. Chosen: enough for two of the largest payloads and the
@@ -200,9 +201,9 @@ pub const IMPORTED_AHEAD_MAX: Duration = Duration::from_secs(3_600);
 /// Minimum time for which an imported run is kept. Chosen: one week, so that it can be inspected.
 pub const IMPORTED_KEPT_MIN: Duration = Duration::from_days(7);
 
-/// Payload bytes of the events of fired deadlines after which the remaining deadlines fire in the next commit. Such
-/// payloads are, for example, the last heartbeats of many activities that time out together. Chosen: the maximum size
-/// of the requests of one commit.
+/// Size in bytes of the payloads in the events of fired deadlines. Once a commit exceeds it, the remaining deadlines
+/// fire in the next commit. Such payloads are, for example, the last heartbeats of many activities that time out
+/// together. Chosen: the maximum size of the requests of one commit.
 pub const FIRED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Maximum number of signals that a turn can await. Chosen: their names are kept in the state of the run.
@@ -260,7 +261,7 @@ pub const SCHEDULE_ENTRIES_MAX: usize = 100;
 /// Minimum interval of a schedule. Chosen: one second, the resolution of cron expressions.
 pub const SCHEDULE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// Maximum jitter of a schedule. Chosen: one day. For a longer delay, the schedule should have another time.
+/// Maximum jitter of a schedule. Chosen: one day. A schedule that needs a longer delay should have other times.
 pub const SCHEDULE_JITTER_MAX: Duration = Duration::from_days(1);
 
 /// Maximum number of idempotency keys remembered in the record of a schedule. The store keeps older keys in separate
@@ -292,9 +293,9 @@ pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
 /// Default catch-up window of a schedule. Chosen: an outage of one day. Temporal's default is one year.
 pub const SCHEDULE_CATCH_UP_DEFAULT: Duration = Duration::from_days(1);
 
-/// Maximum interval between two checks of a run for which actions of a schedule wait. Chosen: the same as for a waiting
-/// task.
+/// Maximum interval between two checks of a run for which actions of a schedule wait. Chosen: ten minutes, because a
+/// check is needed only if the run's report of its close was lost.
 pub const SCHEDULE_LOOK_MAX: Duration = Duration::from_secs(600);
 
-/// Maximum number of attempts of one poll. Chosen: each attempt lists all earlier ones.
+/// Maximum number of attempts of one poll. Chosen: a small number, because each attempt lists all earlier attempts.
 pub const POLL_ATTEMPTS_MAX: u32 = 32;

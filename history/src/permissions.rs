@@ -46,7 +46,7 @@ impl Permissions {
         has(self.task_lists.as_ref(), list)
     }
 
-    /// Returns `true` if a decider may make this decision. `own` has the start attributes of its run.
+    /// Returns `true` if a decider may make this decision. `own` has the start attributes of the decider's run.
     pub fn allows(&self, decision: &Decision, own: &RunStart, context: &DecisionContext) -> bool {
         let is_listed = |list: Option<&String>| self.allows_list(list.unwrap_or(&own.task_list));
         has(self.decisions.as_ref(), decision.name())

@@ -245,7 +245,7 @@ impl Run {
         moved.unwrap_or(&self.started.task_list)
     }
 
-    /// Returns the schedule-to-start timeout of the next turn; `None` if there is none.
+    /// Returns the schedule-to-start timeout of the next turn, or `None` if the next turn has no such timeout.
     pub fn next_turn_waits(&self) -> Option<Duration> {
         let for_now = self.turn_lists.as_deref().and_then(|lists| lists.for_now.as_ref());
         for_now.and_then(|list| list.schedule_to_start).or(self.started.decider_schedule_to_start)

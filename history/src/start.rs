@@ -60,8 +60,8 @@ pub struct StartWorkflow {
     pub reuse_policy: Option<ReusePolicy>,
     /// Behavior if a run with this workflow id is open; `fail` when absent, or `use-existing` if there is a `signal`.
     pub conflict_policy: Option<ConflictPolicy>,
-    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, it is sent
-    /// to that run.
+    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, the signal
+    /// is sent to that run.
     pub signal: Option<StartSignal>,
     /// Delay before the first turn. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,
@@ -159,8 +159,8 @@ pub struct Start {
     pub reuse_policy: ReusePolicy,
     /// Behavior if a run with this workflow id is open.
     pub conflict_policy: ConflictPolicy,
-    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, it is sent
-    /// to that run.
+    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, the signal
+    /// is sent to that run.
     pub signal: Option<StartSignal>,
     /// Delay before the first turn, at most ten years. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,

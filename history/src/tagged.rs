@@ -22,7 +22,7 @@ pub(crate) trait CommonFields: Default {
     fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error>;
 }
 
-/// For enums without common fields.
+/// Implementation for enums without common fields.
 impl CommonFields for () {
     fn read<'de, A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
         Ok(false)

@@ -12,7 +12,7 @@ use crate::run::DeadlineKind;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-/// Data outside the run's state that deadline events need, collected once for all deadlines.
+/// Data that the events of deadlines need, collected once for all deadlines.
 struct Facts<'a> {
     /// Latest heartbeat of each activity.
     heartbeats: BTreeMap<EventId, &'a command::Heartbeat>,

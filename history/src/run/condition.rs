@@ -16,7 +16,7 @@ pub enum RunCondition {
     Paused,
     /// Open, with a paused activity that needs an operator.
     Blocked,
-    /// Open, but nothing is pending that would ever schedule a turn.
+    /// Open, but no pending item will ever schedule a turn.
     Stuck,
     /// Open, and at least two consecutive turns failed or timed out.
     Failing,
@@ -47,7 +47,7 @@ impl RunCondition {
         }
     }
 
-    /// Returns the condition with this word, or `None` if there is none.
+    /// Returns the condition with this word, or `None` if no condition has this word.
     pub fn from_word(word: &str) -> Option<Self> {
         let flagged = Self::FLAGGED.into_iter().find(|condition| condition.word() == word);
         flagged.or_else(|| match Status::from_word(word)? {

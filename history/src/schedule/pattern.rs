@@ -161,8 +161,9 @@ impl Pattern {
             if found.is_some() {
                 return found;
             }
-            // The pattern matches nothing in this period. Only if clocks are put back at its end do local times occur
-            // again that must be searched.
+            // The pattern matches nothing in this period. If clocks are put back at the end of the period, local times
+            // occur again, and the search must continue there. Otherwise the search can skip to shortly before the next
+            // match.
             let until = until?;
             let sure = regular?.checked_sub(OFFSET_MAX).ok()?;
             let is_put_back = seconds_between(offset, zone.to_offset(until)) < 0;

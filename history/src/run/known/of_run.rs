@@ -40,7 +40,7 @@ impl Run {
         self.known.marked.as_ref().is_some_and(|marked| marked.until >= now) && self.request(key).is_none()
     }
 
-    /// Returns the total number of marks. A request that has no mark at this count cannot have one until the count
+    /// Returns the total number of marks. A request that has no mark at this count cannot have a mark until the count
     /// increases.
     pub fn marks(&self) -> u64 {
         self.known.marked.as_ref().map_or(0, |marked| marked.count)
@@ -71,7 +71,8 @@ impl Run {
         }
     }
 
-    /// Returns the time until which the state must be kept because of its known requests, or `None` if it has none.
+    /// Returns the time until which the state must be kept because of its known requests. Returns `None` if no request
+    /// requires this.
     pub fn known_until(&self) -> Option<Timestamp> {
         let marked = self.known.marked.as_ref().map(|marked| marked.until);
         self.known.newest(self.started.at).into_iter().chain(marked).max()
