@@ -23,7 +23,7 @@ pub struct Decisions {
     pub(crate) given_back: Option<GivenBack>,
 }
 
-/// Reason and message of a turn that the decider gives back.
+/// Reason and message with which a decider gives a turn back.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GivenBack {
     pub(crate) reason: String,
@@ -94,8 +94,8 @@ impl Child {
 }
 
 impl Activity {
-    /// Creates an activity of this type. `activity_id` is your name for it and must be unique among the run's open
-    /// activities.
+    /// Creates an activity of this type. `activity_id` is a name that you choose. It must be unique among the run's
+    /// open activities.
     pub fn new(activity_id: impl Into<String>, activity_type: impl Into<String>) -> Self {
         Self(ScheduleActivity {
             activity_id: activity_id.into(),
@@ -140,13 +140,13 @@ impl Activity {
         self
     }
 
-    /// Makes the service retry the activity after a failure or a timeout, without recording events and without a turn.
+    /// Makes the service retry the activity after a failure or a timeout. A retry records no event and causes no turn.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.0.retry = Some(policy);
         self
     }
 
-    /// Sets all timeouts. An absent one defaults to that of the run's start.
+    /// Sets all timeouts. An absent timeout has the default from the start of the run.
     pub fn timeouts(mut self, timeouts: ActivityTimeouts) -> Self {
         self.0.timeouts = timeouts;
         self
@@ -310,7 +310,7 @@ impl Decisions {
         &self.decisions
     }
 
-    /// Returns whether nothing is decided.
+    /// Returns whether the turn has no decisions and no answers to updates, and is not given back.
     pub fn is_empty(&self) -> bool {
         self.decisions.is_empty() && self.updates.is_empty() && self.given_back.is_none()
     }

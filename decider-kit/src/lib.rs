@@ -27,8 +27,8 @@
 //! }
 //! ```
 //!
-//! `docs/decisions-and-events.md` lists all decisions and all events. A decider that needs its own state implements
-//! [`Decider`]: [`Decider::evolve`] folds events into the state, one by one, and [`Decider::decide`] reads it.
+//! `docs/decisions-and-events.md` lists all decisions and all events. A decider with its own type of state implements
+//! [`Decider`]: [`Decider::evolve`] folds events into the state, one by one, and [`Decider::decide`] reads the state.
 //!
 //! A [`Host`] polls a task list and runs deciders:
 //!
@@ -51,8 +51,8 @@
 //! and with a clock that skips ahead to the next event, so that thirty days take a millisecond. It has no store, no
 //! network and no second node.
 //!
-//! [`Duration`] has whole milliseconds and is the same type as in the runner kit. Functions that take one also take a
-//! [`std::time::Duration`].
+//! [`Duration`] has whole milliseconds and is the same type as in the runner kit. Functions that take a [`Duration`]
+//! also take a [`std::time::Duration`].
 
 mod decider;
 mod decisions;

@@ -13,7 +13,7 @@ pub(crate) const UNKNOWN_UPDATE: &str = "unknown-update";
 /// Rejection reason for an update whose input does not have the expected type.
 const BAD_INPUT: &str = "bad-input";
 
-/// An update requested by a caller. It is recorded in the history only once it is accepted.
+/// An update requested by a caller. It is recorded in the history only if it is accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
     /// Id of this update, chosen by the caller.

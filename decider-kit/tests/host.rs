@@ -161,7 +161,7 @@ async fn host(service: &Arc<Mutex<Service>>, flow: Flow, until: impl Fn(&Service
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let accepted = Arc::clone(service);
     let serving = tokio::spawn(async move {
-        // Dropped when the host stops, because a poll of a stopped host must not take a turn.
+        // The set is dropped when the host stops, because a poll of a stopped host must not take a turn.
         let mut served = tokio::task::JoinSet::new();
         loop {
             let (stream, _) = listener.accept().await.unwrap();

@@ -62,7 +62,7 @@ impl Story {
     }
 
     fn admit(&mut self, command: &Command) {
-        // Long enough for a turn that was given back to be handed out again.
+        // The delay is long enough for a turn that was given back to be handed out again.
         self.now = Timestamp::from_millis(self.now.as_millis() + 600_000);
         self.transition.admit(command, self.now).unwrap();
     }

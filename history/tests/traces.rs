@@ -141,8 +141,8 @@ fn the_parallel_execution_has_twenty_three_events() {
     let a = script.runner_takes("A");
     script.succeed(b);
     let (turn, window) = script.take();
-    // The essay says 4–11. Including both ends, starting at the DeciderStarted of the last completed turn, it is
-    // 3–11.
+    // The essay gives the window as 4–11. With both ends included, and beginning with the DeciderStarted of the last
+    // completed turn, the window is 3–11.
     assert_eq!(ids(&window), (3, 11));
     // A completes while the turn is held: events 12 and 13.
     script.succeed(a);
@@ -150,7 +150,7 @@ fn the_parallel_execution_has_twenty_three_events() {
     assert_eq!(decisions.len(), 1);
     script.complete(turn, decisions);
     let (turn, window) = script.take();
-    // 11–16 contains ActivitySuccess of A and ActivityScheduled of C, so C is not scheduled again.
+    // The window 11–16 contains ActivitySuccess of A and ActivityScheduled of C, so C is not scheduled again.
     assert_eq!(ids(&window), (11, 16));
     let kinds: Vec<_> = window.iter().map(|event| event.kind.name()).collect();
     assert!(kinds.contains(&"ActivitySuccess") && kinds.contains(&"ActivityScheduled"));

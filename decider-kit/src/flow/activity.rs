@@ -39,7 +39,7 @@ pub struct ActivityFuture<O> {
 }
 
 enum ActivityStage {
-    /// Not scheduled yet. The id is empty unless the flow chose one.
+    /// Not scheduled yet. The id is empty unless the flow chose an id.
     Described(Box<ScheduleActivity>),
     Scheduled(WaitFuture),
     Over,
@@ -98,7 +98,7 @@ impl<O> ActivityFuture<O> {
         self.with(|it| it.timeouts.heartbeat = Some(limit.into()))
     }
 
-    /// Makes the service retry the activity after a failure or a timeout, without recording events and without a turn.
+    /// Makes the service retry the activity after a failure or a timeout. A retry records no event and causes no turn.
     /// The flow sees only the outcome of the last attempt.
     pub fn retry(self, policy: RetryPolicy) -> Self {
         self.with(|it| it.retry = Some(policy))

@@ -624,7 +624,7 @@ mod queries {
     use crate::testing::{TestService, given, signal};
     use crate::{Decider, Decisions, Event, Payload, Query, QueryError, Window};
 
-    /// Adds up its signals; `close` closes it.
+    /// Adds up the inputs of its signals. The signal `close` closes the run.
     struct Sum;
 
     impl Decider for Sum {

@@ -204,7 +204,7 @@ fn a_step_canceled_in_its_own_turn_leaves_no_trace() {
         let scope = ctx.scope();
         let work = scope.activity::<String>("d", &()).outlasts_cancel().start();
         let done: String = ctx.activity("a", &note).start().await?;
-        // Scheduled in an earlier turn, so it can only be asked to stop.
+        // The activity was scheduled in an earlier turn, so it can only be asked to stop.
         scope.cancel();
         assert!(work.await.is_ok(), "its runner received no cancellation");
         let scope = ctx.scope();

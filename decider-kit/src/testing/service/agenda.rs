@@ -26,7 +26,7 @@ impl TestService {
         }
     }
 
-    /// Performs the next thing that happens. Returns false if there is none, or if it is later than `until`.
+    /// Performs the next action. Returns false if there is no action, or if it is later than `until`.
     #[track_caller]
     pub(super) fn step(&mut self, until: Option<Timestamp>, skips_stuck: bool) -> bool {
         let item = self.agenda.first_key_value().map(|(key, _)| *key);

@@ -235,7 +235,7 @@ fn a_timer_stopped_ahead_keeps_its_remaining_time() {
     let given = given.then(&resume());
     check(&given.clone().after(3), &given.fire(), "");
     check(&given.clone().after(4), &given.fire(), "TimerExpired(t) DeciderScheduled");
-    // Set while the run's clock was stopped, before the service's clock was wrong.
+    // The run's clock was stopped by the correct clock of the service. The timer is set during the stop.
     let held = scene().take().then(&stop());
     let given = ahead(held, |given| given.decide([timer("t", 900)]));
     assert_eq!(late(&given), [], "it counts from the stop");

@@ -14,7 +14,7 @@ fn signaled(scene: Scene, numbers: std::ops::Range<usize>) -> Scene {
     numbers.fold(scene, |scene, number| scene.then(&keyed_signal("go", number as u64)))
 }
 
-/// Does the same at the end of a commit as the service does.
+/// Finishes a commit as the service does.
 fn spill(scene: &mut Scene) -> Spilled {
     let committed = scene.run.last_event_id;
     scene.run.spill(committed, scene.now, scene.now)

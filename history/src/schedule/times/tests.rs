@@ -440,7 +440,7 @@ proptest! {
         let begin = at("2026-01-01T00:00:00Z").plus(Duration::from_days(day));
         let found = times.upcoming(begin, 50).times;
         prop_assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|at| *at > begin), "{:?}", found);
-        // A search that starts at any instant between two found times finds the second one.
+        // A search that starts at any instant between two found times finds the later time.
         for pair in found.windows(2) {
             let between = Timestamp::from_millis(u64::midpoint(pair[0].as_millis(), pair[1].as_millis()));
             let next = times.upcoming(between.max(pair[0]), 1).times;
