@@ -59,7 +59,7 @@ macro_rules! child_options {
             self.with(|it| it.retry = Some(policy))
         }
 
-        /// Sets what happens to the child if this run closes first. Default: it is terminated.
+        /// Sets the policy for the child if this run closes first. Default: the child is terminated.
         pub fn policy(self, child_policy: baton_history::event::ChildPolicy) -> Self {
             self.with(|it| it.child_policy = child_policy)
         }

@@ -37,7 +37,7 @@ impl UnsuccessfulActivity {
 }
 
 impl Ended {
-    /// Returns the end that `kind` reports, or `None` if it ends no step.
+    /// Returns the end of a step that `kind` reports, or `None` if `kind` ends no step.
     pub(crate) fn of(kind: &EventKind) -> Option<Self> {
         Some(match kind {
             EventKind::ActivitySuccess(it) => done(it.scheduled_event_id, it.result.clone()),

@@ -111,7 +111,7 @@ impl Failure {
         Self::of(reason, None, Cause::Stated)
     }
 
-    /// Creates a cancellation: a flow that returns it closes its run as canceled.
+    /// Creates a cancellation. A flow that returns this failure closes its run as canceled.
     pub fn canceled<T: Serialize + ?Sized>(details: &T) -> Self {
         Self::of("canceled", Some(payload(details)), Cause::Canceled)
     }

@@ -80,8 +80,8 @@
 //!
 //! # Failures and retries
 //!
-//! A failed activity is an `Err` with the runner's reason and details; `?` closes the run with them. To retry, use a
-//! loop:
+//! A failed activity is an `Err` with the runner's reason and details. The `?` operator closes the run with this reason
+//! and these details. To retry, use a loop:
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -118,10 +118,10 @@
 //!
 //! # Cancellation
 //!
-//! When the run's cancellation is requested, everything in progress is canceled, and every pending wait returns a
-//! [`Failure`] that [is a cancellation](Failure::is_canceled); with `?` it closes the run as canceled. After that the
-//! flow cannot start anything new, except in a [shielded](Context::shielded) context, which is meant for cleanup. A
-//! [`Scope`] is a part of a flow that the flow itself can cancel.
+//! When the run's cancellation is requested, everything in progress is canceled. Every pending wait returns a
+//! [`Failure`] that [is a cancellation](Failure::is_canceled); with `?`, this failure closes the run as canceled. After
+//! that the flow cannot start anything new, except in a [shielded](Context::shielded) context, which is meant for
+//! cleanup. A [`Scope`] is a part of a flow that the flow itself can cancel.
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -157,7 +157,7 @@
 //! * The lints below, for the `clippy.toml` of a crate with flows, reject most of these calls.
 //! * Flows run outside any tokio runtime: `tokio::time::sleep` panics and `tokio::spawn` is detected. In both cases the
 //!   turn is given back with a message that names the alternative.
-//! * A flow whose wait no event can end is detected immediately ([`FlowError::Deadlock`]).
+//! * A flow that waits although no event can end its wait is detected immediately ([`FlowError::Deadlock`]).
 //! * In tests ([`crate::testing`]) every turn is decided twice, with the cached state and with a rebuilt state. Both
 //!   times, the decisions must be the same.
 //! * When a turn is replayed, its n-th decision must match the n-th recorded decision. Otherwise the *turn* is given
@@ -359,13 +359,14 @@ impl Turns for Flow {
         self.evolve(state, event);
     }
 
-    /// Judges the updates with the code after this turn's events, each update after the previous ones.
+    /// Judges the updates with the code, after the code has processed this turn's events. Each update is judged after
+    /// the effects of the previous updates.
     fn take_turn(&self, state: &mut FlowState, _: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd {
         let recorded_markers = state.recorded_markers.get_mut().take();
         let machine = state.machine.get_mut();
         let mut left = updates;
         if !shown.is_empty() {
-            // A speculative turn has no new events to process. The code runs only if it accepts an update.
+            // A speculative turn has no new events to process. The code runs only if it accepts an update in this turn.
             machine.settle(&*self.begin);
             if let Some(error) = machine.error() {
                 return TurnEnd::Turn(Decisions::give_back(error.reason(), error.to_string()));

@@ -115,7 +115,7 @@ impl Host {
         Self { client, list: list.into(), identity, concurrency: TURNS_AT_ONCE, shared: Arc::new(shared) }
     }
 
-    /// Registers this decider for runs of this type. A later registration for the same type replaces it.
+    /// Registers this decider for runs of this type. A later registration for the same type replaces this registration.
     #[must_use]
     pub fn register(mut self, workflow_type: impl Into<String>, decider: impl TakesTurns) -> Self {
         // The `Arc` is not shared before `run`, so `get_mut` always succeeds.
@@ -240,7 +240,7 @@ impl Works<TurnKind> for TurnWorker {
                 if error.is_retryable() || is_given_back {
                     return None;
                 }
-                // The answer itself is invalid. Record that in the history instead of letting the turn time out.
+                // The answer itself is invalid. Record this in the history instead of letting the turn time out.
                 let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
                 let fail = Some(FailTurn { reason, details });
                 let context = TurnContext { token: token.clone(), workflow_id, run_id, is_given_back: true };
@@ -331,7 +331,8 @@ impl TurnWorker {
 
     fn keep(&self, run_id: Uuid, cached: Cached) {
         let mut cache = self.cache();
-        // A query can be answered while another slot decides a turn, whose state is newer and must be kept.
+        // While this query was being answered, another slot may have decided a turn of the run. That state is newer and
+        // must be kept.
         if cache.peek(&run_id).is_none_or(|known| known.seen <= cached.seen) {
             cache.put(run_id, cached);
         }

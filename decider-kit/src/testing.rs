@@ -104,8 +104,8 @@
 //! ```
 //!
 //! **Recorded histories**: [`Recorded::from_json`] reads the response of `GET …/history` and lets a decider decide
-//! every turn again. The new decisions are compared with the recorded ones turn by turn, so that one difference does
-//! not hide the next. For flows there are also [`replay()`] and, for many histories, [`replay_directory`].
+//! every turn again. The new decisions are compared with the recorded decisions turn by turn, so that one difference
+//! does not hide the next. For flows there are also [`replay()`] and, for many histories, [`replay_directory`].
 //!
 //! **Whole runs**: a [`TestService`] is an in-process service with a virtual clock that skips ahead to the next event,
 //! so that thirty days take a millisecond.

@@ -39,7 +39,7 @@ pub trait Turns: Send + Sync + 'static {
     /// Returns a [`QueryError`] if there is no answer.
     fn reply(&self, memory: &Self::Memory, query: &Query<'_>) -> Result<Payload, QueryError>;
 
-    /// Supplies the markers that the next turn recorded when it was first decided, in order. Only tests call this, when
+    /// Sets the markers that were recorded, in order, when the next turn was first decided. Only tests call this, when
     /// they decide a turn a second time.
     fn set_recorded_markers(&self, memory: &mut Self::Memory, markers: Vec<RecordMarker>);
 }

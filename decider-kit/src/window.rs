@@ -111,7 +111,8 @@ impl Window {
         })
     }
 
-    /// Counts the activities scheduled in the window by state: scheduled, started, closed.
+    /// Returns the activities scheduled in the window, and whether the window also contains their start and their
+    /// close.
     pub fn tally(&self) -> Tally {
         Tally::of(&self.events)
     }

@@ -1,4 +1,4 @@
-//! Stored form of events and run states: CBOR with numbered fields, preceded by a format byte.
+//! Stored form of events and run states: CBOR with numbered fields. A format byte precedes each run state.
 //!
 //! Compatible changes only add optional fields with new numbers, so that new programs can read old bytes and old
 //! programs skip unknown fields. Any other change requires a new [`FORMAT`].
@@ -6,7 +6,7 @@
 use crate::event::{Event, EventId};
 use crate::run::Run;
 
-/// Format version of stored run states. It is the first byte of each.
+/// Format version of stored run states. It is the first byte of each stored state.
 pub const FORMAT: u8 = 1;
 
 /// Version of the set of event kinds and their attributes. It is stored once per data directory or table, not per

@@ -282,8 +282,8 @@ pub enum Command {
         /// Poll that receives the activity.
         poll: Option<PollId>,
     },
-    /// The service sends a started task to another poll because the response to the previous one was lost. Records
-    /// no event.
+    /// The service sends a started task to another poll because the response to the previous poll was lost. Records no
+    /// event.
     Redeliver {
         /// Id of the event that scheduled the task.
         scheduled_event_id: EventId,

@@ -65,7 +65,7 @@ pub enum Level {
 pub struct Successor {
     /// Run id of the successor.
     pub run_id: RunId,
-    /// Earliest time at which its first turn may start; absent if the turn may start at once.
+    /// Earliest time at which the successor's first turn may start; absent if that turn may start at once.
     pub not_before: Option<Timestamp>,
 }
 
@@ -377,8 +377,8 @@ impl EventKind {
         )
     }
 
-    /// Returns the run that continues this run after this event: the run as which it continued, its retry, or the new
-    /// run of a reset.
+    /// Returns the run that follows this run after this event: the run that continues as new, the retry, or the new run
+    /// of a reset.
     pub fn followed_by(&self) -> Option<Successor> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),

@@ -218,7 +218,8 @@ fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<
     odd.or_else(beyond).map(Vec::as_slice)
 }
 
-/// Checks fields that stores use as keys and that pages show. The same limits apply as for new runs.
+/// Checks the fields that stores use as keys or that lists of runs show, and the size of the payload. The limits are
+/// the same as for new runs.
 fn acceptable(event: &Event) -> Result<(), Fault> {
     if let EventKind::WorkflowStarted(started) = &event.kind {
         let WorkflowStarted { workflow_id, workflow_type, task_list, tags, retention, swf, .. } = &**started;

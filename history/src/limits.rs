@@ -131,8 +131,8 @@ pub const REQUESTS_SPILLED_MIN: usize = 16;
 /// requests that one commit can contain.
 pub const REQUESTS_SPILLED_MAX: usize = 256;
 
-/// Maximum number of earlier runs whose requests are remembered in the state of a run. Chosen: each such run takes
-/// about forty bytes.
+/// Maximum number of earlier runs whose requests are remembered in the state of a run. Chosen: a small number, because
+/// each such run takes about forty bytes of the state.
 pub const REQUESTS_RUNS_MAX: usize = 4;
 
 /// Maximum duration of a timeout or timer. Chosen: ten years. A longer duration is probably a mistaken unit.
@@ -167,15 +167,16 @@ pub const RETRY_COEFFICIENT_DEFAULT: Factor = Factor::from_thousandths(2_000);
 /// hundred.
 pub const RETRY_INTERVAL_MAX_TIMES: u64 = 100;
 
-/// Maximum number of non-retryable reasons in a retry policy. Chosen: they are kept in the state of the run.
+/// Maximum number of non-retryable reasons in a retry policy. Chosen: a small number, because the reasons are kept in
+/// the state of the run.
 pub const NON_RETRYABLE_REASONS_MAX: usize = 32;
 
 /// Maximum size in bytes of the failure details kept for an attempt that is followed by another attempt. Chosen: a
 /// description of a run includes these details of all open activities.
 pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 
-/// Maximum number of pauses of a run in which its clock was stopped. Chosen: each of them is kept in the state of the
-/// run.
+/// Maximum number of pauses of a run in which its clock was stopped. Chosen: a bound is needed, because each of these
+/// pauses is kept in the state of the run.
 pub const CLOCK_STOPS_MAX: usize = 100;
 
 /// Maximum size of the history copied by a reset, in bytes: all payloads, plus 64 bytes for each event. Chosen: half of
@@ -206,7 +207,8 @@ pub const IMPORTED_KEPT_MIN: Duration = Duration::from_days(7);
 /// together. Chosen: the maximum size of the requests of one commit.
 pub const FIRED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum number of signals that a turn can await. Chosen: their names are kept in the state of the run.
+/// Maximum number of signals that a turn can await. Chosen: a small number, because their names are kept in the state
+/// of the run.
 pub const AWAITING_MAX: usize = 32;
 
 /// Maximum total length of the names of awaited signals in bytes. Chosen: about eight of the longest names.
@@ -222,11 +224,12 @@ pub const AWAITING_CANCEL: &str = "baton.cancel";
 /// Prefix of marker names that are reserved.
 pub const MARKER_PREFIX_RESERVED: &str = "baton.";
 
-/// Maximum number of updates proposed in one turn. Chosen: each update can add an input of 256 KiB to the decider's
-/// task.
+/// Maximum number of updates proposed in one turn. Chosen: a small number, because each update can add an input of 256
+/// KiB to the decider's task.
 pub const UPDATES_PER_TURN_MAX: usize = 64;
 
-/// Maximum number of accepted updates of a run that have no answer yet. Chosen: they are kept in the state of the run.
+/// Maximum number of accepted updates of a run that have no answer yet. Chosen: a bound is needed, because these
+/// updates are kept in the state of the run.
 pub const OPEN_UPDATES_MAX: usize = 1_000;
 
 /// Maximum number of answers to updates in one answer to a turn. Chosen: one for each update proposed in the turn, and
@@ -237,8 +240,8 @@ pub const UPDATE_RESULTS_MAX: usize = UPDATES_PER_TURN_MAX + OPEN_UPDATES_MAX;
 /// at once.
 pub const QUERY_RESULTS_MAX: usize = 1_000;
 
-/// Maximum number of query names in a decider's list of the queries that it knows. It sends the list with its answer to
-/// an unknown query, and further names are dropped. Chosen: a decider usually knows tens of queries.
+/// Maximum number of query names in a decider's list of the queries that it knows. A decider sends the list with its
+/// answer to an unknown query. Further names are dropped. Chosen: a decider usually knows tens of queries.
 pub const KNOWN_QUERIES_MAX: usize = 1_000;
 
 /// Maximum number of answers, and of slots, in one exchange. Chosen: the number of tasks that one program processes at
@@ -248,14 +251,15 @@ pub const EXCHANGE_ANSWERS_MAX: usize = 256;
 /// Maximum number of tags of a domain. Source: SWF's 50.
 pub const DOMAIN_TAGS_MAX: usize = 50;
 
-/// Maximum size of a schedule in bytes of JSON. Chosen: each action rewrites the schedule's record.
+/// Maximum size of a schedule in bytes of JSON. Chosen: a moderate size, because each action rewrites the schedule's
+/// record.
 pub const SCHEDULE_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum length of a schedule's note in bytes. Source: the limit for a domain's description.
 pub const SCHEDULE_NOTE_BYTES_MAX: usize = 1_024;
 
-/// Maximum number of cron expressions, of calendar entries, of intervals and of exclusions of a schedule. Chosen: the
-/// schedule evaluates each of them for every time.
+/// Maximum number of cron expressions, of calendar entries, of intervals and of exclusions of a schedule. Chosen: a
+/// bound is needed, because the schedule evaluates each of them for every time.
 pub const SCHEDULE_ENTRIES_MAX: usize = 100;
 
 /// Minimum interval of a schedule. Chosen: one second, the resolution of cron expressions.

@@ -36,7 +36,7 @@ pub struct Links {
     /// Polls that received started tasks.
     #[cbor(n(2), skip_if = "Sent::is_empty")]
     pub sent: Sent,
-    /// Reset that was made after the run had closed, and which the run's history therefore cannot record.
+    /// Reset made after the run had closed. The run's history cannot record it, because no event follows a close.
     #[n(3)]
     pub reset: Option<Box<PlannedReset>>,
 }

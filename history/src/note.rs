@@ -98,8 +98,8 @@ impl HasNote for HeldAttempt {
     }
 }
 
-/// Note of a started attempt. The name of the credential is a field of the event, whereas the other texts are in its
-/// attributes.
+/// Note of a started attempt. The name of the credential is a field of [`Event`], whereas the other texts are in
+/// [`ActivityStarted`].
 struct StartedNote<'a>(&'a mut ActivityStarted, &'a mut Option<CallerName>);
 
 impl HasNote for StartedNote<'_> {
@@ -168,7 +168,8 @@ impl Run {
             .collect()
     }
 
-    /// Restores notes from packs. `read` reads a note at a location. If it returns `None`, that note stays in its pack.
+    /// Restores notes from packs. `read` reads a note at a location. If `read` returns `None`, that note stays in its
+    /// pack.
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
         for attempts in self.activities.attempts_mut() {
             if let Some(held) = &mut attempts.held {

@@ -9,7 +9,8 @@ use crate::run::RunStart;
 
 /// Permissions of a decider. An absent list allows everything; an empty list allows nothing.
 ///
-/// A type is listed with its version, as in `charge/2`, or without it, which covers all versions.
+/// A type is listed with its version, as in `charge/2`, or without a version. Without a version, it covers all
+/// versions.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

@@ -88,7 +88,8 @@ pub struct Run {
     /// True if a request to cancel the run was recorded.
     #[n(12)]
     pub cancel_requested: bool,
-    /// Requests with idempotency keys that the run has recorded. Only a part of this can be derived from the history.
+    /// Requests with idempotency keys that the run has recorded. Only some of these requests can be derived from the
+    /// history.
     #[n(13)]
     pub known: KnownRequests,
     /// Signals and cancel requests to other runs that have no outcome yet, by the id of their ExternalSignalScheduled
@@ -208,7 +209,7 @@ impl Run {
         self.status == Status::Open
     }
 
-    /// Returns `true` if another run continues this one, whether or not it has started yet. This is the case if the run
+    /// Returns `true` if another run continues this run, or will do so when it starts. This is the case if this run
     /// continued as new, is retried, or was reset while it was open.
     pub fn has_successor(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()

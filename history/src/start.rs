@@ -56,7 +56,7 @@ pub struct StartWorkflow {
     /// Time for which the run stays readable after its close. When absent, the domain's retention.
     pub retention: Option<Duration>,
     /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed. When
-    /// absent, only if that run did not succeed.
+    /// absent, it may be used again only if the earlier run did not succeed.
     pub reuse_policy: Option<ReusePolicy>,
     /// Behavior if a run with this workflow id is open; `fail` when absent, or `use-existing` if there is a `signal`.
     pub conflict_policy: Option<ConflictPolicy>,

@@ -61,10 +61,11 @@ const TURNS: usize = 2 * (HEAD + 2 * ID + 3 * AT + COUNT + NAME) + SENT;
 const TURN_LISTS: usize = 2 * (HEAD + NAME) + AT;
 /// Size of a known request: its key, its event, and the age of the run in hours.
 const REQUEST: usize = 9 + ID + COUNT;
-/// Largest number of known requests in the state: those that always stay, and those that two commits can add before the
-/// next commit removes the excess.
+/// Largest number of known requests in the state: the requests that always stay, and the requests that two commits can
+/// add before the next commit removes the excess.
 const REQUESTS: usize = limits::REQUESTS_IN_STATE_MAX + 2 * limits::REQUESTS_SPILLED_MAX;
-/// Size of the data on earlier runs whose requests are known, and on marks with their counts of the last day.
+/// Size of the data on requests outside this run's list: the earlier runs whose requests are known, and the counts of
+/// marks in the store in the last day.
 const KNOWN: usize = 9 + (limits::REQUESTS_RUNS_MAX + 1) * (2 * HEAD + COUNT + RUN_ID + 2 * AT) + 16 * (HEAD + 2 * AT);
 const AWAITING: usize = limits::AWAITING_BYTES_MAX + 3 * limits::AWAITING_MAX;
 const CLOCK: usize = limits::CLOCK_STOPS_MAX * (HEAD + 2 * AT) + HEAD + AT;

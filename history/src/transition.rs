@@ -205,7 +205,7 @@ impl Transition {
         CommandOutcome::Repeated(KnownRequest { run_id, event_id })
     }
 
-    /// Changes the attempts of an activity with a retry policy. They are part of the state and record no events.
+    /// Changes the attempts of an activity with a retry policy. Attempts are part of the state and record no events.
     pub(crate) fn change_attempts(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Attempts)) {
         if let Some(attempts) = self.run.attempts_mut(scheduled_event_id) {
             change(attempts);

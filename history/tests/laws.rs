@@ -176,8 +176,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Generates steps. Each has the milliseconds by which the clock moves before it (sometimes backwards), and a flag: is
-/// it a separate commit, or part of the next step's commit?
+/// Generates steps. Each step has a number of milliseconds by which the clock moves before it, sometimes backwards. The
+/// flag is `true` if the step is the last of its commit.
 fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
     let pause = prop_oneof![
         4 => Just(0_i64),
@@ -539,7 +539,7 @@ struct Story {
     commits: Vec<usize>,
 }
 
-/// Applies the steps to a new run, and checks the invariants after each.
+/// Applies the steps to a new run, and checks the invariants after each step.
 fn run_steps(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
     let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
@@ -655,7 +655,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             .collect::<Vec<_>>();
         prop_assert_eq!(run.late_deadlines(&expected, outbox, now), []);
         prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
-        // A repaired deadline counts its whole duration from now; the checker verifies that none is early.
+        // A repaired deadline counts its whole duration from now. The checker verifies that no deadline fires early.
         prop_assert!(run.timers.keys().eq(before.run().timers.keys()));
     }
     if let Command::FireDeadlines { heartbeats } = command {
@@ -872,7 +872,7 @@ proptest! {
         more in vec(step(), 0..20),
     ) {
         let story = run_steps(&steps)?;
-        // Events of a valid history in any order and number, some with different ids.
+        // The input consists of events of a valid history in any order and number, some with different ids.
         let events: Vec<_> = order
             .into_iter()
             .map(|(at, id)| {

@@ -80,7 +80,7 @@ impl Script {
         self.events.iter().map(|event| event.kind.name()).collect()
     }
 
-    /// Checks that the history equals the golden one byte for byte, and replays to the same run.
+    /// Checks that the history equals the golden history byte for byte, and replays to the same run.
     fn is_golden(&self, name: &str) {
         let lines: Vec<_> = self.events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         let text = format!("[\n{}\n]\n", lines.join(",\n"));

@@ -60,8 +60,8 @@ impl Context {
         lock(&self.shared).identity.parent.clone()
     }
 
-    /// Returns the time of the turn's DeciderStarted, which is the same on every replay. The time advances only while
-    /// the flow waits.
+    /// Returns the time of the turn's DeciderStarted, which is the same on every replay. The returned time advances
+    /// only while the flow waits.
     pub fn now(&self) -> Timestamp {
         lock(&self.shared).now
     }

@@ -1,4 +1,4 @@
-//! State shared between the code of a flow and its history. Code adds decisions, events add outcomes.
+//! State shared between the code of a flow and its history. The code adds decisions, and events add outcomes.
 //!
 //! All collections are ordered (keys count up, maps are sorted), so that the same history always wakes the same futures
 //! in the same order. User code never runs while the lock is held.
@@ -209,7 +209,8 @@ impl Core {
         if !self.is_running {
             return false;
         }
-        // A message to another run cannot be recalled, and dropping its future is not meant to recall it.
+        // A message to another run cannot be recalled. Dropping the future of a message therefore has no effect on the
+        // message.
         if matches!(on, WaitTarget::External { .. }) {
             return false;
         }
@@ -244,7 +245,7 @@ impl Core {
         self.recorded_markers.as_ref().and_then(VecDeque::front).is_some_and(|marker| marker.name == name)
     }
 
-    /// Records a marker and returns its details. On replay it consumes the recorded marker and returns the recorded
+    /// Records a marker and returns its details. During a replay, consumes the recorded marker and returns the recorded
     /// details.
     pub(super) fn mark(&mut self, marker: RecordMarker) -> Option<Payload> {
         let recorded_markers = if self.next_marker_is(&marker.name) {
@@ -369,7 +370,8 @@ impl Core {
                 | WaitTarget::External { .. } => None,
             })
             .collect();
-        // Names beyond the limits are dropped. The list only shows that the run is not stuck, so one name is enough.
+        // Names beyond the limits are dropped. The list only shows that the run is not stuck, and one name is enough
+        // for this.
         let can_come = |name: &&str| check_name("signal", name).is_ok();
         let mut bytes = 0;
         let has_room = |name: &&str| {

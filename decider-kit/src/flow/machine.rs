@@ -224,7 +224,8 @@ impl Machine {
         }
     }
 
-    /// Delivers updates to the code one after the other, so that each is judged after the effects of the previous ones.
+    /// Delivers updates to the code one after the other, so that each update is judged after the effects of the
+    /// previous updates.
     fn deliver_updates(&mut self, turn_updates: TurnUpdates<'_>) {
         let (updates, judges) = match turn_updates {
             TurnUpdates::Judge(updates) => (updates, true),

@@ -211,7 +211,7 @@ impl<D: TakesTurns> Given<D> {
         self
     }
 
-    /// Fails all remaining attempts of an activity. With a retry policy only the last attempt is recorded.
+    /// Fails all remaining attempts of an activity. If it has a retry policy, only the last attempt is recorded.
     fn fail_for_good(&mut self, activity_id: &str, reason: &str, details: &Payload) {
         let TaskId { scheduled_event_id, .. } = self.started(activity_id);
         let activity = self.run.activities.get(&scheduled_event_id);

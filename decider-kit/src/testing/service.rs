@@ -317,7 +317,7 @@ impl TestService {
 
 /// Control of the clock.
 impl TestService {
-    /// Runs until no run does anything more: each has closed or is [stuck](Self::stuck).
+    /// Runs until nothing more happens, because each run has closed or is [stuck](Self::stuck).
     #[track_caller]
     pub fn run_until_idle(&mut self) {
         while self.step(None, true) {}

@@ -423,7 +423,7 @@ fn an_impure_decider_is_detected() {
             Decisions::new().succeed(&self.0.fetch_add(1, Ordering::Relaxed))
         }
     }
-    /// Keeps a counter outside its state, which another host would not have.
+    /// Keeps a counter outside its state. Another host would not have this counter.
     struct Memory(AtomicUsize);
     impl Decider for Memory {
         type State = ();

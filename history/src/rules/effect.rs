@@ -4,7 +4,7 @@
 //! | effect is | input | result |
 //! |---|---|---|
 //! | pending | it is delivered | applied exactly once, to one run |
-//! | pending | its outcome is reported | the event of its subject (`child`, `external`); none if the run is closed |
+//! | pending | its outcome is reported | an event, defined in `child` or `external`; none if the run is closed |
 //! | pending, from a predecessor | its outcome is reported | no event |
 //! | pending | it is overdue (`RetryEffects`) | a new round of deliveries; refusals of earlier rounds no longer count |
 //! | pending | the run closes | stays pending |

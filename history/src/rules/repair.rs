@@ -4,7 +4,7 @@
 //! | run is | `RepairDeadlines` |
 //! |---|---|
 //! | open, with a late deadline | WorkflowPaused, WorkflowResumed (`repairsDeadlines`) |
-//! | paused, with a late deadline | WorkflowResumed (`repairsDeadlines`), then WorkflowPaused as before |
+//! | paused, with a late deadline | WorkflowResumed (`repairsDeadlines`), then WorkflowPaused again |
 //! | open or paused, without a late deadline | no event |
 //! | closed | fails with run-closed |
 //!

@@ -1,10 +1,10 @@
-//! Condition of a run: a single word for lists and counts. It is the status of the run. For open runs that may need
-//! attention, a more specific word (a flag) takes the place of the status.
+//! Condition of a run: a single word for lists and counts. Usually it is the status of the run. For open runs that may
+//! need attention, it is a more specific word (a flag).
 
 use super::{Run, Status};
 
-/// Number of consecutive lost turns from which a run counts as failing. Chosen: a single lost turn can be caused by a
-/// deployment.
+/// Minimum number of consecutive lost turns at which a run counts as failing. Chosen: two, because a deployment can
+/// cause a single lost turn.
 const FAILING_TURNS_MIN: u32 = 2;
 
 /// Condition of a run.

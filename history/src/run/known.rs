@@ -65,7 +65,7 @@ pub struct SpilledMark {
 pub struct Spilled {
     /// Marks that the store must keep.
     pub marks: Vec<SpilledMark>,
-    /// Number of older requests that are now forgotten, because there are too many, before the minimum time has passed.
+    /// Number of older requests that are now forgotten before the minimum time has passed, because there are too many.
     pub forgotten_early: u64,
 }
 

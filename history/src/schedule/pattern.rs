@@ -1,5 +1,4 @@
-//! Cron expressions and calendar entries: how they are parsed and evaluated in a time zone. Errors name the invalid
-//! field.
+//! Cron expressions and calendar entries: parsing, and evaluation in a time zone. Errors name the invalid field.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -28,9 +27,9 @@ const OFFSET_MAX: SignedDuration = SignedDuration::from_hours(26);
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     cron: Cron,
-    /// True if the pattern matches both occurrences of an hour that occurs twice because clocks are put back. This is
-    /// so for patterns that match every hour, every second hour, and so on. A pattern with specific hours matches only
-    /// once.
+    /// True if the pattern matches both occurrences of an hour that occurs twice because clocks are put back. This
+    /// applies to patterns that match every hour, every second hour, and so on. A pattern with specific hours matches
+    /// only the first occurrence.
     is_steady: bool,
 }
 

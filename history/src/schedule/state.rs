@@ -1,8 +1,8 @@
 //! Evaluation of a schedule: which times are due, how open runs affect an action, and the stored state.
 //!
 //! The functions are deterministic. If several nodes evaluate a schedule at the same time, they reach the same
-//! decision, and the first write wins. An action is stored in [`ScheduleState::starting`] before its run is started.
-//! Thus it is neither lost nor changed if the node crashes in between.
+//! decision, and the first write wins. An action is stored in [`ScheduleState::starting`] before its run is started. If
+//! the node crashes between these two steps, the action is therefore neither lost nor changed.
 
 use std::collections::VecDeque;
 

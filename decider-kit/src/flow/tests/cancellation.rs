@@ -176,7 +176,7 @@ fn a_late_cancellation_request_is_no_mismatch() {
     replay(&flow, &json(service.history("1"))).unwrap();
 }
 
-/// The timer has expired when the code cancels it, but the code has not processed that event yet.
+/// The timer has already expired when the code cancels it. The code has not processed the event of the expiry yet.
 #[test]
 fn an_ended_step_is_not_canceled() {
     let mut service = service(flow(async |ctx, ()| {

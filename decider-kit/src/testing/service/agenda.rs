@@ -48,7 +48,7 @@ impl TestService {
                 self.happens(item);
             }
         } else if let Some((_, index)) = wake {
-            // Only `advance` waits for execution timeouts. A run that waits for nothing else is stuck.
+            // Only `advance` waits for execution timeouts. A run that waits only for its execution timeout is stuck.
             if skips_stuck && next > self.now && self.is_stuck(index) {
                 self.schedule_wake(index, None);
                 return true;

@@ -223,8 +223,9 @@ impl Transition {
         self.push(now, EventKind::ActivityTimedOut(timed_out));
     }
 
-    /// Schedules the next attempt. If the attempts are exhausted and the retry policy asks for it, pauses the activity
-    /// instead. `named` is the delay that the runner asked for. Returns `false` if the activity must close.
+    /// Schedules the next attempt. If the attempts are exhausted and the retry policy pauses exhausted activities,
+    /// pauses the activity instead. `named` is the delay that the runner asked for. Returns `false` if the activity
+    /// must close.
     fn retry_or_pause(
         &mut self,
         scheduled_event_id: EventId,
@@ -244,7 +245,7 @@ impl Transition {
         let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
         let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
         // An attempt that could begin only after the schedule-to-close timeout is skipped, so that the decider gets the
-        // failure now.
+        // failure at once.
         let ends_at =
             activity.timeouts.schedule_to_close.and_then(|limit| self.run.clock.reach(activity.scheduled_at, limit));
         let is_exhausted = !policy.allows_after(failures) || ends_at.is_some_and(|ends_at| next_at >= ends_at);

@@ -125,7 +125,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     for (after, given) in [
         (7, ahead(scene(), failed(None))),
         (4, ahead(scene(), failed(Some(4)))),
-        // The activity was scheduled by the correct clock, so no event shows that the clock was ahead later.
+        // The activity was scheduled by the correct clock, so no event shows that the clock was ahead afterwards.
         (
             7,
             ahead(scene().decide([schedule_with_retry("a", retry.clone(), NONE)]).takes("a"), |given| {

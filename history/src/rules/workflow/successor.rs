@@ -77,7 +77,8 @@ impl Transition {
         cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
-        // If a caller repeats the start of the first run, the response names the new run, which is the open one.
+        // If a caller repeats the start of the first run, the response names the new run, because only the new run is
+        // open.
         let key = run.known.start();
         let next = Run::begin(now, &started, key);
         let event = Event {

@@ -118,8 +118,9 @@ impl Run {
         self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);
     }
 
-    /// Moves the oldest requests out of the state if there are too many. The store must keep a mark for each of them.
-    /// Only requests up to the event `committed` are moved, because they stay valid even if the current commit fails.
+    /// Moves the oldest requests out of the state if there are too many. The store must keep a mark for each moved
+    /// request. Only requests up to the event `committed` are moved. Their events are already committed, so the marks
+    /// stay valid even if the current commit fails.
     ///
     /// Requests that are old enough at `past` are forgotten. `past` is earlier than `now` if the clock seems to be
     /// ahead.

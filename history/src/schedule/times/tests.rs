@@ -374,7 +374,7 @@ fn an_hour_repeated_before_midnight_counts_on_its_day() {
     check(&berlin, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-10-31T02:30Z"]);
 }
 
-/// Finds the next match by a test of every minute that clocks show or skip.
+/// Finds the next match by testing every minute that clocks show or skip.
 fn by_looking(pattern: &Pattern, is_steady: bool, zone: &TimeZone, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
     let mut shown: DateTime = zone.to_datetime(after.checked_sub(SignedDuration::from_hours(30)).unwrap());
     shown = shown.with().second(0).subsec_nanosecond(0).build().unwrap();

@@ -121,7 +121,8 @@ fn a_successors_run_id_is_deterministic() {
     assert_eq!(last(&scene().decide([go_on()])).new_run_id, id);
     let again = successor(&given).decide([go_on()]);
     assert_ne!(last(&again).new_run_id, id);
-    // The successor's history is separate. It begins at the current time of the clock, even if that is earlier.
+    // The successor's history is separate. It begins at the current time of the clock, even if the history of the old
+    // run ended at a later time.
     let early = Transition::successor(&given.run, last(&given), None, None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.at, Timestamp::from_millis(1));
 }
