@@ -38,7 +38,8 @@ pub struct Activity(ScheduleActivity);
 /// Options shared by [`Child`] and the awaited child of a flow.
 macro_rules! child_options {
     () => {
-        /// Sets the task list that the child's deciders poll. Default: the parent's task list.
+        /// Sets the task list that the child's deciders poll. Default: the list of the child's workflow type or, if the
+        /// type sets none, of the parent.
         pub fn list(self, task_list: impl Into<String>) -> Self {
             self.with(|it| it.task_list = Some(task_list.into()))
         }
@@ -104,7 +105,7 @@ impl Activity {
         })
     }
 
-    /// Sets the task list. Default: the run's task list.
+    /// Sets the task list. Default: the list of the activity type or, if the type sets none, of the run.
     pub fn list(mut self, task_list: impl Into<String>) -> Self {
         self.0.task_list = Some(task_list.into());
         self
@@ -146,7 +147,7 @@ impl Activity {
         self
     }
 
-    /// Sets all timeouts. An absent timeout has the default from the start of the run.
+    /// Sets all timeouts. An absent timeout has the default of the activity type or, if the type sets none, of the run.
     pub fn timeouts(mut self, timeouts: ActivityTimeouts) -> Self {
         self.0.timeouts = timeouts;
         self

@@ -23,7 +23,7 @@
 //!
 //! # async fn run() -> Result<(), baton_client::Error> {
 //! # let client = baton_client::Client::new("http://127.0.0.1:7420")?;
-//! // The same host can run explicit deciders as well.
+//! // The same host can also run explicit deciders.
 //! baton_decider_kit::Host::new(client, "orders").register("order", Flow::new(order)).run().await;
 //! # Ok(())
 //! # }

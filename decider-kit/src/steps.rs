@@ -97,7 +97,7 @@ pub struct Step {
     started_event_id: Option<EventId>,
     ended_event_id: Option<EventId>,
     tries: u32,
-    /// Attempts of earlier steps with the same id.
+    /// Number of attempts of earlier steps with the same id.
     tries_before: u32,
     is_cancel_requested: bool,
     outcome: Option<Outcome>,

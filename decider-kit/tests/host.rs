@@ -143,7 +143,7 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
     if exchange.max_tasks == 0 {
         return;
     }
-    // Waits for a turn, like the real service.
+    // The fake service waits for a turn, like the real service.
     let task = loop {
         let mut moved = service.lock().unwrap().moved.subscribe();
         if let Some(task) = service.lock().unwrap().poll() {

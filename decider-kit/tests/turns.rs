@@ -287,7 +287,7 @@ async fn a_lost_response_repeats_the_answer_and_its_poll() {
     again.refuse(409, "turn-completed", false).await;
     let poll = running.poll().await;
     assert!(poll.body["pollId"] != body["poll"]["pollId"] && poll.body.get("attempt").is_none(), "{}", poll.body);
-    // The answer was recorded, so the state is that of this turn.
+    // The answer was recorded, so the host keeps the state of this turn.
     poll.answer(200, &story.next("more")).await;
     assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
 }

@@ -71,7 +71,7 @@ impl Transition {
     ///
     /// # Errors
     ///
-    /// As for [`admit`](Self::admit).
+    /// The same errors as [`admit`](Self::admit).
     pub fn admit_as(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<CommandOutcome, Fault> {
         self.author = author.clone();
         let outcome = self.admit_unrepeated(command, now);
@@ -83,7 +83,7 @@ impl Transition {
     ///
     /// # Errors
     ///
-    /// As for [`admit`](Self::admit).
+    /// The same errors as [`admit`](Self::admit).
     pub fn admit_unrepeated(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let first = self.events().len();
         self.space = None;

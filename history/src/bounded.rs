@@ -72,7 +72,7 @@ pub fn list<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
 ///
 /// # Errors
 ///
-/// As for [`list`].
+/// The same errors as [`list`].
 pub fn weighed<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -83,7 +83,7 @@ pub fn weighed<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>, D:
 ///
 /// # Errors
 ///
-/// As for [`list`].
+/// The same errors as [`list`].
 pub fn optional_list<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {

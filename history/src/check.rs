@@ -55,7 +55,7 @@ pub fn history(events: &[Event]) -> Result<(), Violation> {
 ///
 /// # Errors
 ///
-/// [`Rule::Window`].
+/// Returns a violation of [`Rule::Window`].
 pub fn window(
     events: &[Event],
     previous_started: EventId,

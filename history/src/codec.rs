@@ -56,11 +56,11 @@ pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
     })
 }
 
-/// Reads consecutive events like [`events`], but skips those before event `first` without decoding them.
+/// Reads consecutive events like [`events`], but skips the events before `first` without decoding them.
 ///
 /// # Errors
 ///
-/// As for [`events`].
+/// The same errors as [`events`].
 pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<Event, Error>> {
     let mut decoder = minicbor::Decoder::new(bytes);
     while decoder.position() < bytes.len() {

@@ -42,7 +42,7 @@ pub struct TaskId {
 pub struct Heartbeat {
     /// Id of the activity's ActivityScheduled event.
     pub scheduled_event_id: EventId,
-    /// Time of arrival.
+    /// Time at which the heartbeat arrived.
     pub at: Timestamp,
     /// Details from the runner.
     pub details: Option<Payload>,
@@ -83,13 +83,13 @@ pub struct UpdateAnswer {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// The update was accepted, by this turn or an earlier one, and has succeeded.
+    /// The update was accepted, by this turn or an earlier turn, and has succeeded.
     Done {
         /// Result returned to the caller.
         #[serde(default, deserialize_with = "crate::payload_present")]
         result: Option<Payload>,
     },
-    /// The update was accepted, by this turn or an earlier one, and has failed. Unlike a rejection, a failure is
+    /// The update was accepted, by this turn or an earlier turn, and has failed. Unlike a rejection, a failure is
     /// recorded.
     Failed {
         /// Failure code, for programs.
@@ -106,7 +106,7 @@ pub enum Verdict {
         #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
-    /// The update was accepted, by this turn or an earlier one, and a later turn will answer it.
+    /// The update was accepted, by this turn or an earlier turn, and a later turn will answer it.
     Later,
 }
 
@@ -252,7 +252,7 @@ pub enum Command {
         turn: AnsweredTurn,
         /// Updates that the decider was asked to accept or reject.
         proposed: Vec<ProposedUpdate>,
-        /// Answers to those updates, and to updates that earlier turns accepted.
+        /// Answers to the proposed updates, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
         /// Decisions and other parts of the answer.
         rest: Box<TurnAnswer>,

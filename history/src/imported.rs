@@ -70,7 +70,7 @@ pub enum ImportFault {
     /// The history is too large.
     #[error("the history has about {found} bytes, at most {max} are taken over")]
     TooLarge {
-        /// Size of the history.
+        /// Approximate size of the history in bytes.
         found: usize,
         /// Value of the limit.
         max: usize,
@@ -90,7 +90,7 @@ impl ImportedRun {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read). In addition, [`ImportFault::Unreadable`] and [`ImportFault::Unknown`].
+    /// The errors of [`read`](Self::read), [`ImportFault::Unreadable`] and [`ImportFault::Unknown`].
     pub fn from_json<'a>(texts: impl IntoIterator<Item = &'a str>, now: Timestamp) -> Result<Self, ImportFault> {
         let events = texts.into_iter().zip(1..).map(|(text, position)| read_event(text, position));
         Self::read(events.collect::<Result<_, _>>()?, now)

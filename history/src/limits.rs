@@ -22,7 +22,7 @@ pub const CALLER_NAME_BYTES_MAX: usize = 128;
 /// Maximum length of a type with its version, in characters. Source: SWF's 256 and 64, with a slash between them.
 pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;
 
-/// Maximum length of a type with its version, in bytes. Source: as for [`NAME_BYTES_MAX`].
+/// Maximum length of a type with its version, in bytes. Source: the same as for [`NAME_BYTES_MAX`].
 pub const TYPE_BYTES_MAX: usize = 3 * TYPE_CHARS_MAX;
 
 /// Maximum length of a Lambda role name, in characters. Source: SWF's 1,600.
@@ -94,7 +94,7 @@ pub const OPEN_EXTERNALS_MAX: usize = 1_000;
 /// Chosen: the delay after which a waiting task is offered again.
 pub const EFFECT_WAIT_FIRST: Duration = Duration::from_secs(30);
 
-/// Maximum delay between two deliveries of pending effects. Each delay is four times the previous one. Chosen: after
+/// Maximum delay between two deliveries of pending effects. Each delay is four times the previous delay. Chosen: after
 /// one hour, retrying more often is not worth its cost.
 pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
 

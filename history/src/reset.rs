@@ -20,7 +20,7 @@ pub struct Branching {
     pub signals: LaterSignals,
 }
 
-/// Data taken over by a run that branches off another.
+/// Data that a run takes over when it branches off another run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
     /// Copied events of the other run, unchanged.

@@ -115,7 +115,7 @@ pub struct Run {
     /// Current pause of the run. For a closed run that has a successor, the pause at the time of its close.
     #[n(20)]
     pub paused: Option<Box<RunPause>>,
-    /// Run whose history this run has copied in a reset. After several resets, the most recent one.
+    /// Run whose history this run has copied in a reset. After several resets, the run of the most recent reset.
     #[n(21)]
     pub branched: Option<Box<Branched>>,
     /// Task lists of the run's turns. Absent if all turns wait on the list given at the start.

@@ -29,17 +29,19 @@ pub struct StartWorkflow {
     pub workflow_id: String,
     /// Workflow type. 1 to 256 characters.
     pub workflow_type: String,
-    /// Task list of the run's deciders; `default` when absent.
+    /// Task list of the run's deciders. When absent, the list of the workflow type, or `default`.
     pub task_list: Option<String>,
     /// Input of the run.
     #[serde(default, deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
-    /// Longest time from the first start to the close, including all runs that continue this one; one year when absent.
+    /// Longest time from the first start to the close, including all runs that continue this run. When absent, the
+    /// default of the workflow type, or one year.
     pub execution_timeout: Option<Duration>,
     /// Longest time from the first turn to the close of a single run; unlimited when absent. Retries and successors
     /// start with the full time again.
     pub run_timeout: Option<Duration>,
-    /// Longest time from DeciderStarted to the decider's answer; 30 seconds when absent.
+    /// Longest time from DeciderStarted to the decider's answer. When absent, the default of the workflow type, or 30
+    /// seconds.
     pub decider_start_to_close: Option<Duration>,
     /// Longest time from DeciderScheduled to DeciderStarted; unlimited when absent.
     pub decider_schedule_to_start: Option<Duration>,
@@ -143,7 +145,7 @@ pub struct Start {
     pub task_list: String,
     /// Input of the run.
     pub input: Option<Payload>,
-    /// Longest time from the first start to the close, including all runs that continue this one; more than zero.
+    /// Longest time from the first start to the close, including all runs that continue this run; more than zero.
     pub execution_timeout: Duration,
     /// Longest time from DeciderStarted to the decider's answer; more than zero.
     pub decider_start_to_close: Duration,

@@ -130,8 +130,8 @@ impl Transition {
         &mut self.run
     }
 
-    /// Finishes the commit: if the state has too many known requests, moves old ones out of it. Only requests that were
-    /// recorded up to the event `committed` are moved; see [`Run::spill`].
+    /// Finishes the commit: if the state has too many known requests, moves old requests out of it. Only requests that
+    /// were recorded up to the event `committed` are moved; see [`Run::spill`].
     pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         self.run.forget_recalled();
         self.run.spill(committed, now, past)

@@ -37,7 +37,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A step in the life of a run. Numbers select from the items of the run, or name missing ones.
+/// A step in the life of a run. Numbers select from the items of the run, or name missing items.
 #[derive(Debug, Clone)]
 enum Step {
     Signal {

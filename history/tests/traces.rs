@@ -93,7 +93,7 @@ impl Script {
     }
 }
 
-/// Schedules A and B in parallel, then C when either is done, then closes. Counts everything up to the turn's own
+/// Schedules A and B in parallel, then C when A or B is done, then closes. Counts everything up to the turn's own
 /// DeciderStarted.
 fn decide(shown: &[Event]) -> Vec<Decision> {
     let tally = Tally::of(shown);

@@ -73,7 +73,7 @@ impl<O> ActivityFuture<O> {
         self.with(|it| it.activity_id = activity_id.into())
     }
 
-    /// Sets the task list. Default: the run's task list.
+    /// Sets the task list. Default: the list of the activity type or, if the type sets none, of the run.
     pub fn list(self, task_list: impl Into<String>) -> Self {
         self.with(|it| it.task_list = Some(task_list.into()))
     }

@@ -41,7 +41,7 @@ impl Context {
 pub struct Updates<I> {
     context: Context,
     name: String,
-    /// Distinguishes this registration from others with the same name.
+    /// Distinguishes this registration from other registrations with the same name.
     number: u64,
     input: std::marker::PhantomData<fn() -> I>,
 }

@@ -512,7 +512,7 @@ impl Decider for Impatient {
 
 #[test]
 fn the_test_service_produces_the_canonical_trace() {
-    /// Runs A and B in parallel, then C when either is done, then closes.
+    /// Runs A and B in parallel, then C when A or B is done, then closes.
     fn parallel(steps: &Steps, _: &Window) -> Decisions {
         let [a, b, c] = ["A", "B", "C"].map(|id| steps.activity(id));
         if a.is_new() {

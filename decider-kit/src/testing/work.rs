@@ -25,7 +25,7 @@ pub struct Call {
     pub input: Option<Payload>,
     /// Current virtual time.
     pub now: Timestamp,
-    /// Number of calls of this activity type in this run, including this one.
+    /// Number of calls of this activity type in this run, including this call.
     pub nth: usize,
 }
 

@@ -29,7 +29,7 @@ impl Transition {
         let mut facts = Facts { heartbeats, timers: DueTimers::of(&self.run, now) };
         let (mut counted, mut bytes) = (self.events().len(), 0);
         for deadline in due {
-            // Deadlines that do not fit into this commit remain due and fire in the next one.
+            // Deadlines that do not fit into this commit remain due and fire in the next commit.
             if !self.run.is_open() || bytes > limits::FIRED_BYTES_MAX {
                 break;
             }

@@ -43,7 +43,7 @@ pub struct OptionsChange {
     pub schedule_to_close: Option<Option<Duration>>,
     /// Longest time between heartbeats, counted from ActivityStarted or the previous heartbeat.
     pub heartbeat: Option<Option<Duration>>,
-    /// Retry policy. It cannot be added to an activity that was started without one.
+    /// Retry policy. It cannot be added to an activity that was started without a retry policy.
     pub retry: Option<RetryPolicy>,
 }
 

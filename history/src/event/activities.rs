@@ -35,10 +35,10 @@ pub struct ActivityScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(5)]
     pub decision_event_id: EventId,
-    /// Retry policy. Without one, the activity is not retried.
+    /// Retry policy. When absent, the activity is not retried.
     #[n(6)]
     pub retry: Option<RetryPolicy>,
-    /// Text of the decider, returned with the event.
+    /// Text that the decider stored with the event, for its own use.
     #[n(7)]
     pub control: Option<String>,
     /// Priority on the task list: higher first; 0 when absent.

@@ -74,7 +74,7 @@ pub struct ActivityRetried {
     pub activity_id: Option<Box<str>>,
 }
 
-/// The options of an open activity changed. Contains all options, including unchanged ones.
+/// The options of an open activity changed. The event contains all options, including unchanged options.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

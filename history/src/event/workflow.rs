@@ -36,7 +36,7 @@ pub struct WorkflowStarted {
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Longest time from the first start to the close, including all runs that continue this one.
+    /// Longest time from the first start to the close, including all runs that continue this run.
     #[n(5)]
     pub execution_timeout: Duration,
     /// Longest time from DeciderStarted to the decider's answer.

@@ -6,7 +6,7 @@
 //! | any | CancelExternal | ExternalCancelScheduled |
 //! | pending | the other run accepts it | ExternalSignalDelivered or ExternalCancelDelivered |
 //! | pending | the other run is closed | ExternalSignalFailed or ExternalCancelFailed (`WorkflowClosed`) |
-//! | pending | the other run does not exist | the same with `WorkflowUnknown` |
+//! | pending | the other run does not exist | ExternalSignalFailed or ExternalCancelFailed (`WorkflowUnknown`) |
 //! | pending | this run closes | removed from the state, but still delivered |
 //!
 //! A request fails at once if [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) requests are pending

@@ -62,7 +62,7 @@ pub fn may_update(run: &Run, proposed: &ProposedUpdate) -> Result<UpdateStatus, 
 ///
 /// # Errors
 ///
-/// As for [`may_update`].
+/// The same errors as [`may_update`].
 pub fn may_update_in(run: &Run, proposed: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStatus, Fault> {
     validate_proposed(proposed)?;
     match run.status_of_update(&proposed.update_id, run_id) {

@@ -112,8 +112,7 @@ pub enum Starting {
 ///
 /// # Errors
 ///
-/// As for [`may_start`]. In addition, [`Fault::Invalid`] for invalid fields and for policies that contradict each
-/// other.
+/// The errors of [`may_start`], and [`Fault::Invalid`] for invalid fields and for policies that contradict each other.
 pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault> {
     validate_start(start)?;
     let Some(run) = existing else { return Ok(Starting::New) };

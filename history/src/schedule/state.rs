@@ -50,7 +50,7 @@ pub struct Action {
     pub number: u64,
     /// Scheduled time.
     pub nominal: Timestamp,
-    /// Cause.
+    /// Reason for the action.
     pub cause: ActionCause,
     /// Behavior of the action while an earlier run is open. Absent if the schedule's own setting applies.
     pub overlap: Option<Overlap>,
@@ -112,7 +112,7 @@ pub struct Recent {
     pub number: u64,
     /// Scheduled time.
     pub nominal: Timestamp,
-    /// Cause.
+    /// Reason for the action.
     pub cause: ActionCause,
     /// Time at which the schedule decided to take the action.
     pub at: Timestamp,

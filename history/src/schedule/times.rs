@@ -174,7 +174,7 @@ impl ScheduleTimes {
 pub struct Search<'a> {
     times: &'a ScheduleTimes,
     after: Timestamp,
-    /// Next time of each entry that has one, with the entry's index, in a heap with the earliest first.
+    /// Next time of each entry that has a next time, with the entry's index, in a heap with the earliest first.
     coming: BinaryHeap<Reverse<(Timestamp, usize)>>,
     has_begun: bool,
     evaluations: usize,

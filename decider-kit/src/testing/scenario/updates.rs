@@ -70,7 +70,7 @@ impl<D: TakesTurns> Given<D> {
     }
 }
 
-/// Compares the decider's verdict and decisions with the expected ones.
+/// Compares the decider's verdict and decisions with the expected verdict and decisions.
 #[track_caller]
 fn compare(expected: Verdict, proposed: &ProposedUpdate, decisions: &Decisions, events: &[baton_history::Event]) {
     let Verdict { verdict: expected_verdict, decisions: mut expected } = expected;

@@ -127,7 +127,7 @@ impl TestService {
                         && runner.list.as_ref().is_none_or(|list| *list == task.activity.task_list)
                 };
                 let scheduled_event_id = task.scheduled_event_id;
-                // A later registration replaces an earlier one.
+                // A later registration replaces an earlier registration.
                 let runner = self.runners.iter().rposition(is_for)?;
                 Some(ReadyTask::Activity { scheduled_event_id, runner })
             }

@@ -1,4 +1,4 @@
-//! Every field, at its limit and one beyond it.
+//! Every field at its limit, and at one more than its limit.
 
 use uuid::Uuid;
 
