@@ -65,7 +65,7 @@ pub enum Level {
 pub struct Successor {
     /// Run id of the successor.
     pub run_id: RunId,
-    /// Earliest time at which its first turn may start; absent if the turn may start at once.
+    /// Earliest time at which the successor's first turn may start; absent if that turn may start at once.
     pub not_before: Option<Timestamp>,
 }
 
@@ -139,8 +139,8 @@ impl tagged::CommonFields for EventHeader {
 }
 
 impl Event {
-    /// Returns the time of the service's clock when the event was recorded. Deadlines count from it. Unlike
-    /// `timestamp`, it can be earlier than that of the previous event, if the clock was put back in between.
+    /// Returns the time of the service's clock when the event was recorded. Deadlines count from this time. If the
+    /// clock was put back, it can be earlier than the time of the previous event, whereas `timestamp` never decreases.
     pub fn at(&self) -> Timestamp {
         self.clock.unwrap_or(self.timestamp)
     }
@@ -182,8 +182,8 @@ macro_rules! catalogue {
                 match self { $( Self::$name(_) => Level::$level, )+ }
             }
 
-            /// Returns `true` if the event changes something that callers can observe, so that the run gets a new
-            /// version. Bookkeeping events do not.
+            /// Returns `true` if the event changes something that callers can observe. The run then gets a new version.
+            /// Bookkeeping events change nothing that callers can observe.
             pub fn is_news(&self) -> bool {
                 match self { $( Self::$name(_) => column!($news), )+ }
             }
@@ -205,7 +205,8 @@ macro_rules! catalogue {
     };
 }
 
-/// Boxes large kinds that are rare. This keeps `Event` small, because events are moved often.
+/// Boxes the attributes of large, rare kinds. This keeps `Event` small, which saves copying because events are moved
+/// often.
 macro_rules! held {
     ($name:ident) => {
         $name
@@ -376,8 +377,8 @@ impl EventKind {
         )
     }
 
-    /// Returns the run that continues this one after this event: its next continuation, its retry, or the run of its
-    /// reset.
+    /// Returns the run that follows this run after this event: the run that continues as new, the retry, or the new run
+    /// of a reset.
     pub fn followed_by(&self) -> Option<Successor> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),

@@ -88,7 +88,8 @@ pub struct Run {
     /// True if a request to cancel the run was recorded.
     #[n(12)]
     pub cancel_requested: bool,
-    /// Requests with idempotency keys that the run has recorded. Only a part of this can be derived from the history.
+    /// Requests with idempotency keys that the run has recorded. Only some of these requests can be derived from the
+    /// history.
     #[n(13)]
     pub known: KnownRequests,
     /// Signals and cancel requests to other runs that have no outcome yet, by the id of their ExternalSignalScheduled
@@ -114,7 +115,7 @@ pub struct Run {
     /// Current pause of the run. For a closed run that has a successor, the pause at the time of its close.
     #[n(20)]
     pub paused: Option<Box<RunPause>>,
-    /// Run whose history this run has copied in a reset. After several resets, the most recent one.
+    /// Run whose history this run has copied in a reset. After several resets, the run of the most recent reset.
     #[n(21)]
     pub branched: Option<Box<Branched>>,
     /// Task lists of the run's turns. Absent if all turns wait on the list given at the start.
@@ -208,7 +209,7 @@ impl Run {
         self.status == Status::Open
     }
 
-    /// Returns `true` if another run continues this one, whether or not it has started yet. This is the case if the run
+    /// Returns `true` if another run continues this run, or will do so when it starts. This is the case if this run
     /// continued as new, is retried, or was reset while it was open.
     pub fn has_successor(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()
@@ -245,7 +246,7 @@ impl Run {
         moved.unwrap_or(&self.started.task_list)
     }
 
-    /// Returns the schedule-to-start timeout of the next turn; `None` if there is none.
+    /// Returns the schedule-to-start timeout of the next turn, or `None` if the next turn has no such timeout.
     pub fn next_turn_waits(&self) -> Option<Duration> {
         let for_now = self.turn_lists.as_deref().and_then(|lists| lists.for_now.as_ref());
         for_now.and_then(|list| list.schedule_to_start).or(self.started.decider_schedule_to_start)

@@ -327,7 +327,7 @@ fn samples_cover_present_and_absent_attributes() {
         let required = required(fields);
         for (attribute, schema) in fields["properties"].as_object().into_iter().flatten() {
             let with = of_kind.iter().filter(|sample| sample.contains_key(attribute)).count();
-            // Added when the event is read, and not stored.
+            // This field is added when the event is read, and is not stored.
             if attribute == "activityId" && NAMED_WHEN_READ.contains(&name) {
                 continue;
             }

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::payload::payload;
 
 impl Context {
-    /// Signals the newest run of another workflow id. The signal is sent when the future is first awaited; the future
-    /// resolves when it is delivered.
+    /// Signals the newest run of another workflow id. The signal is sent when the future is first awaited, and the
+    /// future resolves when the signal is delivered.
     pub fn signal_external(
         &self,
         workflow_id: impl Into<String>,
@@ -34,7 +34,8 @@ impl Context {
     }
 
     /// Requests the cancellation of the newest run of another workflow id. The request is sent when the future is first
-    /// awaited, and the future resolves when it is delivered. The other run decides how to react.
+    /// awaited, and the future resolves when the request is delivered. The decider of the other run chooses how to
+    /// react.
     pub fn cancel_external(&self, workflow_id: impl Into<String>) -> External {
         let workflow_id = workflow_id.into();
         let cancel = CancelExternal { workflow_id: workflow_id.clone(), ..CancelExternal::default() };

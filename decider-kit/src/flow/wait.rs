@@ -22,8 +22,8 @@ impl WaitFuture {
         self.key
     }
 
-    /// Polls for the outcome and the event that delivered it (0 for a cancellation). Must not be polled again after
-    /// that.
+    /// Polls for the outcome and the id of the event that delivered it (0 for a cancellation). Must not be polled again
+    /// after it has returned the outcome.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(EventId, Outcome)> {
         let Some(key) = self.key else { return Poll::Pending };
         let taken = lock(&self.shared).take_outcome(key, context.waker());

@@ -83,7 +83,7 @@ pub(super) fn fresh<D: TakesTurns>(decider: Arc<D>) -> impl Subject {
 struct TypedSubject<D: TakesTurns> {
     decider: Arc<D>,
     state: D::Memory,
-    /// Newest event in the state: the DeciderStarted of the last decided turn.
+    /// Id of the newest event in the state: the DeciderStarted event of the last decided turn.
     seen: EventId,
 }
 
@@ -105,7 +105,7 @@ impl<D: TakesTurns> Subject for TypedSubject<D> {
         recorded: Option<Markers>,
     ) -> Result<Decisions, Box<Nondeterminism>> {
         if self.seen != window.previous_started_event_id {
-            // The previously decided turn was not completed. A host would drop the state as well.
+            // The turn decided last was not completed. A host would also drop the state.
             (self.state, self.seen) = (D::Memory::default(), 0);
         }
         let started_event_id = window.started_event_id;

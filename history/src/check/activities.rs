@@ -90,8 +90,8 @@ impl HistoryReader {
             return broken(Rule::NotBeforeTime, id, found);
         }
         activity.started = Some((id, started_at));
-        // The checker cannot tell whether the attempt began before a pause: attempts record no events, and the clock
-        // may have been put back.
+        // The checker cannot tell whether the attempt began before a pause, because attempts record no events and the
+        // clock may have been put back.
         self.closing = Some((it.scheduled_event_id, false));
         Ok(())
     }
@@ -182,7 +182,7 @@ impl HistoryReader {
             // Attempts record no events. If the clock was put back between attempts, the checker notices it only here.
             None if activity.scheduled.retry.is_some() && at < since => Ok(()),
             None => self.clock.expired(id, at, since, limit),
-            // The event has another cause than an expired timeout, so there is no time to check.
+            // The timeout has not expired; the event has another cause. There is no time to check.
             Some(_) => Ok(()),
         }
     }
@@ -198,7 +198,7 @@ impl HistoryReader {
     }
 }
 
-/// Describes that an event refers to a different start than the one that the activity has.
+/// Describes an event that refers to a start other than the start of the activity.
 fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
     let found = or_none(found.map(|(started, _)| started));
     format!("it refers to start {}, but the activity's is {found}", or_none(named))

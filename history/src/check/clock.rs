@@ -1,4 +1,4 @@
-//! The run's clock in the checker: it measures elapsed time, whereas the rules compute due times.
+//! Clock of the run in the checker. The checker measures elapsed time, whereas the rules compute due times.
 
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, WorkflowPaused};
@@ -32,7 +32,7 @@ impl CheckedClock {
     }
 
     /// Adjusts the stops after the service's clock was put back to `at`. If the current stop began after `at`, it now
-    /// begins at `at`, and the previous beginning is returned.
+    /// begins at `at`, and its previous beginning is returned.
     pub(super) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
         for (since, until) in &mut self.stops {
             (*since, *until) = ((*since).min(at), (*until).min(at));
@@ -41,8 +41,8 @@ impl CheckedClock {
         (*is_stopped && *since > at).then(|| std::mem::replace(since, at))
     }
 
-    /// Excludes the time between the last copied event and the reset from the run's clock, unless the clock was stopped
-    /// anyway.
+    /// Excludes the time between the last copied event and the reset from the run's clock, unless the clock was already
+    /// stopped.
     pub(super) fn branch(&mut self, since: Timestamp, at: Timestamp) {
         if !self.is_stopped() {
             self.stops.push((since, at));

@@ -35,10 +35,10 @@ pub struct ActivityScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(5)]
     pub decision_event_id: EventId,
-    /// Retry policy. Without one, the activity is not retried.
+    /// Retry policy. When absent, the activity is not retried.
     #[n(6)]
     pub retry: Option<RetryPolicy>,
-    /// Text of the decider, returned with the event.
+    /// Text that the decider stored with the event, for its own use.
     #[n(7)]
     pub control: Option<String>,
     /// Priority on the task list: higher first; 0 when absent.
@@ -81,7 +81,7 @@ pub struct ActivityStarted {
     /// Number of the attempt, if the activity has a retry policy.
     #[n(2)]
     pub attempt: Option<u32>,
-    /// Time at which the runner took the activity, if it has a retry policy.
+    /// Time at which the runner took the activity, if the activity has a retry policy.
     #[n(3)]
     pub started_at: Option<Timestamp>,
     /// Outcome of the previous attempt.
@@ -295,11 +295,11 @@ pub struct ActivityTimeouts {
     pub heartbeat: Option<Duration>,
 }
 
-/// Deserializes the timeouts of a request and rejects unknown fields. For `#[serde(deserialize_with = "…")]`.
+/// Deserializes the timeouts of a request and rejects unknown fields. Used as `#[serde(deserialize_with = "…")]`.
 ///
 /// # Errors
 ///
-/// As for `deserializer`, and for unknown fields.
+/// Fails if `deserializer` fails, or if the timeouts have unknown fields.
 pub fn timeouts_of_request<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ActivityTimeouts, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -327,7 +327,7 @@ impl ActivityTimeouts {
     }
 }
 
-/// Timeout of an activity that expired. Schedule-to-start is not included, because it is recorded as
+/// Expired timeout of an activity. The schedule-to-start timeout is not included, because its expiry is recorded as
 /// ActivityScheduledTimeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -9,7 +9,8 @@ use crate::event::{ChildPolicy, EventKind, WorkflowStarted};
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-/// Attributes of a run's WorkflowStarted event, without the input and the identity. Dereferences to that event.
+/// Attributes of a run's WorkflowStarted event, without the input and the identity. Dereferences to
+/// [`WorkflowStarted`].
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 pub struct RunStart {
     /// Time of the start.
@@ -19,7 +20,7 @@ pub struct RunStart {
     event: Arc<WorkflowStarted>,
 }
 
-/// Stored form of an `Arc`: the same as that of its value.
+/// Stored form of an `Arc`, which is the stored form of its value.
 mod shared {
     use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 /// An upcoming change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpcomingChange {
-    /// Time at which it is due.
+    /// Time at which the change is due.
     pub at: Timestamp,
     /// Kind of change.
     pub what: UpcomingKind,
@@ -52,7 +52,8 @@ impl Run {
         self.next_deadline(heartbeats).into_iter().chain(held).chain(outbox.next_at()).min()
     }
 
-    /// Returns the end of the delay of the waiting turn, or `None` if no turn is waiting or it is not delayed.
+    /// Returns the end of the delay of the waiting turn. Returns `None` if no turn is waiting or the waiting turn is
+    /// not delayed.
     pub fn held_turn(&self, now: Timestamp) -> Option<UpcomingChange> {
         let is_next = self.turn.is_none() && self.paused.is_none();
         let task = self.turn_task.as_ref().filter(|_| is_next)?;

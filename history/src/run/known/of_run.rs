@@ -40,7 +40,7 @@ impl Run {
         self.known.marked.as_ref().is_some_and(|marked| marked.until >= now) && self.request(key).is_none()
     }
 
-    /// Returns the total number of marks. A request that has no mark at this count cannot have one until the count
+    /// Returns the total number of marks. A request that has no mark at this count cannot have a mark until the count
     /// increases.
     pub fn marks(&self) -> u64 {
         self.known.marked.as_ref().map_or(0, |marked| marked.count)
@@ -71,7 +71,8 @@ impl Run {
         }
     }
 
-    /// Returns the time until which the state must be kept because of its known requests, or `None` if it has none.
+    /// Returns the time until which the state must be kept because of its known requests. Returns `None` if no request
+    /// requires this.
     pub fn known_until(&self) -> Option<Timestamp> {
         let marked = self.known.marked.as_ref().map(|marked| marked.until);
         self.known.newest(self.started.at).into_iter().chain(marked).max()
@@ -117,8 +118,9 @@ impl Run {
         self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);
     }
 
-    /// Moves the oldest requests out of the state if there are too many. The store must keep a mark for each of them.
-    /// Only requests up to the event `committed` are moved, because they stay valid even if the current commit fails.
+    /// Moves the oldest requests out of the state if there are too many. The store must keep a mark for each moved
+    /// request. Only requests up to the event `committed` are moved. Their events are already committed, so the marks
+    /// stay valid even if the current commit fails.
     ///
     /// Requests that are old enough at `past` are forgotten. `past` is earlier than `now` if the clock seems to be
     /// ahead.
