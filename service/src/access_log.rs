@@ -22,7 +22,7 @@ const BATCH_LINES_MAX: usize = 1_024;
 /// Maximum time for which a shutdown waits until the queued lines are written. Our choice.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// Mode of the file, which contains personal data.
+/// Permission mode of the log file. Only its owner may read it, because it contains personal data.
 const FILE_MODE: u32 = 0o600;
 
 /// Destination of the lines.
@@ -52,7 +52,7 @@ enum Message {
     Flush(oneshot::Sender<()>),
 }
 
-/// The sending side of the access log.
+/// Handle with which requests queue lines for the access log.
 pub struct AccessLog {
     messages: SyncSender<Message>,
     count_lost: Arc<CountLost>,
@@ -123,13 +123,13 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
         }
         is_failing = written.is_err();
         for done in waiting {
-            // The caller may have stopped waiting.
+            // The send fails if `flush` has stopped waiting.
             let _ = done.send(());
         }
     }
 }
 
-/// Open output of the log.
+/// The output to which the writing thread writes.
 enum Sink {
     Stdout,
     File { path: PathBuf, file: Option<File> },

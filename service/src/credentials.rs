@@ -13,7 +13,7 @@ use service::reload::{FileWatch, Why};
 use crate::config;
 use crate::settings::{Serve, must_be_shown};
 
-/// Name of the credentials as a reloaded file in `/readyz`, the metrics and the log.
+/// Name under which `/readyz`, the metrics and the log report that credentials were reloaded.
 const WHAT: &str = "credentials";
 
 /// Sections of the configuration file that take effect when the file is reloaded. All others take effect at the next
@@ -75,7 +75,7 @@ impl Keeper {
             let stanzas = file.stanzas();
             let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
             must_be_shown(&stanzas.credentials, self.asks_callers).map_err(|error| format!("{path}: {error}"))?;
-            // Watching begins before the files are read, so that no change is missed.
+            // The key files of issuers are watched before `replace` reads them, so that no change is missed.
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;

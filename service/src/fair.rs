@@ -1,10 +1,10 @@
 //! Order of work under load: if there is more work than the processors can do, domains take turns. A request needs a
-//! *place* to be worked on, and each processor has a few places. This module owns the places and the queues of
-//! requests that wait for one. `order` decides which request is next.
+//! *place* to be worked on, and each processor has a few places. This module owns the places and the queues of requests
+//! that wait for one. `order` decides which request is next.
 //!
-//! A request holds a place only while it is being worked on. It gets one when it can continue, and releases it when
-//! it is answered or has to wait, for example for the store, a task, a change, or more of its body. So no waiting
-//! request holds a place, and no code needs to mark where waiting begins.
+//! A request holds a place only while it is being worked on. It gets one when it can continue, and releases it when it
+//! is answered or has to wait, for example for the store, a task, a change, or more of its body. No waiting request
+//! therefore holds a place. The code that processes a request does not have to report when waiting begins.
 
 mod order;
 
@@ -107,7 +107,7 @@ impl Places {
         Waited { now: inner.order.waiting(), ..inner.waits }
     }
 
-    /// Returns a handle with which a request of this domain takes turns. If `must` is true, the request waits even if
+    /// Returns a handle with which a request of this domain gets places. If `must` is true, the request waits even if
     /// the queue is full, instead of being refused.
     pub(crate) fn claim(self: &Arc<Self>, domain: &str, must: bool) -> InTurn {
         let state = Mutex::new(SeatState::Begins { must });
@@ -136,8 +136,8 @@ enum SeatState {
     Over,
 }
 
-/// Waker of one request. An event wakes the seat; the seat requests a place, and wakes the request's task when it has
-/// one.
+/// Waker of one request. When an event lets the request continue, the seat first gets a place, and then wakes the
+/// request's task.
 #[derive(Debug)]
 struct Seat {
     places: Arc<Places>,
@@ -234,7 +234,8 @@ impl Seat {
                 places.order.leave(&self.domain, |other| Arc::ptr_eq(other, self));
                 None
             }
-            // This also happens if the work has panicked.
+            // The seat still has its place if the request was dropped before its step ended, or if the work has
+            // panicked.
             SeatState::Given | SeatState::Works | SeatState::WorksOn => places.give_back(),
             SeatState::Begins { .. } | SeatState::Rests | SeatState::Over => None,
         };
@@ -255,7 +256,7 @@ impl Wake for Seat {
     }
 }
 
-/// Handle with which a request takes turns. Dropping it releases the request's place.
+/// Handle with which a request gets places. Dropping it releases the request's place.
 #[derive(Debug)]
 pub(crate) struct InTurn {
     claim: Arc<Seat>,
@@ -263,7 +264,7 @@ pub(crate) struct InTurn {
 }
 
 impl InTurn {
-    /// Runs this work to completion, whenever the request has a place.
+    /// Runs this work to completion, in steps. Each step runs while the request has a place.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ use engine::{
     RejectedUpdate, StrayAnswer, numbers,
 };
 
-/// Timeout of a call between nodes. Our choice: longer than any pause of a healthy node.
+/// Timeout of a call between nodes. Our choice: longer than a healthy node takes to respond.
 const PEER_WAIT: Duration = Duration::from_secs(2);
 
 /// Timeout of recording a decider's answer at another node. Our choice: long enough for a commit that is retried
@@ -30,7 +30,7 @@ const RECORD_WAIT: Duration = Duration::from_secs(10);
 /// Header with the format version of a message between nodes. If the header is absent, the version is the first one.
 const FORM: HeaderName = HeaderName::from_static("baton-nodes");
 
-/// Extractor of another node's message, if its format is known.
+/// Extractor of another node's message. Refuses messages with an unknown format version.
 struct PeerMessage<T, const MAX: usize = BODY_BYTES_MAX>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
@@ -156,11 +156,13 @@ impl std::fmt::Debug for NodeTrust {
 struct HttpTransport {
     http: RwLock<reqwest::Client>,
     me: String,
-    /// Nodes without TLS about which a warning was already logged. If this node has TLS, it sends them nothing.
+    /// Addresses of nodes without TLS about which a warning was already logged. A node with TLS sends no messages to
+    /// nodes without TLS.
     shunned: Mutex<BTreeSet<String>>,
-    /// Nodes that do not understand this node's messages, and about which a warning was already logged.
+    /// Addresses of nodes that do not understand this node's messages, and about which a warning was already logged.
     puzzled: Mutex<BTreeSet<String>>,
-    /// Engine that provides the pass, with which calls are authenticated. Weak, because the engine owns this client.
+    /// Engine that generates the pass, the header value with which a node authenticates its calls. Weak, because the
+    /// engine owns this client.
     engine: Weak<Engine>,
 }
 
@@ -222,8 +224,8 @@ fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
 }
 
 impl HttpTransport {
-    /// Returns the pass for the next call. It is generated anew each time, because the secret that it depends on is
-    /// rotated.
+    /// Returns the header value that authenticates the next call. It is generated for each call, because the secret
+    /// that it depends on is rotated.
     fn pass(&self) -> Result<HeaderValue, String> {
         let engine = self.engine.upgrade().ok_or("this node has ended")?;
         let mut pass =
@@ -376,7 +378,7 @@ mod tests {
         };
         for (me, to, says) in [
             ("https://a", "http://b", "http://b is an address without TLS"),
-            // The address is acceptable, so the call proceeds, and fails only because there is no engine.
+            // Sending is permitted between these addresses. The call fails later, because this test has no engine.
             ("https://a", "https://b", "this node has ended"),
             ("http://a", "http://b", "this node has ended"),
             ("http://a", "https://b", "this node has ended"),

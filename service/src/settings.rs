@@ -58,8 +58,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) encryption: EncryptionOptions,
-    /// Additional host names of the service, separated by commas, if it accepts only connections from this machine and
-    /// has no credentials
+    /// Additional host names under which the service accepts requests, separated by commas; needed only if it listens
+    /// on this machine only and has no credentials
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<String>,
     /// Serve the web console at `/console/` and the documentation at `/docs/` [default: on]
@@ -80,8 +80,8 @@ pub(crate) struct Serve {
     /// Memory for the cache of runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
     #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<usize>,
-    /// Memory for data that is only in the log, in MiB [default: 32, or a twelfth of the control group's limit if that
-    /// is less]
+    /// Memory for data that is in the log but not yet in the tables of the store, in MiB [default: 32, or a twelfth of
+    /// the control group's limit if that is less]
     #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
     pub(crate) store_memory_mib: Option<usize>,
     /// Maximum size of the log between two checkpoints, in MiB [default: 64]

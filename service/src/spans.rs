@@ -23,8 +23,8 @@ pub(crate) struct Spans {
     otlp_sample: Option<f64>,
 }
 
-/// Returns an environment variable of OpenTelemetry. An empty one counts as unset, as OpenTelemetry's specification
-/// requires.
+/// Returns the value of an environment variable of OpenTelemetry. An empty one counts as unset, as OpenTelemetry's
+/// specification requires.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -74,7 +74,7 @@ impl Tls {
         &self.standing
     }
 
-    /// Returns the configuration for a new connection, and the verifier of its client certificate.
+    /// Returns the configuration for a new connection, and the verifier of the client certificate on that connection.
     pub(crate) fn begin(&self) -> (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>) {
         let loaded = self.loaded();
         (Arc::clone(&loaded.config), loaded.verifier.clone())

@@ -1,11 +1,12 @@
-//! Admission of a call: the resources and permissions that a call holds until its response has been sent.
+//! Admission of a call. An admitted call holds up to three resources until its response has been sent:
 //!
 //! * The *quotas* of its domain and credential. A request counts while it is processed and while its body is sent.
 //! * Its *turns*. Under load, the work of a domain's requests alternates with that of other domains.
-//! * Its *pass*. When the caller's credential is revoked, waiting work is dropped and a streamed body ends.
+//! * Its *pass*, the permission of the caller. When the caller's credential is revoked, waiting work is dropped and a
+//!   streamed body ends.
 //!
-//! All calls, whether they respond at once, wait as a poll, stream or exchange tasks, run with [`Admission::run`] in
-//! both protocols. They differ only in when their work and their bodies make progress.
+//! In both protocols, [`Admission::run`] runs all calls: calls that respond at once, waiting polls, streams and
+//! exchanges. They differ only in when their work and their bodies make progress.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -23,11 +24,11 @@ use crate::fair::{Crowded, InTurn};
 use crate::front::Front;
 use engine::admission::{ChargedRequest, RequestOrigin, Throttled};
 
-/// Path segments of calls about tasks that have been dispatched, and of exchanges, which may name such tasks.
+/// Path segments of two kinds of calls: calls about dispatched tasks, and exchanges, which may name dispatched tasks.
 const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
 
-/// Returns whether calls of this path name tasks that have been dispatched. For an exchange this is only known after
-/// its body has been read; one that names no task then applies for a quota like a poll.
+/// Returns whether calls of this path name tasks that have been dispatched. Whether an exchange names tasks is only
+/// known after its body has been read. An exchange that names none is then counted under the quotas like a poll.
 pub(super) fn is_of_task(path: &str) -> bool {
     path.split('/').any(|segment| OF_TASKS.contains(&segment))
 }
@@ -79,8 +80,8 @@ impl Admission {
         }
     }
 
-    /// Runs the work of the call with the quotas, turns and pass that it has. Each of them adds one boxed future, so
-    /// that a waiting call uses no memory for those that it does not have.
+    /// Runs the work of the call under those of the quotas, turns and pass that the call has. Each of the three is a
+    /// separate boxed future, so that a waiting call uses memory only for those that it has.
     pub(crate) fn run(self, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Result<Response, Interrupted>> {
         let Self { under_way, in_turn, pass } = self;
         let work = match under_way {
@@ -98,7 +99,8 @@ impl Admission {
     }
 }
 
-/// Counts a request as in progress while its work runs and while its response is sent.
+/// Counts a request as in progress while its work runs. If the body is streamed or a quota limits bytes, the request
+/// also counts while the body is sent.
 fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
     Box::pin(async move {
         let response = under_way.during(work).await;
@@ -109,7 +111,7 @@ fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -
     })
 }
 
-/// Runs the work whenever it is its domain's turn. A streamed body is produced in turns, too.
+/// Runs each step of the work when it is the turn of the request's domain. A streamed body is produced in turns, too.
 fn take_turns(
     in_turn: InTurn,
     work: BoxFuture<'static, Response>,
@@ -148,7 +150,8 @@ fn is_complete(response: &Response) -> bool {
     response.body().size_hint().exact().is_some()
 }
 
-/// Body whose bytes and sending time count for its request.
+/// Body that keeps its request counted as in progress while it is sent, and whose bytes count under the request's
+/// quotas.
 struct CountedBody(ChargedRequest);
 
 impl BodyFilter for CountedBody {
@@ -164,7 +167,8 @@ struct OrderedBody(InTurn);
 
 impl BodyFilter for OrderedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
-        // Only the start of a request can be refused, so this error is not expected for a response that has begun.
+        // Only a request that has not begun can be refused. The error therefore does not occur for a body, whose
+        // request has begun.
         let piece = ready!(self.0.poll(context, |context| next_frame(body, context)));
         Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }

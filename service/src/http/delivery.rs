@@ -1,5 +1,5 @@
-//! Response bodies that report when they are delivered. If a poller has disconnected, its task is therefore offered
-//! to others immediately.
+//! Response bodies that report when they are delivered. If a poller has disconnected before its task was delivered, the
+//! task is offered to other pollers immediately.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
