@@ -17,7 +17,7 @@ macro_rules! levels {
                 match self { $( Self::$name => $word, )+ }
             }
 
-            /// Returns which credentials meet the level, as the documentation describes it.
+            /// Returns the text of the documentation that lists the credentials with this level.
             pub fn who(self) -> &'static str {
                 match self { $( Self::$name => $who, )+ }
             }
@@ -51,9 +51,9 @@ levels! {
     Node "node" "another node over the same store; no credential, whatever its level";
 }
 
-/// Subject of a request: the domain or task list to which its permission applies.
+/// Request whose permission is checked. It names the domain or task list to which the permission applies.
 pub(crate) trait Subject {
-    /// Error if the subject is unknown.
+    /// Error if the request names no valid domain or task list.
     type Refusal;
 
     /// Returns the domain that the request names.
@@ -64,7 +64,7 @@ pub(crate) trait Subject {
     fn of_runner(&self) -> Result<(String, String), Self::Refusal>;
 }
 
-/// Permission that one request needs: its level, and the domain or task list.
+/// Permission that one request needs: a level, and the domain or task list to which it applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
     /// No credential is needed.

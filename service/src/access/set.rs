@@ -1,4 +1,4 @@
-//! One set of credentials and issuers, and the search in it for the holder of a presented credential.
+//! One set of credentials and issuers, and finding the holder of a presented credential in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(super) enum AuthenticatedBy {
 }
 
 impl Set {
-    /// Parses a set. Remote keys that the current set, `before`, has fetched are reused.
+    /// Parses a set. Keys that the current set `before` has already fetched are reused.
     pub(super) fn read(stanzas: Stanzas, before: &Self) -> Result<Self, String> {
         let Stanzas { credentials, issuers } = stanzas;
         let holders =
@@ -76,8 +76,8 @@ impl Set {
         Ok(Self { holders, issuers })
     }
 
-    /// Returns the domains that credentials and rules of issuers name. Each comes with a description of the first
-    /// credential or issuer that names it.
+    /// Returns the domains that credentials and rules of issuers name, each with a description of the first credential
+    /// or issuer that names it.
     pub(super) fn domains(&self) -> BTreeMap<String, String> {
         let of = |whose: String, may: &Holder| {
             let domains: Vec<String> = may.domains().map(str::to_owned).collect();
@@ -109,7 +109,8 @@ impl Set {
         self.issuers.iter().filter_map(|it| Some((it.terms.name.as_str(), it.terms.remote.as_ref()?)))
     }
 
-    /// Returns a copy of the set with all keys that were fetched since the set was created; `None` if there are none.
+    /// Returns a copy of the set with all keys that were fetched since the set was created; `None` if no keys were
+    /// fetched since then.
     pub(super) fn with_fetched_keys(&self) -> Option<Self> {
         let fetched = |issuer: &Arc<Trusted>| {
             let keys = issuer.terms.remote.as_ref()?.known();
@@ -161,7 +162,8 @@ impl Set {
         }
     }
 
-    /// Returns whether a presented secret may be a token: there are issuers, and it has the form of a token.
+    /// Returns whether a presented secret may be a token. This is possible if issuers are configured and the secret has
+    /// the form of a token.
     pub(super) fn may_be_token(&self, shown: &str) -> bool {
         !self.issuers.is_empty() && is_token(shown)
     }

@@ -1,4 +1,5 @@
-//! The access table: all calls of all protocols with their levels, derived from the routes and operations.
+//! The access table: all calls of all protocols with the level that each needs. It is generated from the routes and
+//! operations.
 
 use super::Level;
 
@@ -38,7 +39,7 @@ impl CallEffect {
     }
 }
 
-/// Call with its level and its effect.
+/// Call, with the level that it needs and its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallAccess {
     /// Protocol.
