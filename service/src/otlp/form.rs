@@ -12,14 +12,14 @@ use super::proto::{
     STATUS_ERROR, ScopeMessage, ScopeSpans, SpanEvent, SpanMessage, SpanStatus,
 };
 
-/// Parts that all export requests of a service have in common.
+/// Parts that are the same in all export requests of a service.
 pub(super) struct SpanForm {
     resource: Resource,
     scope: ScopeMessage,
 }
 
 impl SpanForm {
-    /// Returns the form for the spans of the service with this name.
+    /// Returns these parts for a service with this name.
     pub(super) fn of_service(name: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let attributes = vec![text("service.name", name), text("service.version", version)];
