@@ -37,7 +37,7 @@ impl Compact {
         loop {
             tokio::select! {
                 done = &mut packing => break done.map_err(|error| failed(error.to_string()))?,
-                // The final size is unknown, so the progress shows only the current size on the disk.
+                // The final size is unknown. The progress therefore shows only the current size on the disk.
                 () = tokio::time::sleep(CHECK_INTERVAL) => progress.at(size().unwrap_or(before), None),
             }
         }

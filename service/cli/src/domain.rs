@@ -26,7 +26,7 @@ pub enum DomainCommand {
         /// Description
         #[arg(long)]
         description: Option<String>,
-        /// Time for which runs that start from now on are kept after they close, e.g. 30d
+        /// Time for which runs are kept after their close, e.g. 30d; applies only to runs that start after this change
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
