@@ -20,7 +20,8 @@ const WHAT: &str = "credentials";
 /// start.
 const READ_AGAIN: [&str; 3] = ["credentials", "issuers", "limits"];
 
-/// Time between two checks for secrets that expire soon. Our choice: also the precision of the metric about them.
+/// Time between two checks for secrets that expire soon. Our choice. This is also the precision of the metric about
+/// secrets that expire soon.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
@@ -147,8 +148,8 @@ impl Keeper {
         named
     }
 
-    /// Logs a warning about each secret that expires soon, but only once per secret. `told` contains those already
-    /// logged.
+    /// Logs a warning about each secret that expires soon, but only once per secret. The parameter contains the secrets
+    /// that were already logged.
     fn warn_of_expiry(&self, told: &mut BTreeSet<(String, String)>) {
         let expiring = self.credentials.expiring(self.front.engine().clock().now());
         self.front.engine().metrics().secrets_expiring(expiring.len());

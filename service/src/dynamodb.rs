@@ -89,7 +89,8 @@ const READ_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(5
 #[cfg(feature = "dynamodb")]
 const READ_TRIES: u32 = 8;
 
-/// For an endpoint on this machine: access key of the made-up credentials, and region if none is configured.
+/// Access key of the made-up credentials for an endpoint on this machine. Also the region for such an endpoint if none
+/// is configured.
 #[cfg(feature = "dynamodb")]
 const LOCAL: &str = "local";
 

@@ -37,7 +37,7 @@ const WAITING_MAX: usize = 16_384;
 #[error("too many requests are waiting")]
 pub(crate) struct Crowded;
 
-/// Statistics about waiting for places.
+/// Statistics about requests that wait for a place.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Waited {
     /// Number of requests that are waiting now.
@@ -46,7 +46,7 @@ pub(crate) struct Waited {
     pub(crate) times: u64,
     /// Total time for which requests have waited.
     pub(crate) long: Duration,
-    /// Number of refused requests.
+    /// Number of requests that were refused because too many were waiting.
     pub(crate) refused: u64,
 }
 
@@ -117,22 +117,22 @@ impl Places {
     }
 }
 
-/// State of a request with respect to places.
+/// State of a request that needs a place to be worked on.
 #[derive(Debug, Clone, Copy)]
 enum SeatState {
-    /// Has not begun. Requests a place when it is polled.
+    /// The request has not begun. It requests a place when it is polled.
     Begins { must: bool },
-    /// Waits for an event and has no place.
+    /// The request waits for an event and has no place.
     Rests,
-    /// Can continue, and waits for a place since this time.
+    /// The request can continue, and has been waiting for a place since this time.
     Waits { since: Instant },
-    /// Has been given a place, and its task was woken.
+    /// The request was given a place, and its task was woken.
     Given,
-    /// Has a place and is being worked on.
+    /// The request has a place and is being worked on.
     Works,
-    /// Has a place, is being worked on, and can continue immediately after that.
+    /// The request has a place and is being worked on. An event has occurred after which it can continue immediately.
     WorksOn,
-    /// Is complete or was dropped.
+    /// The request is complete or was dropped.
     Over,
 }
 
@@ -206,7 +206,7 @@ impl Seat {
     fn end_work(self: &Arc<Self>, is_ready: bool) {
         let mut places = self.places.lock();
         let previous = self.set_state(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
-        // The place goes to another waiting request first, even if this one can continue.
+        // The place is first offered to other waiting requests, even if this request can continue.
         let next = places.give_back();
         let is_given = match previous {
             SeatState::WorksOn if !is_ready => {

@@ -22,7 +22,7 @@ use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStatus;
 
-/// Settings of the front that an operator can change.
+/// Settings of [`Front`] that an operator can change.
 #[derive(Debug, Clone)]
 pub struct FrontSettings {
     /// Maximum number of bytes of requests and responses in flight.
@@ -161,7 +161,7 @@ impl Front {
     }
 }
 
-/// Lets handlers extract only the engine.
+/// Lets handlers extract the engine instead of the whole front.
 impl FromRef<Front> for Arc<Engine> {
     fn from_ref(front: &Front) -> Self {
         Arc::clone(front.engine())

@@ -32,7 +32,7 @@ const POLL_WAIT: Duration = Duration::from_secs(60);
 /// Delay before the next poll after the store has failed. Our choice.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Identity that histories record for the runner.
+/// Identity of the service as a runner, which histories record.
 const IDENTITY: &str = "baton.lambda";
 
 /// Calls of functions in flight.

@@ -146,7 +146,7 @@ pub struct NodeTrust {
 }
 
 impl std::fmt::Debug for NodeTrust {
-    /// Omits the key.
+    /// Formats the value without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NodeTrust").field("has_ca", &self.ca.is_some()).finish_non_exhaustive()
     }
@@ -201,7 +201,7 @@ fn is_encrypted(address: &str) -> bool {
 
 fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
     let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy();
-    // Redirects are not followed, because the pass is only for the addressed node.
+    // Redirects are not followed, because the authentication header is only for the addressed node.
     let http = http.redirect(reqwest::redirect::Policy::none());
     if !is_encrypted(me) {
         return http.tls_certs_only([]).build().map_err(|error| error.to_string());
@@ -234,7 +234,8 @@ impl HttpTransport {
         Ok(pass)
     }
 
-    /// Fails if this node has TLS and the other node does not: the pass must not be sent unencrypted.
+    /// Fails if this node has TLS and the other node does not, because the authentication header must not be sent
+    /// unencrypted.
     fn may_ask(&self, url: &str) -> Result<(), String> {
         if is_encrypted(url) || !is_encrypted(&self.me) {
             return Ok(());
@@ -247,7 +248,8 @@ impl HttpTransport {
         Err(format!("{node} is an address without TLS"))
     }
 
-    /// Describes the refusal of a call by another node. A node that does not understand the message is logged once.
+    /// Describes the refusal of a call by another node. If that node does not understand the message, this is logged
+    /// once per node.
     async fn refusal(&self, url: &str, answer: reqwest::Response) -> String {
         let status = answer.status();
         let bytes = answer.bytes().await.unwrap_or_default();

@@ -78,8 +78,8 @@ impl Serve {
         Ok(())
     }
 
-    /// Returns the sizes of memory: those of the options, otherwise defaults that depend on the limit of the control
-    /// group.
+    /// Returns the memory sizes that the options specify. The default of an absent option depends on the limit of the
+    /// control group.
     fn memory(&self) -> MemorySizes {
         let limit = memory::limit();
         let in_flight = (BYTES_IN_FLIGHT_MIN, FrontSettings::default().bytes_in_flight_max);
@@ -307,7 +307,7 @@ impl Serve {
     }
 }
 
-/// Writes the file atomically, so that a reader never sees an incomplete address.
+/// Writes the file atomically, so that no other process can read an incomplete address.
 fn write_port_file(path: &std::path::Path, address: SocketAddr) -> Result<(), String> {
     let shown = path.display();
     let partial = path.with_extension("partial");

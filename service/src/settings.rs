@@ -71,7 +71,7 @@ pub(crate) struct Serve {
     /// File to which the address is written when the service is ready
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,
-    /// Store [default: embedded]
+    /// Kind of store [default: embedded]
     #[arg(long, env = "BATON_STORE")]
     pub(crate) store: Option<StoreKind>,
     #[command(flatten)]

@@ -30,7 +30,7 @@ pub struct Tls {
 }
 
 impl std::fmt::Debug for Tls {
-    /// Omits the key.
+    /// Formats the value without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
     }
@@ -56,8 +56,8 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open), and if the new certificate is not valid now but the current one is. The current
-    /// configuration then stays in use.
+    /// Those of [`open`](Self::open). Also fails if the new certificate is not valid now but the current one is. The
+    /// current configuration then stays in use.
     pub fn reload(&self) -> Result<(), String> {
         let loaded = LoadedTls::read(&self.files)?;
         let (now, before) = (self.clock.now(), self.loaded());

@@ -19,7 +19,7 @@ pub struct OpenActivity {
 
 #[derive(Debug, Subcommand)]
 pub enum ActivityCommands {
-    /// Complete an activity with a result, even if a runner has it
+    /// Complete an activity with a result, even if a runner is working on it
     Complete {
         #[command(flatten)]
         which: OpenActivity,
@@ -43,7 +43,7 @@ pub enum ActivityCommands {
         #[command(flatten)]
         which: OpenActivity,
     },
-    /// Pause an activity: it is no longer dispatched, but a runner that has it may still answer
+    /// Pause an activity: it is no longer dispatched, but a runner that is already working on it may still complete it
     Pause {
         #[command(flatten)]
         which: OpenActivity,

@@ -40,7 +40,7 @@ pub enum DomainCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Deprecate the domain: nothing can be started or registered in it, and open runs continue
+    /// Deprecate the domain: no runs can be started and no types registered in it; its open runs continue
     Deprecate {
         #[command(flatten)]
         target: Target,

@@ -42,7 +42,7 @@ impl Quiet {
     }
 }
 
-/// Progress that is reported until this is dropped.
+/// Progress report, which continues until this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     doing: String,

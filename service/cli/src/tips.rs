@@ -3,7 +3,7 @@
 
 use clap::error::{ContextKind, ContextValue};
 
-/// Commands and options that can end or delete something.
+/// Commands and options that can end or delete items.
 const DANGEROUS: [&str; 6] = ["delete", "--terminate", "terminate", "reset", "cancel", "--drop-signals"];
 
 /// Returns the error without suggestions that contain a dangerous command or option.

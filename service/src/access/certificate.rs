@@ -21,7 +21,7 @@ pub(super) enum CertificateName {
 }
 
 impl CertificateName {
-    /// Parses a notation from the configuration. Names and fingerprints are written as `openssl x509` prints them.
+    /// Parses an entry of the configuration file. Names and fingerprints are written as `openssl x509` prints them.
     pub(super) fn read(entry: &str) -> Result<Self, String> {
         let bad = |problem: &str| format!("the certificate `{entry}` {problem}; expected {FORMS}");
         let (kind, name) = entry.split_once(['=', ':']).ok_or_else(|| bad("is of no kind"))?;

@@ -30,8 +30,8 @@ pub struct Credential {
     /// Further signing keys, each with a validity period.
     #[serde(default)]
     pub access_keys: Vec<AccessKey>,
-    /// Certificates of this credential, as `CN=…`, `DNS:…`, `URI:…` or `SHA256:…`. A client that presents one needs no
-    /// secret.
+    /// Certificates of this credential, as `CN=…`, `DNS:…`, `URI:…` or `SHA256:…`. A client that presents one of them
+    /// needs no secret.
     #[serde(default)]
     pub certificates: Vec<String>,
     /// True if the credential permits everything.
@@ -65,7 +65,7 @@ pub struct Credential {
 }
 
 impl std::fmt::Debug for Credential {
-    /// Omits the secrets.
+    /// Formats the name of the credential, without its secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credential").field("name", &self.name).finish_non_exhaustive()
     }
@@ -91,7 +91,8 @@ pub(crate) struct Holder {
     pub(super) runners: Vec<Lists>,
 }
 
-/// Permissions of a credential, as shown to people. They contain nothing with which a client could authenticate.
+/// Permissions of a credential, in the form that is shown to people. They contain nothing with which a client could
+/// authenticate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HolderLevels {
     pub(crate) name: String,
@@ -121,7 +122,7 @@ pub(super) struct Key {
 }
 
 impl std::fmt::Debug for Holder {
-    /// Omits the secrets.
+    /// Formats the name of the credential, without its secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Holder").field("name", &self.name).finish_non_exhaustive()
     }

@@ -21,7 +21,7 @@ use crate::tls::Peer;
 use engine::Engine;
 
 /// Number of leading hexadecimal digits of a secret's hash that identify the secret in output for people. Our choice:
-/// enough to tell a few secrets apart, and of no use for guessing them.
+/// enough to distinguish the secrets of a service, and too few to help in guessing one.
 pub const PREFIX_DIGITS: usize = 12;
 
 /// All credentials and issuers of a service. Clones refer to the same set, so that [`replace`](Self::replace) affects
@@ -44,7 +44,7 @@ pub(crate) struct Principal {
     validity: Validity,
     /// Set of credentials that was in force when the caller was authenticated.
     set: Arc<Set>,
-    /// Session that the request's cookie belongs to, if the caller has signed in.
+    /// Session to which the request's cookie belongs; `None` if the caller did not authenticate by a cookie.
     session: Option<Session>,
 }
 

@@ -57,7 +57,7 @@ struct DenialSpan {
     guesses: u32,
     /// Number of denials in the current period. Only the first one is logged.
     logged: u32,
-    /// Number of denials since the last logged one that were not logged.
+    /// Number of denials without a log line since the last one with a log line.
     unlogged: u64,
 }
 

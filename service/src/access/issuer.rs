@@ -29,7 +29,7 @@ pub const ISSUER_NAME_BYTES_MAX: usize = 32;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Issuer {
-    /// Name of the issuer. The names of its callers begin with it and a colon.
+    /// Name of the issuer. The names of callers with tokens of the issuer begin with this name and a colon.
     pub name: String,
     /// Value of the claim `iss` in the issuer's tokens.
     pub issuer: String,
@@ -48,7 +48,7 @@ pub struct Issuer {
     pub rules: Vec<ClaimRule>,
 }
 
-/// Permissions of tokens with a certain value in a claim. The permissions are the same as those of a credential.
+/// Permissions of tokens with a certain value in a claim. The possible permissions are those of a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClaimRule {

@@ -15,7 +15,7 @@ use engine::Clock;
 /// write takes milliseconds; a request that takes longer is waiting for something.
 pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
 
-/// Authenticated caller, and the permission that its request uses.
+/// Pass of a request: the authenticated caller, and the permission that the request uses.
 #[derive(Clone)]
 pub(crate) struct Pass {
     credentials: Credentials,
@@ -50,14 +50,14 @@ impl Pass {
         self.standing().is_some()
     }
 
-    /// Returns the current validity of the caller's credential; `None` if the caller would no longer be admitted.
+    /// Returns the current validity of the caller's credential; `None` if the caller would not be admitted any more.
     fn standing(&self) -> Option<Validity> {
         let is_met = |holder: &Holder| self.need.is_met_by(holder) && self.has_same_payload_rights(holder);
         self.credentials.would_admit(&self.admitted, self.clock.now(), is_met)
     }
 
-    /// Returns false if the credential was allowed to see the payloads of the request's domain when the request was
-    /// admitted, and this version of the credential is not.
+    /// Returns false if the credential could see the payloads of the request's domain when the request was admitted,
+    /// and its current version `holder` cannot.
     fn has_same_payload_rights(&self, holder: &Holder) -> bool {
         let is_less = |domain| self.admitted.holder.is_shown_payloads(domain) && !holder.is_shown_payloads(domain);
         !self.need.domain().is_some_and(is_less)

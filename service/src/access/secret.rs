@@ -96,13 +96,13 @@ pub(crate) struct Validity {
     until: Option<Timestamp>,
 }
 
-/// Validity of a correct secret at some time.
+/// Status of a correct secret at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretStatus {
     Good,
-    /// Valid from this time on.
+    /// The secret is not valid before this time.
     NotYetValid(Timestamp),
-    /// Expired at this time.
+    /// The secret expired at this time.
     Expired(Timestamp),
 }
 

@@ -38,9 +38,9 @@ pub(super) struct Set {
 /// Credential that authenticated a caller.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum AuthenticatedBy {
-    /// SHA-256 of a secret.
+    /// Bearer secret, given by its SHA-256.
     Secret([u8; 32]),
-    /// Id and secret of a signing key.
+    /// Signing key, given by its id and its secret.
     Key(String, String),
     /// Certificate of the connection.
     Certificate(Arc<Peer>),
@@ -168,7 +168,7 @@ impl Set {
         !self.issuers.is_empty() && is_token(shown)
     }
 
-    /// Verifies a presented token and returns its holder. The caller must check the validity period.
+    /// Verifies a presented token and returns its holder. The validity period of the token is not checked.
     pub(super) fn verify_token(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
         let wrong = |why: &str| TokenError::Wrong(format!("a token: {why}"));
         let account = account_of(token).map_err(wrong)?;
@@ -212,7 +212,7 @@ fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares in constant time, so that the response time reveals nothing.
+/// Compares in constant time, so that the response time reveals nothing about the secrets.
 fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }

@@ -104,7 +104,7 @@ impl Trusted {
         Self { terms, keys, verified: Mutex::new(verified) }
     }
 
-    /// Verifies this token, whose SHA-256 is `digest`. The caller must check the validity period of the token.
+    /// Verifies this token, whose SHA-256 is `digest`. The validity period is not checked.
     pub(super) fn verify(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
         let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
         if let Some(known) = known {

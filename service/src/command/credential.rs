@@ -29,7 +29,7 @@ pub(crate) enum CredentialCommand {
     Revoke(Revoke),
 }
 
-/// The configuration of a service.
+/// Option that selects the configuration file of the service.
 #[derive(Debug, Args)]
 struct Config {
     /// Configuration file of the service (TOML)

@@ -60,7 +60,7 @@ impl Admission {
         Ok(Self { under_way, in_turn, pass: None })
     }
 
-    /// Adds the pass of an authenticated caller.
+    /// Adds the pass of an authenticated caller, which contains its permission.
     pub(crate) fn with_pass(self, pass: Option<Pass>) -> Self {
         Self { pass, ..self }
     }
@@ -125,7 +125,7 @@ fn take_turns(
     })
 }
 
-/// Drops the work, or ends a streamed body, soon after the pass is revoked.
+/// Drops the work, or ends a streamed body, soon after the caller's pass is revoked.
 fn hold_pass(
     pass: Pass,
     work: BoxFuture<'static, Result<Response, Interrupted>>,
@@ -174,13 +174,13 @@ impl BodyFilter for OrderedBody {
     }
 }
 
-/// Body that ends soon after its pass is revoked.
+/// Body that ends soon after the caller's pass is revoked.
 struct RevocableBody {
     pass: Pass,
     revoked: BoxFuture<'static, ()>,
 }
 
-/// Error that ends a body whose pass was revoked.
+/// Error that ends a body because the caller's pass was revoked.
 #[derive(Debug, thiserror::Error)]
 #[error("the caller's credential was revoked or has expired")]
 struct CutOff;

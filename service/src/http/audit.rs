@@ -72,7 +72,7 @@ pub(crate) struct Audited {
 }
 
 impl Audited {
-    /// Returns these facts of a request; `None` if there is no audit log.
+    /// Returns the facts of a request; `None` if there is no audit log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         Self::among(request.extensions())
     }
@@ -152,7 +152,7 @@ enum AuditState {
     Over,
 }
 
-/// Progress of one change in the audit log. Clones refer to the same change.
+/// Audit log entries of one change, while it is in progress. Clones refer to the same change.
 #[derive(Clone)]
 pub(crate) struct Ticket {
     log: Arc<AuditLog>,

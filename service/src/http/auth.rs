@@ -94,7 +94,7 @@ impl Subject for PathSubject<'_> {
     }
 }
 
-/// Layer that puts the gate before the calls of one route.
+/// Layer that puts the gate (authentication and permission check) before the calls of one route.
 #[derive(Clone)]
 pub(crate) struct GateLayer {
     gate: Gate,
@@ -312,7 +312,8 @@ impl Gate {
         })
     }
 
-    /// Returns the pass for this call. On failure, returns the refusal and the name of the credential.
+    /// Returns the pass with which the caller may make this call. On failure, returns the refusal and the name of the
+    /// credential.
     fn pass(
         &self,
         level: Level,

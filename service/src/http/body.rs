@@ -25,15 +25,15 @@ use crate::openapi::{Operation, OperationInput};
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Maximum size of a decider's answer in bytes. Our choice: a turn may schedule activities with many payloads of up to
-/// 256 KiB, and one commit must fit the smallest store's parts.
+/// 256 KiB, and the answer must fit into one commit in every store.
 pub(crate) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Maximum size of an imported run in bytes. Our choice: the limit of an imported history, which includes the JSON
 /// syntax around its payloads.
 pub(crate) const IMPORT_BYTES_MAX: usize = history::limits::IMPORTED_BYTES_MAX;
 
-/// Maximum size of a poll's body in bytes. Our choice: it contains only a few names, and stays in memory as long as
-/// the poll waits.
+/// Maximum size of a poll's body in bytes. Our choice: the body contains only a few names, and stays in memory as long
+/// as the poll waits.
 pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum memory for the elements of a body's lists, as a multiple of the maximum body size. Our choice: a body with

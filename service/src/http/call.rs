@@ -28,7 +28,7 @@ pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// that the preload lists of browsers require. Subdomains are not included, because they may belong to other services.
 const ENCRYPT_FOR_A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Whether a connection is encrypted. Only responses over TLS tell browsers to use only HTTPS.
+/// Encryption of a connection. Only responses over TLS tell browsers to use only HTTPS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encryption {
     Plain,

@@ -18,7 +18,7 @@ use engine::{MayBeRecorded, Refusal, RefusalRow, TurnWait};
 /// Reason for refusing a request, either before it reached the engine or by the engine.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// Refused by the engine.
+    /// The engine has refused the request.
     #[error(transparent)]
     Engine(#[from] Refusal),
     /// The body is invalid.

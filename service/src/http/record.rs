@@ -81,7 +81,7 @@ impl RequestId {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(pub(crate) &'static str);
 
-/// Facts for a request's log line that handlers and the gate add.
+/// Facts that handlers and the gate add to the log line of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestNotes(Arc<Mutex<FoundRoute>>);
 

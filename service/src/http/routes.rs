@@ -1,4 +1,4 @@
-//! Routes of the service. A route cannot be added without its access level and its effect.
+//! Routes of the service. Adding a route requires its access level and its effect.
 
 use std::future::ready;
 

@@ -202,7 +202,7 @@ struct AcceptedConnection {
     unfinished: Arc<UnfinishedBytes>,
     stopping: watch::Receiver<bool>,
     crowded: watch::Receiver<bool>,
-    /// Permit for one of the maximum number of connections, held until the connection ends.
+    /// Permit that counts this connection under the maximum number of connections. Held until the connection ends.
     _permit: Option<OwnedSemaphorePermit>,
 }
 

@@ -16,7 +16,7 @@ use crate::openapi::{Operation, OperationInput};
 /// Header with the CSRF token.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("baton-csrf");
 
-/// Name of the cookie without prefix and port.
+/// Name of the session cookie, without prefix and port.
 const COOKIE_NAME: &str = "baton-session";
 
 /// Name prefix of a cookie that only this host can set, only over TLS, and for all paths. Browsers enforce this, so
@@ -68,7 +68,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
         && one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
 
-/// Response extension with the cookie value of a session to end.
+/// Response extension that makes the service end a session. Contains the value of the session's cookie.
 #[derive(Clone)]
 pub(super) struct EndsSession(pub(super) String);
 

@@ -26,7 +26,7 @@ pub(super) struct UnfinishedBytes {
 struct UnfinishedTable {
     total: usize,
     next_number: u64,
-    /// Connections with unfinished bytes by number. The lowest number is the connection with the oldest bytes.
+    /// Connections with unfinished bytes, by number. The connection with the lowest number has the oldest bytes.
     connections: BTreeMap<u64, UnfinishedConnection>,
     is_short: bool,
 }

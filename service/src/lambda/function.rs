@@ -34,7 +34,7 @@ pub(super) enum FunctionTarget {
 }
 
 impl std::fmt::Debug for Function {
-    /// Omits the target, because URLs and commands may contain secrets.
+    /// Formats the function without its target, because URLs and commands may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Function")
             .field("domains", &self.domains)

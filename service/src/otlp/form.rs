@@ -66,7 +66,7 @@ fn message(domain: &str, span: &Span) -> SpanMessage {
         events: taken.into_iter().collect(),
         links: link.into_iter().collect(),
         status,
-        // Flag "sampled": only sampled spans are exported.
+        // The flag "sampled" is always set, because only sampled spans are exported.
         flags: 1,
     }
 }

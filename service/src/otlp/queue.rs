@@ -17,7 +17,7 @@ pub const QUEUE_SPANS_MAX: usize = 8_192;
 pub(super) enum Dropped {
     /// The queue is full.
     QueueFull,
-    /// The collector refused them.
+    /// The collector refused the spans.
     Refused,
     /// The collector was unreachable for too long.
     Unreachable,
@@ -131,7 +131,7 @@ impl SpanQueue {
         }
         self.is_full.store(false, Ordering::Relaxed);
         if self.put.send((Arc::clone(domain), spans)).is_err() {
-            // The receiving task has ended, so these spans are not queued.
+            // The receiving task has ended, so these spans will not be sent.
             self.counts.left(count);
             self.counts.dropped(Dropped::Stopping, count);
         }

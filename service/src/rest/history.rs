@@ -57,7 +57,7 @@ macro_rules! page_of_events {
             after: Option<u64>,
             /// Only events before this one.
             before: Option<u64>,
-            /// True for newest first.
+            /// True to list the newest event first.
             #[serde(default)]
             reverse: bool,
             /// Maximum number of events on a page, 1 to 10,000; 1,000 by default. A page has at most 4 MiB of events,

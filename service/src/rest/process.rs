@@ -75,7 +75,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     warnings
 }
 
-/// Returns warnings about a clock that has moved, different clocks of nodes, and different time-zone tables of nodes.
+/// Returns warnings about a clock that has moved, and about clocks or time-zone tables that differ between nodes.
 fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
     let mut warnings = Vec::new();
     let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();

@@ -193,7 +193,7 @@ pub(super) struct RunFilter {
     closed_from: Option<Timestamp>,
     /// Only runs that closed before this time.
     closed_before: Option<Timestamp>,
-    /// Order of the runs; `-startedAt` by default. Ordered by close, the list has only closed runs.
+    /// Order of the runs; `-startedAt` by default. A list that is ordered by close contains only closed runs.
     order: Option<ListOrder>,
     /// Maximum number of runs on a page, 1 to 1,000; 100 by default.
     limit: Option<usize>,

@@ -23,7 +23,7 @@ use crate::access::Caller;
 use crate::http::task_response;
 use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 
-/// Duration of a poll. Source: SWF's API reference.
+/// Maximum wait of a poll. Source: SWF's API reference.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
@@ -121,7 +121,7 @@ fn turn_at(engine: &Engine, place: &str) -> Result<(Cursor, TurnToken), SwfFault
     Ok((cursor, token))
 }
 
-/// Returns the turn whose page token this is.
+/// Returns the turn to which a page token belongs.
 pub(super) fn turn_of_page(engine: &Engine, page_token: &str) -> Result<TurnToken, SwfFault> {
     turn_at(engine, PageKind::Turn.place(engine, &[], page_token)?).map(|(_, token)| token)
 }

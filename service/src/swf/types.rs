@@ -153,7 +153,7 @@ pub(super) struct TypeRef {
 }
 
 impl TypeRef {
-    /// Returns the full name of the type, which runs and decisions contain.
+    /// Returns the full name of the type, by which runs and decisions refer to it.
     pub(super) fn full(&self) -> String {
         type_name(&self.name, Some(&self.version))
     }

@@ -26,7 +26,7 @@ pub(crate) struct Shown {
 }
 
 impl std::fmt::Display for Shown {
-    /// Formats the first name in the notation of credentials.
+    /// Formats the first name in the certificate, in the notation of the configuration file.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.common_names.first(), self.dns.first(), self.uris.first()) {
             (Some(name), _, _) => write!(f, "CN={name}"),

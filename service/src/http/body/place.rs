@@ -47,9 +47,9 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
         is_entered = byte != b'[' && (is_entered || !byte.is_ascii_whitespace());
         at = end;
     }
-    // The last byte read is `[`. If an object or array follows, the parser rejected that item before entering it.
-    // Otherwise it rejected the array itself, right after its bracket. In `[[`, the inner array is assumed to be the
-    // rejected value.
+    // The last byte that the parser has read is `[`. If an object or array follows, the parser has rejected this item
+    // before entering it. Otherwise, the parser has rejected the array itself, right after its opening bracket. After
+    // `[[`, both are possible, and the inner array is assumed to be the rejected value.
     if !is_entered && too_deep == 0 && !matches!(text.get(read), Some(b'{' | b'[')) {
         way.pop();
     }
