@@ -2,9 +2,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Number of file descriptors reserved for everything except client connections. Our choice: a dozen for the store, 256
-/// for commands of Lambda tasks (four for each of 64), and about as many for HTTP requests to functions, other nodes
-/// and a database.
+/// Number of file descriptors reserved for everything except client connections. Our choice: a dozen for the store, and
+/// 256 for commands of Lambda tasks (four for each of 64). The rest is for HTTP requests to functions, other nodes and
+/// a database.
 const RESERVE: usize = 512;
 
 /// Minimum number of file descriptors with which the service starts. Our choice: half of them suffice for the store,

@@ -2,9 +2,10 @@
 //! *place* to be worked on, and each processor has a few places. This module owns the places and the queues of requests
 //! that wait for one. `order` decides which request is next.
 //!
-//! A request holds a place only while it is being worked on. It gets one when it can continue, and releases it when it
-//! is answered or has to wait, for example for the store, a task, a change, or more of its body. No waiting request
-//! therefore holds a place. The code that processes a request does not have to report when waiting begins.
+//! A request holds a place only while it is being worked on. It gets a place when it can continue. It releases the
+//! place when it is answered or has to wait, for example for the store, a task, a change, or more of its body. No
+//! waiting request therefore holds a place. The code that processes a request does not have to report when waiting
+//! begins.
 
 mod order;
 
@@ -19,9 +20,9 @@ use tokio::time::Instant;
 
 use order::{Bounds, Granting, Round};
 
-/// Number of places per processor. Our choice: one request at work and one that is next, so that no processor waits
-/// for work. Requests that have a place run before all later ones. With more places, the requests of one domain could
-/// delay those of another.
+/// Number of places per processor. Our choice: one place for the request that is being worked on, and one for the next
+/// request, so that no processor waits for work. Requests that have a place run before all later ones. With more
+/// places, the requests of one domain could delay those of another.
 const PLACES_OF_PROCESSOR: usize = 2;
 
 /// Maximum number of requests per domain that wait for their first place. Our choice: at 0.1 ms per request, two

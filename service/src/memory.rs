@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Default size, in MiB, of each of two memories if no control group has a limit: the cache of recently used runs, and
-/// the embedded store's memory for data that is not yet in its tables. Our choice.
+/// Default size, in MiB, of each of two memories, if no control group has a limit. The first is the cache of recently
+/// used runs. The second is the embedded store's memory for data that is not yet in its tables. Our choice.
 pub(crate) const PART_MIB: u64 = 32;
 
 /// Divisor of the control group's limit. The quotient is the default size of the run cache, and also of the embedded

@@ -166,7 +166,7 @@ struct HttpTransport {
     engine: Weak<Engine>,
 }
 
-/// Connection of this node to the others. It permits renewing the certificates.
+/// Connection of this node to all other nodes. With it, the certificates of this node can be renewed.
 pub struct Joined(Arc<HttpTransport>);
 
 impl std::fmt::Debug for Joined {
@@ -337,7 +337,7 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
     history::read_json(answer).map_err(|error| error.to_string())
 }
 
-/// Lets this node and the others reach each other over unencrypted HTTP. The engine must have been opened as a
+/// Connects this node with the other nodes over unencrypted HTTP. The engine must have been opened as a
 /// [`Node`](engine::Node) with this address, and be served by [`router_for`](crate::api::router_for).
 ///
 /// # Errors

@@ -80,8 +80,8 @@ pub(crate) struct Serve {
     /// Memory for the cache of runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
     #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<usize>,
-    /// Memory for data that is in the log but not yet in the tables of the store, in MiB [default: 32, or a twelfth of
-    /// the control group's limit if that is less]
+    /// Memory for data that is not yet in the store's tables, in MiB [default: 32, or a twelfth of the control group's
+    /// limit if that is less]
     #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
     pub(crate) store_memory_mib: Option<usize>,
     /// Maximum size of the log between two checkpoints, in MiB [default: 64]

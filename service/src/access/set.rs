@@ -1,4 +1,4 @@
-//! One set of credentials and issuers, and finding the holder of a presented credential in it.
+//! One set of credentials and issuers, with the search for the holder of a presented credential.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -184,7 +184,7 @@ impl AuditLog {
             }
         }
         self.shared.news.notify_one();
-        // If the writing thread has ended, nothing is left to write, and the channel is closed.
+        // If the writing thread has ended, nothing is left to write, and this returns immediately.
         let _ = done.await;
     }
 }

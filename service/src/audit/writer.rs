@@ -122,7 +122,7 @@ impl Writer {
         }
         if let Err(error) = current.file.write_all(&lines) {
             self.is_torn = true;
-            // If cutting fails as well, the next write cuts before it writes.
+            // If this also fails, the next write cuts off the bytes before it writes.
             let _ = self.cut();
             return Err(error);
         }
@@ -195,7 +195,7 @@ impl Writer {
 
     fn next_file(&mut self) -> std::io::Result<Current> {
         if !self.lock.is_of(&self.directory) {
-            // The path now refers to another directory, which must be locked, too.
+            // The path now refers to another directory, which must also be locked.
             self.lock = Lock::take(&self.directory).map_err(std::io::Error::other)?;
         }
         let path = files::named(&self.directory, self.written.head.seq + 1).path;

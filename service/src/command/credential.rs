@@ -190,7 +190,7 @@ impl New {
         let may = Stanza { name, operator, metrics, readers, readers_without_payloads, ..Stanza::default() };
         let may = Stanza { applications, operators, deciders, runners, ..may };
         if access_key {
-            // The id has the same length as AWS's access key ids, and only characters that occur in those.
+            // The id has the length of AWS's access key ids, and consists of characters that also occur in AWS's ids.
             let id: String = random::<16>()?.iter().map(|byte| char::from(b'A' + byte % 26)).collect();
             let id = format!("BATN{id}");
             let told = format!("AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}");

@@ -80,8 +80,8 @@ impl Admission {
         }
     }
 
-    /// Runs the work of the call under those of the quotas, turns and pass that the call has. Each of the three is a
-    /// separate boxed future, so that a waiting call uses memory only for those that it has.
+    /// Runs the work of the call under its quotas, turns and pass, if it has them. Each of the three adds a boxed
+    /// future, so that a waiting call uses no memory for the ones that it lacks.
     pub(crate) fn run(self, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Result<Response, Interrupted>> {
         let Self { under_way, in_turn, pass } = self;
         let work = match under_way {

@@ -1,8 +1,8 @@
 //! Audit entries of requests. An entry is written when the caller and the affected item are known, and before anything
 //! changes. It contains names, but no payload, secret or token.
 //!
-//! A *ticket* tracks the entry of one change: it announces the change and later records the outcome. If a call has a
-//! body, its change is announced after the body was read and parsed (`body.rs`), so that the entry contains the names
+//! A *ticket* tracks the entry of one change: it announces the change and later records the outcome. The change of a
+//! call with a body is announced after the body was read and parsed (`body.rs`). The entry therefore contains the names
 //! in the body. The change of a call without a body is announced at the gate (`auth.rs`). A request that is refused
 //! before the announcement changes nothing and has no entry.
 

@@ -1,5 +1,5 @@
-//! The processing of one call. Passes the request to the router. Responds itself if headers are too large or a handler
-//! panics.
+//! The processing of one call. This module passes the request to the router. It responds itself if headers are too
+//! large or a handler panics.
 
 use std::any::Any;
 use std::future::ready;

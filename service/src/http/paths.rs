@@ -47,9 +47,9 @@ impl Paths {
         methods.is_open |= level == Level::Nothing;
     }
 
-    /// Returns each path with the level that `OPTIONS` needs there. If one of the path's calls needs no credential,
-    /// `OPTIONS` needs none either. For all other paths, including those that do not exist, it needs any credential.
-    /// Callers without a credential therefore cannot find out which paths exist.
+    /// Returns each path with the level that `OPTIONS` needs at this path. If one of the path's calls needs no
+    /// credential, `OPTIONS` needs none either. For all other paths, including those that do not exist, it needs any
+    /// credential. Callers without a credential therefore cannot find out which paths exist.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (&'static str, Level)> + '_ {
         self.0.iter().map(|(path, methods)| (*path, if methods.is_open { Level::Nothing } else { Level::Known }))
     }
@@ -100,8 +100,8 @@ impl Paths {
         })
     }
 
-    /// Returns the existing path that differs from the given one only in slashes, in a missing version at its
-    /// beginning, or in the case or the plural of its words.
+    /// Returns an existing path that is similar to the given one. The two paths may differ in slashes, in a missing
+    /// version at the beginning, and in the case or a plural `s` of words.
     fn nearest(&self, path: &str) -> Option<String> {
         let found: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         let with_version: Vec<&str> = std::iter::once(VERSION_SEGMENT).chain(found.iter().copied()).collect();
@@ -120,8 +120,8 @@ struct NearPath {
     replaced: usize,
 }
 
-/// Returns the path that results from filling the parameters of this template with the requested segments. Returns
-/// `None` if the other segments are not almost equal to the words of the template.
+/// Returns the path that results from replacing the parameters of this template by the requested segments. Returns
+/// `None` if another segment is too different from the word in the template.
 fn meant(template: &str, segments: &[&str]) -> Option<NearPath> {
     let words: Vec<&str> = template.split('/').filter(|word| !word.is_empty()).collect();
     if words.len() != segments.len() || template.contains("{*") {

@@ -1,6 +1,8 @@
-//! Named schemas of the `OpenAPI` document. They are converted to a form that client generators understand: one map for
-//! request and response schemas, enumerations as plain lists of values, and unions of named variants with a
-//! discriminator.
+//! Named schemas of the `OpenAPI` document. They are converted to a form that client generators understand:
+//!
+//! * one map for request and response schemas
+//! * enumerations as plain lists of values
+//! * unions of named variants with a discriminator
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The table of all calls of the API. It contains the route and the handler of each call, and those parts of its
+//! The table of all calls of the API. It contains the route and the handler of each call, and the parts of its
 //! documentation that cannot be generated from the handler's signature.
 
 mod codes;

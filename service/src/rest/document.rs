@@ -307,8 +307,8 @@ const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
     (415, &["unsupported-media-type"]),
 ];
 
-/// Marks unknown fields as refused in a request schema, even if its type ignores unknown fields when it occurs in
-/// responses.
+/// Marks unknown fields as refused in a schema for requests. Requests refuse them even if the type itself ignores
+/// unknown fields.
 fn refuse_unknown_fields(schema: &mut Schema) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), false.into());

@@ -135,8 +135,8 @@ impl Exchange {
         Ok(slots)
     }
 
-    /// Waits until all answers are recorded. If that takes longer than [`STAND_BY`], the slots receive no tasks until
-    /// then.
+    /// Waits until all answers are recorded. If that takes longer than [`STAND_BY`], the slots receive no tasks while
+    /// this continues to wait.
     async fn receipts<F: Future<Output = AnswerReceipt>>(mut all: JoinAll<F>, slots: &mut Slots) -> Vec<AnswerReceipt> {
         if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut all).await {
             return receipts;
@@ -145,7 +145,7 @@ impl Exchange {
         all.await
     }
 
-    /// Records one answer and returns its receipt. If there is an audit log, it first gets an entry for the answer.
+    /// Records one answer and returns its receipt. If there is an audit log, an entry for the answer is written first.
     async fn receipt(
         &self,
         token: &str,
@@ -332,7 +332,7 @@ impl TasksOf {
     }
 
     /// Waits for the first tasks of an exchange with a single response. The response contains only these tasks, and
-    /// those that arrive at the same time. Tasks that do not fit into its first piece are returned by later calls of
+    /// tasks that arrive at the same time. Tasks that do not fit into its first piece are returned by later calls of
     /// [`next`](Self::next).
     async fn only(&mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
         let receipts = Some(receipts);
@@ -348,7 +348,7 @@ impl TasksOf {
         rendered.unwrap_or_default()
     }
 
-    /// Drops the report on other lists, unless the response is complete.
+    /// Drops the report on other lists if more tasks will follow in this response.
     fn forget_other_lists(&mut self) {
         if !self.slots.are_filled() {
             self.waits = None;

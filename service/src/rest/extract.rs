@@ -151,7 +151,7 @@ impl IdempotencyKey {
         self.0.as_ref().and_then(|value| value.to_str().ok()).map(str::to_owned)
     }
 
-    /// Returns a hash of the key and the operation, so that a client can use the same key once for each kind of
+    /// Returns a hash of the key and the operation. A client can therefore use the same key once for each kind of
     /// operation, such as a start and a signal.
     pub(super) fn of(&self, operation: &str) -> Option<RequestKey> {
         Some(request_key(operation, self.0.as_ref()?.as_bytes()))

@@ -70,8 +70,8 @@ pub(super) async fn query(
             with_etag(json(StatusCode::OK, &answer), EntityTag { run_id, version, hash: Some(hash) })
         }
         QueryReply::Unchanged { run_id, version, hash } => {
-            // If the caller watches for any change of the run, the query is not answered again, and the hash of its
-            // result is taken from the caller's tag.
+            // If the caller watches for any change of the run, the query was not answered again. The hash of its result
+            // is then taken from the caller's tag.
             not_modified(EntityTag { run_id, version, hash: hash.or(tag.and_then(|tag| tag.hash)) })
         }
     };

@@ -53,7 +53,8 @@ fn asked_update(asked: history::ProposedUpdate) -> body::TaskUpdate {
     body::TaskUpdate { id: update_id, name, input, identity }
 }
 
-/// Converts the answers of a decider to updates from the form in the request to the form that the engine expects.
+/// Converts the update answers of a decider. The argument has the form of the request; the result has the form that the
+/// engine expects.
 pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>, Refused> {
     let answer = |(index, result): (usize, body::UpdateResult)| {
         result.answer().ok_or_else(|| {
@@ -65,7 +66,8 @@ pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<Upd
     results.into_iter().enumerate().map(answer).collect()
 }
 
-/// Converts the answer of a decider to a query from the form in the request to the query's id and outcome.
+/// Converts the query answer of a decider. The argument has the form of the request; the result is the query's id and
+/// outcome.
 pub(super) fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {

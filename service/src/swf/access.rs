@@ -90,7 +90,7 @@ fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> Sw
 }
 
 impl Claim<'_> {
-    /// Returns whether the caller is already authenticated, so that the body is not needed for it.
+    /// Returns true if the caller is already authenticated. Otherwise, the signature must be verified with the body.
     pub(super) fn is_proven(&self) -> bool {
         self.signature.is_none()
     }

@@ -103,12 +103,15 @@ impl<'a> Signature<'a> {
         Ok(Self { access_key_id, scope, signed_headers, digits: signature, date })
     }
 
-    /// Checks those properties of the signature that do not depend on the body.
+    /// Checks the properties of the signature that do not depend on the body.
     ///
     /// # Errors
     ///
-    /// `InvalidSignatureException` in one of these cases: the signature is for a different day or service, the sender's
-    /// clock is too inaccurate, or a header that must be signed is not signed.
+    /// `InvalidSignatureException` in one of these cases:
+    ///
+    /// * The signature is for a different day or service.
+    /// * The sender's clock is too inaccurate.
+    /// * A header that must be signed is not signed.
     pub(super) fn check_headers(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), SwfFault> {
         self.check_date(now)?;
         self.check_scope()?;

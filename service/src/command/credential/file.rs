@@ -169,7 +169,7 @@ fn is_of(table: &Table, name: &str) -> bool {
     table.get("name").and_then(Item::as_str) == Some(name)
 }
 
-/// Adds an entry to a list of a credential. If the existing entries are on separate lines, the new one is, too.
+/// Adds an entry to a list of a credential. The new entry is on a separate line if the existing entries are.
 fn add(
     table: &mut Table,
     list: &str,
