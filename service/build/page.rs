@@ -64,7 +64,7 @@ pub(crate) fn render(markdown: &str, entry: &Entry, summary: &Summary) -> Page {
 struct Renderer<'a> {
     entry: &'a Entry,
     summary: &'a Summary,
-    /// For each open link, the outermost first: true if it is rendered as a link.
+    /// For each link whose end has not been reached, the outermost first: true if it is rendered as a link.
     links: Vec<bool>,
     table: Table,
     /// Number of headings found so far with each anchor.

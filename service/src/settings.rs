@@ -58,8 +58,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) encryption: EncryptionOptions,
-    /// Additional host names under which the service accepts requests, separated by commas; needed only if it listens
-    /// on this machine only and has no credentials
+    /// Further host names, separated by commas, of a service that listens only on this machine and has no credentials;
+    /// all other services accept any host name
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<String>,
     /// Serve the web console at `/console/` and the documentation at `/docs/` [default: on]

@@ -17,8 +17,8 @@ pub enum ClockCommand {
     },
     /// List open runs with deadlines that are too late because they were set while the clock was ahead
     ///
-    /// Examines every open run. Use this command before the correct time reaches the times that the clock showed while
-    /// it was ahead.
+    /// Examines every open run. Use this command soon: a deadline is listed only until the clock reaches the time that
+    /// it showed when the deadline was set.
     Show {
         #[command(flatten)]
         scope: Scope,

@@ -1,4 +1,4 @@
-//! `baton compact`: reduces a data directory, and returns free space to the disk.
+//! `baton compact`: reduces the size of a data directory, and returns free space to the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use store_embedded::Embedded;
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// Time between two updates of the progress. Our choice: each update only reads the sizes of a few files.
+/// Time between two updates of the progress. Our choice: short, because an update only reads the sizes of a few files.
 const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Compact a data directory and return free space to the disk

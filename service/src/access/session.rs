@@ -52,8 +52,8 @@ impl KeptSession {
         is_in_time && now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
     }
 
-    /// Records that a request has used the session. If the wall clock was set back, this also limits the end of the
-    /// session to that of a session that begins now.
+    /// Records that a request has used the session. If the wall clock was set back, also brings the end of the session
+    /// forward, so that the session does not exceed its maximum age.
     fn use_at(&mut self, now: Timestamp) {
         (self.used, self.used_at) = (now, Instant::now());
         self.until = self.until.min(now.plus(SESSION_AGE_MAX));
@@ -78,7 +78,7 @@ impl Session {
         &self.csrf
     }
 
-    /// Returns the time when the session ends if it is not used again.
+    /// Returns the time when the session ends at the latest.
     pub(crate) fn until(&self) -> Timestamp {
         self.until
     }

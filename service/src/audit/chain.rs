@@ -171,7 +171,7 @@ impl ChainHead {
     ) -> Result<u64, serde_json::Error> {
         let entry = Entry { seq: self.seq + 1, at, record, previous: self.hash.clone() };
         let mut line = serde_json::to_string(&entry)?;
-        // Removes the closing brace. The hash comes first, then a brace again.
+        // Removes the closing brace, because the hash must precede it.
         line.pop();
         let hash = hash(&line);
         for part in [&line, HASH, &hash, END, "\n"] {

@@ -18,8 +18,8 @@ use engine::Clock;
 /// waits while the disk works normally.
 const CHANGES_MAX: usize = 4_096;
 
-/// Maximum time until a written outcome is made durable. A change that is written earlier also makes it durable. Our
-/// choice.
+/// Maximum time until a written outcome is made durable. If a change is written within this time, the outcome becomes
+/// durable together with the change. Our choice.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
 /// Period in which refused changes cause at most one line in the service's log. Our choice.
@@ -256,8 +256,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Body of the writing thread. Writes entries until the log is closed, and then everything that is left and can be
-/// written.
+/// Body of the writing thread. Writes entries until the log is closed. Then writes the remaining entries, if possible,
+/// and ends.
 fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     let _ending = Ending(shared);
     let mut outcomes = Vec::new();

@@ -82,8 +82,8 @@ impl Writer {
         let file_bytes_max = FILE_BYTES_MAX;
         let mut writer =
             Self { directory, lock, clock, sync, current, written, synced, unsynced, is_torn: false, file_bytes_max };
-        // If the log cannot be written, the service fails at the start here. Otherwise, each later call that changes
-        // something would fail.
+        // This makes the service fail at its start if the log cannot be written. Without this call, each later change
+        // would fail instead.
         writer.ready(&mut Vec::new()).map_err(|error| files::said(&writer.directory, &error))?;
         Ok(writer)
     }

@@ -296,8 +296,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Formats the section of a new credential as TOML. It writes strings and lists of strings as JSON, which is also valid
-/// TOML if the strings contain no control characters.
+/// Formats the section of a new credential as TOML. Strings and lists of strings are written as JSON, which is also
+/// valid TOML if they contain no control characters.
 fn toml(stanza: &Stanza) -> Result<String, Failed> {
     let texts = lists(stanza).into_iter().flat_map(|(_, list)| list).chain([&stanza.name]);
     if texts.flat_map(|text| text.chars()).any(char::is_control) {

@@ -39,7 +39,7 @@ pub(crate) struct Admission {
     /// Handle for taking turns. `None` for calls without a domain (liveness, metrics, calls between nodes), which
     /// never wait for a turn.
     in_turn: Option<InTurn>,
-    /// Pass of the caller. `None` if callers are not authenticated.
+    /// Pass of the caller (credential and permission). `None` if callers are not authenticated.
     pass: Option<Pass>,
 }
 
@@ -60,7 +60,7 @@ impl Admission {
         Ok(Self { under_way, in_turn, pass: None })
     }
 
-    /// Adds the pass of an authenticated caller, which contains its permission.
+    /// Adds the pass (credential and permission) of an authenticated caller.
     pub(crate) fn with_pass(self, pass: Option<Pass>) -> Self {
         Self { pass, ..self }
     }
@@ -125,7 +125,7 @@ fn take_turns(
     })
 }
 
-/// Drops the work, or ends a streamed body, soon after the caller's pass is revoked.
+/// Drops the work, or ends a streamed body, soon after the caller's credential is revoked.
 fn hold_pass(
     pass: Pass,
     work: BoxFuture<'static, Result<Response, Interrupted>>,
@@ -150,8 +150,7 @@ fn is_complete(response: &Response) -> bool {
     response.body().size_hint().exact().is_some()
 }
 
-/// Body that keeps its request counted as in progress while it is sent, and whose bytes count under the request's
-/// quotas.
+/// Body that counts under the quotas of its request: its bytes, and the time while it is sent.
 struct CountedBody(ChargedRequest);
 
 impl BodyFilter for CountedBody {
@@ -174,13 +173,13 @@ impl BodyFilter for OrderedBody {
     }
 }
 
-/// Body that ends soon after the caller's pass is revoked.
+/// Body that ends soon after the caller's credential is revoked.
 struct RevocableBody {
     pass: Pass,
     revoked: BoxFuture<'static, ()>,
 }
 
-/// Error that ends a body because the caller's pass was revoked.
+/// Error that ends a body because the caller's credential was revoked.
 #[derive(Debug, thiserror::Error)]
 #[error("the caller's credential was revoked or has expired")]
 struct CutOff;

@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 
 use super::accept;
 
-/// Content security policy of pages. A page can load files only from this service, and can call only this service. No
-/// other site can show the page in a frame, which it could do to capture clicks.
+/// Content security policy of pages. A page can load files only from this service, and can call only this service. To
+/// protect users from clickjacking, no other site can show the page in a frame.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";

@@ -184,7 +184,7 @@ impl AdmittedRequest {
 }
 
 impl GateLayer {
-    /// Checks a request. Returns it if it may pass, otherwise the response that refuses it.
+    /// Checks a request. Returns the request if it is admitted, otherwise the response that refuses it.
     async fn judge(self, request: Request) -> Result<AdmittedRequest, Response> {
         let Self { gate, route } = self;
         let path = route.path;
@@ -312,8 +312,8 @@ impl Gate {
         })
     }
 
-    /// Returns the pass with which the caller may make this call. On failure, returns the refusal and the name of the
-    /// credential.
+    /// Returns the pass (credential and permission) of the caller for this call. On failure, returns the refusal and
+    /// the name of the credential.
     fn pass(
         &self,
         level: Level,

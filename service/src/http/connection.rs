@@ -56,7 +56,8 @@ impl Connection {
         loop {
             let event = poll_fn(|context| {
                 let had_call = socket.has_call();
-                // This is checked before hyper makes progress, so that a client that has left gets no task.
+                // The client's departure is checked before hyper makes progress, so that a client that has left gets no
+                // task.
                 if had_call && let Poll::Ready(state) = socket.poll_departure(context) {
                     return Poll::Ready(ConnectionEvent::Departed(state));
                 }

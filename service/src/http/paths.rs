@@ -116,7 +116,7 @@ impl Paths {
 /// Existing path that is similar to the requested one.
 struct NearPath {
     path: String,
-    /// Number of its words that differ from the words of the requested path.
+    /// Number of words that differ from the requested path.
     replaced: usize,
 }
 

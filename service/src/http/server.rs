@@ -42,8 +42,8 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Maximum number of connections; further connections wait to be accepted. While some wait, the service closes
-    /// connections whose clients have closed their sending half.
+    /// Maximum number of connections; further connections wait to be accepted. While connections wait, the service
+    /// closes others whose clients have closed their sending half.
     pub max_connections: usize,
     /// Maximum time for a TLS handshake.
     pub handshake_wait: Duration,

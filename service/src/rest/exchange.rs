@@ -104,7 +104,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns the slots to be filled with tasks. If there are answers, the slots can receive tasks already while the
+    /// Returns the slots to be filled with tasks. If there are answers, the slots can already receive tasks while the
     /// answers are recorded.
     async fn slots(
         &self,
@@ -135,8 +135,8 @@ impl Exchange {
         Ok(slots)
     }
 
-    /// Waits until all answers are recorded. If that takes longer than [`STAND_BY`], the slots receive no tasks while
-    /// this continues to wait.
+    /// Waits until all answers are recorded. If that takes longer than [`STAND_BY`], the slots stop receiving tasks
+    /// until all answers are recorded.
     async fn receipts<F: Future<Output = AnswerReceipt>>(mut all: JoinAll<F>, slots: &mut Slots) -> Vec<AnswerReceipt> {
         if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut all).await {
             return receipts;
@@ -318,9 +318,9 @@ impl TasksOf {
         Self { engine, slots, is_decider: level == Level::Decider, peer, waits }
     }
 
-    /// Waits for the next tasks. Returns them as JSON, together with `receipts`, the receipts of the exchange's
-    /// answers. The second part of the result are the receipts to which the delivery of the tasks is reported. Returns
-    /// `None` if no more tasks can arrive.
+    /// Waits for the next tasks. Returns them as JSON, together with `receipts`, which belong to the answers of the
+    /// exchange. Also returns the receipts to which the delivery of the tasks is reported. Returns `None` if no more
+    /// tasks can arrive.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         if self.is_decider {
             let found = self.peer.take(self.engine.tasks().next_turns(&mut self.slots)).await;

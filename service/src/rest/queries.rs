@@ -17,8 +17,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::{QueryReply, QueryRequest, Refusal, SeenVersion};
 
-/// Default time for which a query waits. Our choice: enough for two of the tasks that are created only to deliver
-/// queries.
+/// Default time for which a query waits. Our choice: twice the timeout of a task that only delivers queries.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Change for which a query with `If-None-Match` waits.

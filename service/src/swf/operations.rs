@@ -36,11 +36,11 @@ const LIMITED_DATA: Shape = text(0, 2_048, Form::Any);
 const ARN: Shape = text(1, 1_600, Form::Any);
 const RUN_ID: Shape = text(1, 64, Form::Any);
 const RUN_ID_OPTIONAL: Shape = text(0, 64, Form::Any);
-/// Shape of page tokens. A page token of a turn contains the task token. If all names in it have the maximum length, it
-/// is longer than the 2,048 characters of AWS SWF.
+/// Shape of page tokens. A page token of a turn contains the task token. If all names in the task token have the
+/// maximum length, the page token is longer than the 2,048 characters of AWS SWF.
 const PAGE_TOKEN: Shape = text(0, TOKEN_CHARS_MAX + 256, Form::Any);
-/// Shape of task tokens. A token contains the names of its task. If these have the maximum length, it is longer than
-/// the 1,024 characters of AWS SWF.
+/// Shape of task tokens. A task token contains the names of its task. If all of them have the maximum length, the token
+/// is longer than the 1,024 characters of AWS SWF.
 const TASK_TOKEN: Shape = text(1, TOKEN_CHARS_MAX, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
 const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);

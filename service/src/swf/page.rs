@@ -65,7 +65,7 @@ impl PageKind {
     }
 
     /// Returns a token for a position. It consists of the letter of the kind, the time of issue, the position, and the
-    /// seal, separated by dots. The seal protects the first three and the scope.
+    /// seal, separated by dots. The seal protects the first three parts and the scope of the list.
     pub(super) fn token(self, engine: &Engine, scope: &[&str], place: impl Display) -> String {
         let said = format!("{}.{:x}.{place}", self.letter(), engine.clock().now().as_millis());
         let seal = engine.page_seal(&sealed(&said, scope));

@@ -304,7 +304,7 @@ pub(super) fn close_status(status: Status) -> Option<&'static str> {
     }
 }
 
-/// Renders a run's information, as lists and descriptions contain it.
+/// Renders the information about a run that lists and descriptions contain.
 pub(super) fn info(run: &Run) -> Value {
     let started = &run.started;
     let mut info = json!({

@@ -5,8 +5,7 @@ use history::Status;
 
 use crate::{Done, Failed, described, note, print_json};
 
-/// Time for which a command has waited for the close of a run when it prints which task lists have no pollers. Our
-/// choice.
+/// Time that a command waits for the close of a run before it reports task lists without pollers. Our choice.
 pub(super) const NOTE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Waits up to `wait` for the close of a run, and prints its outcome. If the run did not succeed, returns a failure

@@ -12,7 +12,7 @@ use crate::config;
 use crate::settings::Serve;
 use cli::Failed;
 
-/// Configuration file, with its new contents. These are in memory until [`write`](Self::write) is called.
+/// Configuration file, with its new contents, which stay in memory until [`write`](Self::write) is called.
 pub(super) struct File {
     path: PathBuf,
     /// Contents of the file before the change; `None` if the file did not exist.

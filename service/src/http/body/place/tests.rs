@@ -40,7 +40,7 @@ fn spoiled(text: &str) -> Vec<String> {
         };
         if end > at + 1 || bytes[at].is_ascii_digit() {
             found.extend(WRONG.map(|wrong| format!("{}{wrong}{}", &text[..at], &text[end..])));
-            // This variant has neither the scalar or name nor a replacement.
+            // In this variant, the scalar or name is removed.
             found.push(format!("{}{}", &text[..at], &text[end..]));
         }
         at = end;
