@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// small ones.
 pub const BYTES_IN_FLIGHT_MAX: usize = 256 * 1024 * 1024;
 
-/// Divisor of the budget. Unauthenticated requests may use only the resulting part of it. Our choice.
+/// Divisor for unauthenticated requests: together they may use the budget divided by this number. Our choice.
 const STRANGERS_PART: usize = 8;
 
 /// Maximum number of history pages that are built at the same time; further requests wait. Our choice: a page that is
@@ -121,7 +121,7 @@ impl Budget {
         Ok(permit)
     }
 
-    /// Returns a share of the budget for a response of this size. Small responses are never refused.
+    /// Takes the bytes of a response from the budget and returns them as a share. Small responses are never refused.
     pub(crate) fn answer(self: &Arc<Self>, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = Share { budget: Arc::clone(self), who: Who::Known, bytes: 0 };
         if bytes <= ANSWER_SMALL {
@@ -273,7 +273,8 @@ impl Purse {
     }
 }
 
-/// Received bytes of a request body. Their purse is charged before memory is allocated for them.
+/// Received bytes of a request body. Before memory is allocated for them, it is taken from the request's purse, which
+/// is its part of the budget.
 #[derive(Debug)]
 pub(crate) struct GatheredBytes {
     bytes: Vec<u8>,
@@ -288,7 +289,7 @@ impl GatheredBytes {
         Self { bytes: Vec::new(), purse }
     }
 
-    /// Returns the purse that is charged for these bytes.
+    /// Returns the purse of the request, from which these bytes are taken.
     pub(crate) fn purse(&self) -> &Purse {
         &self.purse
     }
@@ -338,7 +339,7 @@ mod tests {
         share.shrink_to((1 << 20) - 1);
         GatheredBytes::new(purse.clone()).push(b"x", Some(1)).unwrap();
         assert_eq!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(b"x", Some(1)), Err(Exhausted));
-        // The purse still holds the request's bytes after parsing, because the parsed data takes as much memory.
+        // After parsing, the purse still holds the bytes of the request, because the parsed data takes as much memory.
         assert_eq!(budget.taken(), 1 << 20);
         drop(purse);
         drop(share);

@@ -58,7 +58,7 @@ struct Rota {
 }
 
 impl Rota {
-    /// Requests a place for the request of this seat, and updates the statistics.
+    /// Requests a place for the request of this seat (its waker), and updates the statistics.
     fn ask(&mut self, claim: &Arc<Seat>, must: bool) -> Granting {
         let asked = self.order.ask(&claim.domain, Arc::clone(claim), must);
         match asked {
@@ -72,7 +72,8 @@ impl Rota {
         asked
     }
 
-    /// Releases a place. Returns the seat that gets it next; the caller must wake its task after unlocking.
+    /// Releases a place. Returns the seat (waker) of the request that gets the place next. The task of this request
+    /// must be woken after unlocking.
     fn give_back(&mut self) -> Option<Arc<Seat>> {
         let next = self.order.give_back()?;
         if let SeatState::Waits { since } = next.set_state(SeatState::Given) {
@@ -137,7 +138,7 @@ enum SeatState {
     Over,
 }
 
-/// Waker of one request. When an event lets the request continue, the seat first gets a place, and then wakes the
+/// Waker of one request. When an event lets the request continue, its seat first gets a place, and then wakes the
 /// request's task.
 #[derive(Debug)]
 struct Seat {
@@ -235,8 +236,7 @@ impl Seat {
                 places.order.leave(&self.domain, |other| Arc::ptr_eq(other, self));
                 None
             }
-            // The seat still has its place if the request was dropped before its step ended, or if the work has
-            // panicked.
+            // The request still has its place if it was dropped before its step ended, or if the work has panicked.
             SeatState::Given | SeatState::Works | SeatState::WorksOn => places.give_back(),
             SeatState::Begins { .. } | SeatState::Rests | SeatState::Over => None,
         };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use components::{combine, plain as plain_form};
 
-/// Handler argument that reads a part of the request, and describes this part for the document.
+/// Handler argument that reads a part of the request, and describes this part for the `OpenAPI` document.
 pub(crate) trait OperationInput {
     /// True if the extractor reads the body.
     const IS_BODY: bool = false;
@@ -68,7 +68,7 @@ together!(A B C D);
 together!(A B C D E);
 together!(A B C D E F);
 
-/// Description of one call in the document, while it is being built.
+/// Description of one call in the `OpenAPI` document, while it is being built.
 pub(crate) struct Operation<'a> {
     pub(crate) requests: &'a mut SchemaGenerator,
     pub(crate) parameters: Vec<Value>,

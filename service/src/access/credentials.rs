@@ -66,7 +66,7 @@ pub(crate) enum AuthenticationError {
     Expired { what: CredentialKind, who: String, since: Timestamp },
     /// The secret or token is correct, but not valid yet.
     NotYetValid { what: CredentialKind, who: String, from: Timestamp },
-    /// The token is not trusted; the reason is only logged.
+    /// The token is not trusted. The reason is logged, but not sent to the client.
     Token { why: String },
     /// The token is trusted, but no rule grants it permissions.
     NoRule { who: String },

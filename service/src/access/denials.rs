@@ -55,7 +55,7 @@ impl Denied {
 struct DenialSpan {
     began: Option<Instant>,
     guesses: u32,
-    /// Number of denials in the current period. Only the first one is logged.
+    /// Number of denials in the current period, of which only the first is logged.
     logged: u32,
     /// Number of denials without a log line since the last one with a log line.
     unlogged: u64,

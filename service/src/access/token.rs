@@ -53,7 +53,7 @@ pub(super) struct Verified {
 
 /// Reason for not trusting a token.
 pub(super) enum TokenError {
-    /// The token is invalid. The reason is only logged, because the sender may have forged the token.
+    /// The token is invalid. The reason is logged, but not sent to the client, which may have forged the token.
     Wrong(String),
     /// The issuer has no known key with this id, but may have published it since its keys were last fetched.
     UnknownKey(Arc<RemoteKeys>, String),

@@ -78,7 +78,7 @@ impl<'a> Lines<'a> {
         let mut line = Vec::new();
         let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         read.map_err(|error| self.misfit(&error))?;
-        // A line without a line break is still being written.
+        // A last line without a line break is incomplete, because it is being written.
         Ok((line.pop() == Some(b'\n')).then_some(line))
     }
 

@@ -85,8 +85,8 @@ impl Audited {
         })
     }
 
-    /// Returns a ticket for one of several changes that a request makes. The change concerns the task that `token`
-    /// identifies.
+    /// Returns a ticket for the audit entries of one of several changes that a request makes. The change concerns the
+    /// task that `token` identifies.
     pub(crate) fn change_of_task(
         &self,
         engine: &Engine,
@@ -99,7 +99,7 @@ impl Audited {
         self.clone().change(by, call.to_owned(), names)
     }
 
-    /// Returns a ticket for a change that this caller is about to make.
+    /// Returns a ticket for the audit entries of a change that this caller is about to make.
     pub(crate) fn change(self, by: Option<CallerName>, call: String, names: Names) -> Ticket {
         let Self { log, peer, request_id } = self;
         Ticket {
@@ -214,8 +214,8 @@ impl Route {
         Self { method: "OPTIONS", path, level, effect: CallEffect::Reads, has_body: false }
     }
 
-    /// Returns a ticket for the change that a request to this route makes. Returns `None` if the route changes nothing,
-    /// or if there is no audit log.
+    /// Returns a ticket for the audit entries of the change that a request to this route makes. Returns `None` if the
+    /// route changes nothing, or if there is no audit log.
     pub(super) fn change<'a>(
         &self,
         engine: &Engine,

@@ -33,7 +33,7 @@ use engine::{Engine, Refusal};
 /// Authorization scheme of calls between nodes.
 pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
 
-/// Dependencies of the gate.
+/// Dependencies of the gate, which authenticates callers and checks their permissions.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(super) front: Front,
@@ -115,7 +115,7 @@ impl<S> Layer<S> for GateLayer {
     }
 }
 
-/// Service that passes requests to the handler only through the gate.
+/// Service that passes requests to the handler only after authentication and permission checks.
 #[derive(Clone)]
 pub(crate) struct GatedHandler<S> {
     gate_layer: GateLayer,
@@ -148,7 +148,7 @@ where
     }
 }
 
-/// Request that has passed the gate.
+/// Request that the gate has admitted.
 struct AdmittedRequest {
     request: Request,
     ticket: Option<Ticket>,

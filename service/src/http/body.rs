@@ -126,8 +126,8 @@ fn bad(bytes: &[u8], error: &serde_json::Error) -> Refused {
 
 /// Reads a body of at most `max` bytes. The bytes count as in flight until the request is answered.
 pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, Refused> {
-    // The purse exists for every call with a body: `in_flight::account` adds it to REST calls, and SWF calls add it
-    // themselves.
+    // Every call with a body has a purse, which is its part of the memory budget. `in_flight::account` adds it to REST
+    // calls, and SWF calls add it themselves.
     let purse = request.extensions().get::<Purse>().cloned().ok_or(Refused::Panicked)?;
     let mut body = request.into_body();
     // A body of known length that is too large is refused before it is read. A client that has sent `Expect:

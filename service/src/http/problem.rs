@@ -89,7 +89,7 @@ pub(crate) enum Refused {
     /// The secret or token is correct, but not valid yet.
     #[error("the {} is not valid before {from}{}", .what.name(), .what.leeway())]
     NotYetValid { what: CredentialKind, from: Timestamp },
-    /// The token is not trusted. The reason is only logged.
+    /// The token is not trusted. The reason is logged, but not sent to the client.
     #[error("the token is not trusted")]
     Token { why: String },
     /// The token is trusted, but no rule grants it permissions.

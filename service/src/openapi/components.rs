@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-/// Path of the named schemas in the document.
+/// Path of the named schemas in the `OpenAPI` document.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// Temporary path of the response schemas, until they are merged with the request schemas.

@@ -178,7 +178,7 @@ impl CallTable<false> {
 }
 
 impl CallTable<true> {
-    /// Generates the document.
+    /// Generates the `OpenAPI` document.
     pub(crate) fn document(&self) -> Value {
         let settings = |place: &str| {
             let settings = SchemaSettings::draft2020_12().with(|it| {
@@ -220,7 +220,7 @@ impl CallTable<true> {
     }
 }
 
-/// Returns the recorded document as compact JSON.
+/// Returns the recorded `OpenAPI` document as compact JSON.
 pub fn recorded_document() -> Bytes {
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         let (mut recorded, mut text) = (GzDecoder::new(include_bytes!("openapi.json.gz").as_slice()), Vec::new());
@@ -230,15 +230,15 @@ pub fn recorded_document() -> Bytes {
     DOCUMENT.clone()
 }
 
-/// Description of the authentication scheme.
+/// Description of the authentication scheme in the `OpenAPI` document.
 const SECRET_DESCRIPTION: &str = "Needed if the service has credentials.";
 
-/// Introduction at the beginning of the document.
+/// Introduction at the beginning of the `OpenAPI` document.
 const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any \
     JSON value of at most 256 KiB and are stored byte for byte. Requests with unknown fields or parameters fail. Ignore \
     unknown fields in responses.";
 
-/// Groups of calls in the document, with their descriptions.
+/// Groups of calls in the `OpenAPI` document, with their descriptions.
 const TAGS: [(&str, &str); 6] = [
     ("domains", "Domains, the namespaces of all names."),
     ("types", "Registered types of workflows and activities."),
@@ -293,8 +293,8 @@ const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] =
 /// Further error codes of calls that change something, with or without a body.
 const REFUSALS_OF_WRITES: [(u16, &[&str]); 2] = [(415, &["unsupported-media-type"]), (507, &["disk-full"])];
 
-/// Further error codes of calls with an audit entry. In the document, these calls share this response under the name
-/// `CHANGE_UNAVAILABLE`.
+/// Further error codes of calls with an audit entry. In the `OpenAPI` document, these calls share this response under
+/// the name `CHANGE_UNAVAILABLE`.
 const REFUSALS_OF_CHANGES: [(u16, &[&str]); 1] =
     [(503, &["audit-log-unavailable", "outcome-unknown", "overloaded", "stopping", "unavailable"])];
 const CHANGE_UNAVAILABLE: &str = "ChangeUnavailable";

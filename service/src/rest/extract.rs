@@ -38,7 +38,7 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
 }
 
 impl<const N: usize> OperationInput for Path<N> {
-    /// Adds nothing, because the document describes path parameters by their names.
+    /// Adds nothing, because the `OpenAPI` document describes path parameters by their names.
     fn describe(_: &mut Operation<'_>) {}
 }
 

@@ -53,9 +53,9 @@ macro_rules! page_of_events {
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub(super) struct $name {
             $( $(#[doc = $fdoc])+ $field: $type, )*
-            /// Only events after this one.
+            /// Only events after the event with this id.
             after: Option<u64>,
-            /// Only events before this one.
+            /// Only events before the event with this id.
             before: Option<u64>,
             /// True to list the newest event first.
             #[serde(default)]
