@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::set::AuthenticatedBy;
 
-/// Maximum number of sessions. If a new one exceeds it, the least recently used session ends. Our choice: enough for
-/// one session per user of the console; each takes about 500 bytes.
+/// Maximum number of sessions. If a new session exceeds this number, the least recently used session ends. Our choice:
+/// enough for one session per user of the console; each takes about 500 bytes.
 pub const SESSIONS_MAX: usize = 10_000;
 
 /// Maximum number of sessions of one credential. The limit prevents the holder of one credential from ending the

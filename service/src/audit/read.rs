@@ -90,7 +90,8 @@ impl<'a> Lines<'a> {
         Ok(Some((seq, line)))
     }
 
-    /// Moves, by binary search, to a line at or shortly before the line of the first entry after `after`.
+    /// Searches for the first entry after the entry `after`, by binary search. Moves to its line, or to a line shortly
+    /// before it.
     fn seek(&mut self, after: u64) -> Result<(), ChainError> {
         let end = self.reader.get_ref().metadata().map_err(|error| self.misfit(&error))?.len();
         let (mut low, mut high) = (0, end);

@@ -144,7 +144,7 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     result
 }
 
-/// Member by which runs are ordered; with a minus, newest first.
+/// Order of listed runs: the member by which they are ordered, preceded by a minus if the newest runs come first.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 enum ListOrder {
     #[serde(rename = "-startedAt")]

@@ -49,10 +49,10 @@ pub(super) enum Shape {
     List {
         /// Shape of the entries.
         of: &'static Shape,
-        /// Maximum number of entries.
+        /// Maximum number of entries that this check permits; `usize::MAX` if the engine checks the number instead.
         max: usize,
-        /// Maximum number of entries that are read; further entries are ignored. If it is larger than `max`, the shape
-        /// permits more than `max` entries, and the engine refuses them later.
+        /// Maximum number of entries that are read; further entries are ignored. It is one more than the permitted
+        /// number, so that longer lists can be detected and refused.
         read: usize,
     },
     /// Decision. Its fields are its type and the attributes of all types.
@@ -99,7 +99,7 @@ const DAYS_MAX: u32 = 90;
 pub(super) const FUNCTION_SECONDS_MAX: u64 = 900;
 
 impl Form {
-    /// Returns the problem of a text that does not have this form; otherwise `None`.
+    /// Returns `None` if the text has this form; otherwise the problem in words.
     fn problem(self, text: &str) -> Option<&'static str> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let is_zero = is_number && text.bytes().all(|byte| byte == b'0');
