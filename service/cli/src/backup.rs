@@ -12,8 +12,7 @@ use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
 /// Back up a data directory to an archive; the service may be running
 ///
 /// Only new data is copied; existing data of the archive is verified. Run this command on the machine of the service,
-/// as its user. If the service is running, the service and not this command writes the archive, with the service's
-/// credentials for S3.
+/// as its user. While the service is running, the service writes the archive itself, and uses its credentials for S3.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Backup {

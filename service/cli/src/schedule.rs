@@ -50,7 +50,7 @@ pub enum ScheduleCommand {
     Trigger {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// What to do if an earlier run is open [default: the setting of the schedule]
+        /// Policy if an earlier run is open [default: that of the schedule]
         #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
         overlap: Option<Overlap>,
         /// Idempotency key: if a request is repeated with the same key, it takes effect only once
@@ -67,7 +67,7 @@ pub enum ScheduleCommand {
         /// Last instant of the range
         #[arg(long)]
         to: Timestamp,
-        /// What to do if an earlier run is open [default: the setting of the schedule]
+        /// Policy if an earlier run is open [default: that of the schedule]
         #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
         overlap: Option<Overlap>,
         /// Idempotency key: if a request is repeated with the same key, it takes effect only once
@@ -128,7 +128,7 @@ pub struct Create {
     /// Input of the started runs: JSON, @file, or - for standard input
     #[arg(long)]
     input: Option<String>,
-    /// What to do if an earlier run is open: skip, buffer-one, buffer-all, cancel-other, terminate-other or allow-all
+    /// Policy if an earlier run is open: skip, buffer-one, buffer-all, cancel-other, terminate-other or allow-all
     #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
     overlap: Option<Overlap>,
     /// Maximum time after which a missed action is still performed [default: 1d]

@@ -1,4 +1,4 @@
-//! One set of credentials and issuers, with the search for the holder of a presented credential.
+//! One set of credentials and issuers. Finds the holder of a presented credential in the set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

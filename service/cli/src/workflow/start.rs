@@ -33,10 +33,10 @@ pub struct StartArgs {
     /// Maximum time of a turn, e.g. 10m if you answer turns yourself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     turn_timeout: Option<Duration>,
-    /// Whether the id of a closed run may be reused: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
+    /// Policy for reusing the id of a closed run: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
     #[arg(long, value_name = "POLICY", value_parser = word::<ReusePolicy>)]
     reuse: Option<ReusePolicy>,
-    /// What to do if a run with this id is open: fail, use-existing or terminate-existing
+    /// Policy if a run with this id is open: fail, use-existing or terminate-existing
     #[arg(long, value_name = "POLICY", value_parser = word::<ConflictPolicy>)]
     conflict: Option<ConflictPolicy>,
     /// Name of a signal to send with the start, or to the run that is already open
