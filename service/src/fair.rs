@@ -1,10 +1,11 @@
 //! Order of work under load: if there is more work than the processors can do, domains take turns. A request needs a
-//! *place* to be worked on, and each processor has a few places. This module owns the places and the queues of
-//! requests that wait for one. `order` decides which request is next.
+//! *place* to be worked on, and each processor has a few places. This module owns the places and the queues of requests
+//! that wait for one. `order` decides which request is next.
 //!
-//! A request holds a place only while it is being worked on. It gets one when it can continue, and releases it when
-//! it is answered or has to wait, for example for the store, a task, a change, or more of its body. So no waiting
-//! request holds a place, and no code needs to mark where waiting begins.
+//! A request holds a place only while it is being worked on. It gets a place when it can continue. It releases the
+//! place when it is answered or has to wait, for example for the store, a task, a change, or more of its body. No
+//! waiting request therefore holds a place. The code that processes a request does not have to report when waiting
+//! begins.
 
 mod order;
 
@@ -19,9 +20,9 @@ use tokio::time::Instant;
 
 use order::{Bounds, Granting, Round};
 
-/// Number of places per processor. Our choice: one request at work and one that is next, so that no processor waits
-/// for work. Requests that have a place run before all later ones. With more places, the requests of one domain could
-/// delay those of another.
+/// Number of places per processor. Our choice: one place for the request that is being worked on, and one for the next
+/// request, so that no processor waits for work. Requests that have a place run before all later ones. With more
+/// places, the requests of one domain could delay those of another.
 const PLACES_OF_PROCESSOR: usize = 2;
 
 /// Maximum number of requests per domain that wait for their first place. Our choice: at 0.1 ms per request, two
@@ -37,7 +38,7 @@ const WAITING_MAX: usize = 16_384;
 #[error("too many requests are waiting")]
 pub(crate) struct Crowded;
 
-/// Statistics about waiting for places.
+/// Statistics about requests that wait for a place.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Waited {
     /// Number of requests that are waiting now.
@@ -46,7 +47,7 @@ pub(crate) struct Waited {
     pub(crate) times: u64,
     /// Total time for which requests have waited.
     pub(crate) long: Duration,
-    /// Number of refused requests.
+    /// Number of requests that were refused because too many were waiting.
     pub(crate) refused: u64,
 }
 
@@ -57,7 +58,7 @@ struct Rota {
 }
 
 impl Rota {
-    /// Requests a place for the request of this seat, and updates the statistics.
+    /// Requests a place for the request of this seat (its waker), and updates the statistics.
     fn ask(&mut self, claim: &Arc<Seat>, must: bool) -> Granting {
         let asked = self.order.ask(&claim.domain, Arc::clone(claim), must);
         match asked {
@@ -71,7 +72,8 @@ impl Rota {
         asked
     }
 
-    /// Releases a place. Returns the seat that gets it next; the caller must wake its task after unlocking.
+    /// Releases a place. Returns the seat (waker) of the request that gets the place next. The task of this request
+    /// must be woken after unlocking.
     fn give_back(&mut self) -> Option<Arc<Seat>> {
         let next = self.order.give_back()?;
         if let SeatState::Waits { since } = next.set_state(SeatState::Given) {
@@ -107,7 +109,7 @@ impl Places {
         Waited { now: inner.order.waiting(), ..inner.waits }
     }
 
-    /// Returns a handle with which a request of this domain takes turns. If `must` is true, the request waits even if
+    /// Returns a handle with which a request of this domain gets places. If `must` is true, the request waits even if
     /// the queue is full, instead of being refused.
     pub(crate) fn claim(self: &Arc<Self>, domain: &str, must: bool) -> InTurn {
         let state = Mutex::new(SeatState::Begins { must });
@@ -117,27 +119,27 @@ impl Places {
     }
 }
 
-/// State of a request with respect to places.
+/// State of a request that needs a place to be worked on.
 #[derive(Debug, Clone, Copy)]
 enum SeatState {
-    /// Has not begun. Requests a place when it is polled.
+    /// The request has not begun. It requests a place when it is polled.
     Begins { must: bool },
-    /// Waits for an event and has no place.
+    /// The request waits for an event and has no place.
     Rests,
-    /// Can continue, and waits for a place since this time.
+    /// The request can continue, and has been waiting for a place since this time.
     Waits { since: Instant },
-    /// Has been given a place, and its task was woken.
+    /// The request was given a place, and its task was woken.
     Given,
-    /// Has a place and is being worked on.
+    /// The request has a place and is being worked on.
     Works,
-    /// Has a place, is being worked on, and can continue immediately after that.
+    /// The request has a place and is being worked on. An event has occurred after which it can continue immediately.
     WorksOn,
-    /// Is complete or was dropped.
+    /// The request is complete or was dropped.
     Over,
 }
 
-/// Waker of one request. An event wakes the seat; the seat requests a place, and wakes the request's task when it has
-/// one.
+/// Waker of one request. When an event lets the request continue, its seat first gets a place, and then wakes the
+/// request's task.
 #[derive(Debug)]
 struct Seat {
     places: Arc<Places>,
@@ -206,7 +208,7 @@ impl Seat {
     fn end_work(self: &Arc<Self>, is_ready: bool) {
         let mut places = self.places.lock();
         let previous = self.set_state(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
-        // The place goes to another waiting request first, even if this one can continue.
+        // The place is first offered to other waiting requests, even if this request can continue.
         let next = places.give_back();
         let is_given = match previous {
             SeatState::WorksOn if !is_ready => {
@@ -234,7 +236,7 @@ impl Seat {
                 places.order.leave(&self.domain, |other| Arc::ptr_eq(other, self));
                 None
             }
-            // This also happens if the work has panicked.
+            // The request still has its place if it was dropped before its step ended, or if the work has panicked.
             SeatState::Given | SeatState::Works | SeatState::WorksOn => places.give_back(),
             SeatState::Begins { .. } | SeatState::Rests | SeatState::Over => None,
         };
@@ -255,7 +257,7 @@ impl Wake for Seat {
     }
 }
 
-/// Handle with which a request takes turns. Dropping it releases the request's place.
+/// Handle with which a request gets places. Dropping it releases the request's place.
 #[derive(Debug)]
 pub(crate) struct InTurn {
     claim: Arc<Seat>,
@@ -263,7 +265,7 @@ pub(crate) struct InTurn {
 }
 
 impl InTurn {
-    /// Runs this work to completion, whenever the request has a place.
+    /// Runs this work to completion, in steps. Each step runs while the request has a place.
     ///
     /// # Errors
     ///

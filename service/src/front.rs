@@ -1,5 +1,5 @@
-//! State shared by all HTTP endpoints: the engine, the memory budget, the turns of requests, and the results of
-//! reloading files.
+//! State shared by all HTTP endpoints: the engine, the memory budget, the places of requests (`fair.rs`), and the
+//! results of reloading files.
 
 pub(crate) mod calls;
 mod metrics;
@@ -22,7 +22,7 @@ use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStatus;
 
-/// Settings of the front that an operator can change.
+/// Settings of [`Front`] that an operator can change.
 #[derive(Debug, Clone)]
 pub struct FrontSettings {
     /// Maximum number of bytes of requests and responses in flight.
@@ -92,7 +92,7 @@ impl Front {
         &self.0.budget
     }
 
-    /// Returns the places of requests, for which domains take turns.
+    /// Returns the places that requests need while they are processed. Under load, domains take turns in getting them.
     pub fn places(&self) -> &Arc<Places> {
         &self.0.places
     }
@@ -161,7 +161,7 @@ impl Front {
     }
 }
 
-/// Lets handlers extract only the engine.
+/// Lets handlers extract the engine instead of the whole front.
 impl FromRef<Front> for Arc<Engine> {
     fn from_ref(front: &Front) -> Self {
         Arc::clone(front.engine())

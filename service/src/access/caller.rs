@@ -1,4 +1,4 @@
-//! The authenticated caller, as handlers see it: its name, and the domains and payloads that its responses may
+//! The authenticated caller, as handlers see it: its name, and which domains and payloads the responses to it may
 //! contain.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Holder, Need};
 pub(crate) struct Caller(Option<Arc<Holder>>);
 
 impl Caller {
-    /// Caller without a credential: no credentials are configured, or the call needs none.
+    /// Returns a caller without a credential. Used if no credentials are configured, or if the call needs none.
     pub(crate) fn anonymous() -> Self {
         Self(None)
     }
@@ -25,7 +25,7 @@ impl Caller {
         self.0.as_ref().is_none_or(|holder| need.is_met_by(holder))
     }
 
-    /// Returns whether the caller's credential names the domain.
+    /// Returns whether any permission of the caller names the domain.
     pub(crate) fn knows(&self, domain: &str) -> bool {
         self.meets(&Need::Related(domain.to_owned()))
     }

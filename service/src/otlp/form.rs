@@ -12,14 +12,14 @@ use super::proto::{
     STATUS_ERROR, ScopeMessage, ScopeSpans, SpanEvent, SpanMessage, SpanStatus,
 };
 
-/// Parts that all export requests of a service have in common.
+/// Parts that are the same in all export requests of a service.
 pub(super) struct SpanForm {
     resource: Resource,
     scope: ScopeMessage,
 }
 
 impl SpanForm {
-    /// Returns the form for the spans of the service with this name.
+    /// Returns these parts for a service with this name.
     pub(super) fn of_service(name: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let attributes = vec![text("service.name", name), text("service.version", version)];
@@ -66,7 +66,7 @@ fn message(domain: &str, span: &Span) -> SpanMessage {
         events: taken.into_iter().collect(),
         links: link.into_iter().collect(),
         status,
-        // Flag "sampled": only sampled spans are exported.
+        // The flag "sampled" is always set, because only sampled spans are exported.
         flags: 1,
     }
 }

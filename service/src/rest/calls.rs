@@ -1,5 +1,5 @@
-//! The table of all calls of the API: the route, the handler, and those parts of the documentation that do not follow
-//! from the handler's signature.
+//! The table of all calls of the API. It contains the route and the handler of each call, and the parts of its
+//! documentation that cannot be generated from the handler's signature.
 
 mod codes;
 mod looked_at;

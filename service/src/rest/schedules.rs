@@ -13,7 +13,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{ScheduleRow, ScheduleView};
 
-/// Default and maximum numbers of schedules on a page, and of next times.
+/// Default and maximum number of schedules on a page, and of next times in a response.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
 const NEXT_DEFAULT: usize = 10;

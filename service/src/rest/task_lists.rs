@@ -14,7 +14,7 @@ use super::pages::ListKind;
 use crate::http::{Answer, AppState, Refused, json};
 use engine::{ListReport, PollerReport, TaskReport};
 
-/// Default and maximum number of lists per page. Our choice: each is read while a lock is held.
+/// Default and maximum number of lists per page. Our choice: each list on the page is read while a lock is held.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 200;
 

@@ -1,4 +1,4 @@
-//! Calls with which people look at the state of the service.
+//! Calls with which people inspect the service: task lists, sessions and credentials, and streams of changes.
 
 use client::body;
 

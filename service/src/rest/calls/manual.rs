@@ -134,7 +134,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
         )
 }
 
-/// Returns the documentation that all calls of this file have in common.
+/// Returns the part of the documentation that all calls of this file have in common.
 fn act<const DOC: bool>(id: &'static str, what: &'static str) -> Doc<DOC> {
     Doc::of(id, what)
         .answers::<body::Recorded>(200, "The operation is recorded.")
