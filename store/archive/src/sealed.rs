@@ -51,7 +51,7 @@ impl Files {
         file.sync_data()
     }
 
-    /// Writes a file atomically and durably. Only its owner has access.
+    /// Writes a file atomically and durably. Only the owner of the file has access.
     pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");

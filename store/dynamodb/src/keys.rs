@@ -10,8 +10,8 @@
 //! | reserved: node heartbeat | `N` | |
 //! | options of the table | `C#` | `table` |
 //!
-//! Runs and numbers are written in hexadecimal with a fixed length, so that keys sort like them. The key of a part
-//! begins with its run, so that one query finds all parts of a run.
+//! Runs and numbers are written in hexadecimal with a fixed length, so that keys sort in the order of these values. The
+//! key of a part begins with its run, so that one query finds all parts of a run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

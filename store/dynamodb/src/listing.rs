@@ -38,7 +38,7 @@ impl RowRange {
     /// Creates the range of rows whose start or close, as sorted by the index, is within `instants`.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
-        // The range ends after all rows of that instant.
+        // The range ends after all rows of the oldest instant.
         oldest.push(0xFF);
         oldest.resize(9 + 8, 0xFF);
         let (index, condition) = match of {
@@ -142,7 +142,7 @@ impl Dynamo {
         for item in self.query_all(query, None).await? {
             self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
-        // The current head is read last, because it is newer than a kept head of the same run.
+        // The current head is read last, because its row must replace the row of a kept head of the same run.
         if let Some(item) = self.get(&partition, keys::HEAD).await? {
             self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
@@ -171,7 +171,8 @@ impl Dynamo {
             Some(after) => range.newest = range.newest.max(after),
             None => {}
         }
-        // The previous page may end between two rows of the same run: a head and its kept copy.
+        // The previous page may end between the rows of a head and of its kept copy, so one more row is read than
+        // needed.
         let wanted = gathered.wanted().saturating_add(1).min(ROWS_READ_MAX);
         let limit = if query.is_filtered() { ROWS_READ_MAX } else { wanted };
         let answer = self.rows(&range, query, None, limit).await?;
@@ -188,8 +189,8 @@ impl Dynamo {
         Ok(())
     }
 
-    /// For a list by close, adds the runs without a row by close. They are read by start, until all further runs have
-    /// certainly closed after the page.
+    /// For a list by close, adds the runs without a row by close. They are read by start, until all further runs
+    /// certainly belong on later pages.
     async fn short_rows(
         &self,
         shard: u32,
@@ -217,7 +218,8 @@ impl Dynamo {
             read += answer.items().len();
             next = answer.last_evaluated_key;
             let (Some(last_start), true) = (last_start, next.is_some()) else { return Ok(()) };
-            // Runs that were not read have closed neither before this start nor more than [`SHORT_MS`] after it.
+            // Bounds the time at which unread short runs closed. It is not before `last_start` if the list begins with
+            // the oldest run, and otherwise at most [`SHORT_MS`] after `last_start`.
             let (horizon, is_progress) = if query.order.is_oldest_first() {
                 (last_start.saturating_sub(1), last_start > first.saturating_add(1))
             } else {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::faults::Faults;
 
 /// Time for which a cached value is used. Chosen: within a second, a disk does not fill up by as much as the reserved
-/// space. Every start of a run needs the value, and should not cost a system call.
+/// space. Every start of a run needs the value, and should not make a system call for it.
 const HOLDS: Duration = Duration::from_secs(1);
 
 /// Free space below which a cached value is used only for [`VALID_WHILE_LOW`]. Chosen: more than a disk can write

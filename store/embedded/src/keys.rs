@@ -35,8 +35,8 @@ pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
 /// First byte of the keys of counts.
 pub const COUNT: u8 = b'n';
-/// The tables of terms sort before the tables of rows. A checkpoint writes in key order. If the removal of a row has
-/// reached redb, the removal of its terms has as well.
+/// The tables of terms sort before the tables of rows, and a checkpoint writes in key order. If the removal of a row
+/// has reached redb, the removal of its terms has therefore reached redb, too.
 pub(crate) const OPEN_TERM: u8 = b'a';
 pub(crate) const CLOSED_TERM: u8 = b'b';
 pub(crate) const INSTANT: u8 = b'i';
@@ -81,7 +81,7 @@ pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
 pub(crate) fn workflow_id_prefix_key(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     push_text(&mut bytes, prefix);
-    // Removes the end marker of the text, so that longer texts match as well.
+    // Removes the end marker of the text, so that longer texts match, too.
     bytes.truncate(bytes.len() - 2);
     bytes
 }
