@@ -1,5 +1,5 @@
 //! The reference engine: keeps everything in memory under one lock, and is as simple as the contract allows. It is
-//! meant for tests and for readers. It is not durable, and its lists scan all rows.
+//! meant for tests, and as an example of an engine. It is not durable, and its lists scan all rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

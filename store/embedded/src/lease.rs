@@ -47,7 +47,8 @@ impl Lease {
         }
     }
 
-    /// Returns whether the lease has expired, because the last write to the archive is longer ago than its length.
+    /// Returns whether the lease has expired, because more time than its length has passed since the last write to the
+    /// archive.
     pub fn is_over(&self) -> bool {
         let written_at = self.written_at.load(Ordering::SeqCst);
         let is_over = written_at == OVER || u128::from(self.now().saturating_sub(written_at)) > self.length.as_millis();

@@ -71,7 +71,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let known = recovered.last_batch;
     if known > 0 && directory.known != Some(known) {
         match record_known_batch(&options.directory, known) {
-            // The old content of `KNOWN` is still correct. It only names an earlier batch.
+            // The old content of `KNOWN` is still correct. It names an earlier batch.
             Err(error) if directory.known.is_some() && error.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::warn!(%error, "cannot write KNOWN");
             }

@@ -5,8 +5,8 @@ use store::listing::Position;
 
 use crate::keys;
 
-/// Maximum number of rows that one page examines, however many of them match. If the page has not found enough rows by
-/// then, it is short, and the next page continues there.
+/// Maximum number of rows that one page examines, however many of them match. A page that reaches this number ends,
+/// even if it is not full. The next page continues there.
 pub(crate) const ROWS_READ_MAX: usize = 4096;
 
 /// Returns the tables that may contain rows for a query.

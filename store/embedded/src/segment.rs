@@ -12,15 +12,15 @@ use crate::frame::{FRAME_HEADER, PROBE, frame_at, frame_size, may_begin};
 use crate::instant;
 use crate::names::{salt, segment_path};
 
-/// Number of bytes that are read at a time. For a larger frame, more are read.
+/// Number of bytes that are read at a time. For a larger frame, more bytes are read.
 const READ_BYTES: usize = 256 << 10;
 
 /// A segment of the log, opened for reading.
 pub struct SegmentReader {
     file: File,
-    /// Its file.
+    /// Path of the segment's file.
     pub path: PathBuf,
-    /// Salt of the checksums of its frames.
+    /// Salt of the checksums of the segment's frames.
     pub salt: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct ReadFrames {
     pub bytes: Vec<u8>,
     /// The last batch.
     pub last: u64,
-    /// Timestamp of the last batch, or `None` if none of them has one.
+    /// Timestamp of the last batch that has one, or `None` if no batch has one.
     pub instant: Option<UnixMs>,
 }
 
@@ -86,8 +86,8 @@ impl SegmentReader {
         self.exactly(offset, frame_size(&head).unwrap_or_default().max(READ_BYTES))
     }
 
-    /// Reads frames from `offset` on. The first must be batch `next`, and none is after `durable`. Returns `None` if
-    /// there is no such frame.
+    /// Reads frames from `offset` on. The first frame must contain batch `next`. Frames of batches after `durable` are
+    /// not read. Returns `None` if no frame was read.
     ///
     /// # Errors
     ///

@@ -94,7 +94,8 @@ impl ValueFiles {
         }
         let file = self.opening.patiently(|| {
             self.faults.before_open()?;
-            // While the segment is part of the log, it has this name. No later segment gets the same name.
+            // A segment that is part of the log has this name. Otherwise the segment is found under its other name,
+            // because no later segment gets the same number.
             match File::open(segment_path(&self.log, segment)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(values_path(&self.log, segment)),
                 opened => opened,

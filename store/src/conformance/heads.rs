@@ -293,7 +293,7 @@ pub async fn expiry_respects_its_limit(store: Arc<dyn Store>) {
     assert_eq!(store.expire(10, 3).await.unwrap(), 0);
 }
 
-/// Checks that the newest expiry of a head counts, which may be later than the previous one, or absent.
+/// Checks that the newest expiry of a head is the one that applies. It may be later than the previous one, or absent.
 pub async fn a_changed_expiry_of_a_head_counts(store: Arc<dyn Store>) {
     let first = Head { expires_at: Some(10), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &first).await;

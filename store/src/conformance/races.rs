@@ -90,8 +90,8 @@ pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     reader.await.unwrap();
 }
 
-/// Checks that a caller can find out after an error whether its commit was written, by a different body in each commit.
-/// After `NotApplied` it was not written, after `Unknown` it may have been.
+/// Checks that a caller can find out after an error whether its commit was written. Each commit has a different body,
+/// which identifies it. After `NotApplied`, the commit was not written. After `Unknown`, it may have been written.
 pub async fn loading_resolves_an_unknown_outcome(store: Arc<dyn Store>) {
     let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::frequent());
     let mut newest = start(&*store, &key("a")).await;
