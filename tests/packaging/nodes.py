@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = Path(sys.argv[1])
 WAIT = 60
 NODES = {"baton-0": "127.0.0.2", "baton-1": "127.0.0.3"}
-# Stands in for the IAM role and for AWS: credentials and the address of DynamoDB Local.
+# Replaces the IAM role and AWS: credentials, and the address of DynamoDB Local.
 TABLE_ENV = {
     "AWS_ACCESS_KEY_ID": "local",
     "AWS_SECRET_ACCESS_KEY": "local",
@@ -161,7 +161,7 @@ for index in range(5):
     assert done.returncode == 0, done
     result = subprocess.run(["baton", "workflow", "result", run], env=environment, check=True, capture_output=True, text=True)
     assert "used" in result.stdout, result
-# Without a message between the nodes, the poll would find the task in the table after five seconds.
+# If the nodes sent no messages to each other, the poll would find the task in the table only after five seconds.
 assert sorted(took)[len(took) // 2] < 4, took
 
 for pod, node in nodes.items():

@@ -28,7 +28,7 @@ const LIST: &str = "bench-fair";
 /// Quantile of the quiet domain's requests that is compared.
 const QUANTILE: f64 = 0.99;
 
-/// Maximum ratio of the quiet domain's p99 with and without the loud one. Source: the project's goal.
+/// Maximum ratio of the quiet domain's p99 with and without the loud domain. Source: the project's goal.
 const RATIO_MAX: f64 = 1.2;
 
 /// Time for which the loud domain is under load before the measurement.
@@ -82,7 +82,7 @@ impl Fair {
         Ok(())
     }
 
-    /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service. Otherwise
+    /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service, because
     /// cleanup after the loud domain would slow down the next measurement of the quiet domain alone.
     async fn round(&self, round: u32, alone: &mut Took, beside: &mut Took) -> Result<u64, Failed> {
         let scratch = Scratch::new(None)?;

@@ -1,4 +1,5 @@
-//! `baton-bench turns`: the cost of a turn for histories of different lengths, which should all be equal.
+//! `baton-bench turns`: the cost of a turn for histories of different lengths. The cost should not depend on the
+//! length.
 
 use std::time::Duration;
 
@@ -133,7 +134,8 @@ pub(super) async fn measured_turn(client: &Client, latencies: &mut Histogram<u64
     Ok(window.len() as u64)
 }
 
-/// Returns the median time, in milliseconds, that a decider without state of the run takes to read its whole history.
+/// Returns the median time, in milliseconds, that a decider without cached state of the run takes to read its whole
+/// history.
 async fn looks_back(client: &Client) -> Result<f64, Failed> {
     let mut latencies = histogram();
     for _ in 0..LOOKS_BACK {

@@ -56,7 +56,7 @@ fn request(wire: Wire, to: SocketAddr, (number, list): (u64, &str)) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: {to}\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
-/// Polls repeatedly, once it may begin.
+/// Polls repeatedly. The first poll waits for a permit of `begin`.
 pub(super) async fn hold(wire: Wire, to: SocketAddr, (number, list): (u64, String), begin: Arc<Semaphore>) {
     loop {
         if let Err(error) = hold_one(wire, to, (number, &list), &begin).await {
