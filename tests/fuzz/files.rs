@@ -88,7 +88,7 @@ pub(super) fn file(input: &[u8]) {
         std::fs::write(path, content).expect("room for a file");
     }
     runtime().block_on(async {
-        // Either opening reports the damage, or each head that can be read is as it was written.
+        // Either opening reports the damage, or each head that can be read has its original content.
         let Ok(store) = Embedded::open(options(directory.path())).await else { return };
         let store: Arc<dyn Store> = store;
         for number in 0..COMMITS {

@@ -191,7 +191,7 @@ impl Facts {
         }
     }
 
-    /// Checks that an effect on another run happens exactly once, in one run, and is acknowledged exactly if it
+    /// Checks that an effect on another run happens exactly once, in one run, and is acknowledged if and only if it
     /// happened.
     fn effects_once(&mut self, histories: &Histories) {
         let mut taken: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();

@@ -40,7 +40,7 @@ struct Completed {
 enum Answered {
     /// The request was done. The flag is true if an earlier attempt had done it.
     Done(Completed, bool),
-    /// It was refused permanently, or was not done.
+    /// The request was refused permanently or was not completed.
     Refused(String),
     /// There is no response yet.
     Nothing,
@@ -60,7 +60,7 @@ pub struct Repeats {
 /// Counts of repetitions, by circumstances.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Often {
-    /// All of them.
+    /// All repetitions.
     pub all: usize,
     /// Repetitions after the run that recorded the request had continued as new.
     pub after_successors: usize,

@@ -41,7 +41,7 @@ async fn reset(world: &World, at: &RunRef) {
         match answer(world, world.node().commands().reset(at, reset)).await {
             Ok(reset) => {
                 world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });
-                // The response may be lost. Then the request is repeated.
+                // If the response is lost, the request is repeated.
                 if !world.bad_luck(20) {
                     return;
                 }
@@ -56,7 +56,7 @@ async fn reset(world: &World, at: &RunRef) {
     }
 }
 
-/// Returns the origin of a branch: its own WorkflowReset, which follows any that it has copied.
+/// Returns the event that made a run a branch: its last `WorkflowReset`. Earlier ones were copied from its origin.
 pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
     events.iter().rev().find_map(|event| match &event.kind {
         EventKind::WorkflowReset(it) => Some((event, it)),

@@ -147,7 +147,7 @@ fn continues_as_new(started: &WorkflowStarted, may_continue: bool) -> bool {
     }
 }
 
-/// Returns the child of the runs of a workflow id. Two of them request the same one.
+/// Returns the child of the runs of a workflow id. Two workflow ids have the same child.
 fn child(workflow_id: &str) -> Option<&'static str> {
     match workflow_id {
         "w0" | "w3" => Some("c0"),

@@ -229,8 +229,8 @@ impl World {
         }
     }
 
-    /// Replaces a node by another with nothing in memory. Pending work of the old one continues: it is slow rather than
-    /// dead, which is worse.
+    /// Replaces a node by another with nothing in memory. Pending work of the old node continues: that node is slow
+    /// rather than dead, which causes more conflicts.
     async fn replace_node(&self) {
         let fresh = self.open_node().await;
         let count = self.nodes.lock().expect("no code panics while it holds this lock").len();
@@ -398,7 +398,7 @@ pub fn simulate(seed: u64, plan: Plan) -> Outcome {
     simulate_over(seed, plan, async || Arc::new(Memory::new()) as _, || {})
 }
 
-/// Runs one seed over another kind of store. `settle` is called when faults end: nothing lags from then on.
+/// Runs one seed over another kind of store. `settle` is called when faults end: after this call, nothing lags.
 pub fn simulate_over(seed: u64, plan: Plan, make: impl AsyncFnOnce() -> Arc<dyn Store>, settle: impl Fn()) -> Outcome {
     in_one_thread(async { live(seed, plan, make().await, settle).await })
 }
