@@ -1,8 +1,8 @@
-// Measures the console in a browser with a separate service, and prints the figures that docs/performance.md promises.
+// Measures the console in a browser with a separate service, and prints the figures of docs/performance.md.
 //
 //   node walk/measure.mjs runs [N]              a list of N runs (1,000,000): first paint, rows, keys, filters
 //   node walk/measure.mjs events [N]            a run of N events (1,000,000): the same measures, in its four views
-//   node walk/measure.mjs follow [MINUTES [A]]  memory of a page that follows A events per second (1,000) for MINUTES (10)
+//   node walk/measure.mjs follow [MINUTES [A]]  memory of a page that follows A events (1,000) per second
 //   node walk/measure.mjs idle [PAGES]          cost of PAGES open pages (1,000) for the service in an idle minute
 //
 // Needs Chromium, and target/dist/baton or the program that BATON names.

@@ -17,7 +17,7 @@ import { Service } from './service.mjs';
 import { signingIn } from './signin.mjs';
 import { inTrouble } from './trouble.mjs';
 
-/** Maximum time until an open page shows a change, in milliseconds. Source: the promise for open pages. */
+/** Maximum time until an open page shows a change, in milliseconds. Our choice. */
 const ARRIVES_MS = 1000;
 const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 const pictures = process.argv.indexOf('--pictures');
