@@ -19,7 +19,7 @@ use crate::listing::{Count, ListPage, ListQuery, PageToken};
 ///   may not exist. Therefore a part must contain only data that stays valid in both cases, or have a key that no other
 ///   commit uses.
 /// * Parts are immutable, and writing the same part twice has no further effect. `Heartbeat` is the exception: a new
-///   one overwrites the previous one.
+///   heartbeat overwrites the previous heartbeat.
 /// * Marks are durable when [`put_marks`](Self::put_marks) returns, and every later call of [`marks`](Self::marks)
 ///   returns them. They belong to the workflow id: deleting its runs does not delete them. A new mark replaces an
 ///   existing mark of the same name.

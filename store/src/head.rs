@@ -65,7 +65,7 @@ pub struct Row {
     pub why: Option<Box<RowReason>>,
 }
 
-/// Reason why a run closed, as stored in its row. It is boxed there, because few rows have one.
+/// Reason why a run closed, as stored in its row. The row boxes it, because few rows have a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowReason {
     /// Complete reason, if there is one.
@@ -105,8 +105,8 @@ pub enum Expect<'a> {
         /// Expected version.
         version: u64,
     },
-    /// The current head is this one, and belongs to an earlier run. The commit replaces it with the head of a new run.
-    /// Until the `expires_at` given here, the replaced head can still be read with
+    /// The current head is the given head, and belongs to an earlier run. The commit replaces it with the head of a new
+    /// run. Until the `expires_at` given here, the replaced head can still be read with
     /// [`Store::load_run`](crate::Store::load_run) and stays in lists. This time may differ from the `expires_at` with
     /// which the replaced head was committed.
     Replacing(&'a Head),

@@ -12,7 +12,7 @@ pub const PART_MAX_MIN: usize = 288 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Events stay in the head while its [`weight`](crate::Store::weight) is at most this many bytes. In a larger head,
-    /// they are moved to a chunk, unless they take only a small part of the head.
+    /// they are moved to a chunk if they take a significant part of the head.
     pub head_soft: usize,
     /// Maximum size of a body. A larger body fails with [`TooLarge`](crate::Error::TooLarge). The limit is at least
     /// [`HEAD_HARD_MIN`].
@@ -54,7 +54,7 @@ pub struct Stats {
     pub rows_read: u64,
     /// Number of times that a file could not be opened because the operating system lacked descriptors or memory.
     pub opens_put_off: u64,
-    /// Latency of syncs of the log. Every commit waits for one.
+    /// Latency of syncs of the log. Every commit waits for a sync.
     pub sync_latency: LatencyHistogram,
     /// Bytes that must be free on the disk. If fewer bytes are free, the store accepts only deletions. 0 if there is no
     /// such limit.

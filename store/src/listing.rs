@@ -75,8 +75,8 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Returns whether rows in the time range of the order may still fail other conditions. If so, more rows must be
-    /// examined than the page needs.
+    /// Returns whether rows in the time range of the order may still fail other conditions. In this case, more rows
+    /// must be examined than the page needs.
     pub fn is_filtered(&self) -> bool {
         let by_other = if self.order.is_by_close() {
             self.started_from.is_some() || self.started_before.is_some()
@@ -118,7 +118,7 @@ pub struct Listed {
     pub row: Row,
 }
 
-/// A page of a list. A page can be short or even empty without being the last one. The list ends only when `next` is
+/// A page of a list. A page can be short or even empty although further pages follow. The list ends only when `next` is
 /// `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
@@ -214,9 +214,9 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
 }
 
-/// A position in a list. Positions are ordered by close in lists by close, otherwise by start; then by start, by
-/// workflow id, and by run. Later instants come first. Lists that begin with the oldest run use the same positions in
-/// reverse.
+/// A position in a list. In lists by close, positions are ordered by close, start, workflow id and run. In lists by
+/// start, they are ordered by start, workflow id and run. Later instants come first. Lists that begin with the oldest
+/// run use the same positions in reverse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     at: Reverse<UnixMs>,

@@ -139,7 +139,7 @@ for pod, node in nodes.items():
         assert node.poll() is None, log_of(pod)
     assert "others can use" not in log_of(pod), log_of(pod)
 
-# A task that is created at one node is delivered to a poll that waits at the other node.
+# A task that is created at one node is delivered to a poll that waits at another node.
 bearer = ["--header", f"Authorization: Bearer {secret}", "--header", "content-type: application/json", "--fail-with-body"]
 environment = os.environ | {"BATON_SECRET": secret, "BATON_CA_FILE": str(WORK / "ca.crt"), "BATON_URL": url("baton-0")}
 took = []

@@ -105,8 +105,8 @@ async fn start(world: &World, workflow_id: &str) {
     let mut start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
     if world.short_lives {
-        // All runs of a workflow id have the same retention, because a run is kept at least as long as an earlier run
-        // whose start request it remembers.
+        // All runs of a workflow id have the same retention. Otherwise a run that remembers the start request of an
+        // earlier run would be kept as long as that run.
         let last = workflow_id.bytes().last().unwrap_or_default();
         start.retention = history::Duration::from_secs(match last % 3 {
             0 => 0,
@@ -183,7 +183,7 @@ pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
                 world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;
             }
-            // The run closed before the request reached the node that replaced the first one.
+            // The run closed before the request reached the node that replaced the first node.
             Err(refusal) if refusal.code() == "run-closed" => return,
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }

@@ -1,8 +1,8 @@
 //! Nodes that die under load while the store has faults, and the time during which runs make no progress. Time is
 //! virtual: only waits of the nodes count, not the speed of the machine.
 //!
-//! The load is that of `baton-bench drill`. The faults are those that the store on DynamoDB meets: attempts that are
-//! refused, that take too long, or whose responses are lost.
+//! The load is the same as in `baton-bench drill`. As on DynamoDB, attempts are refused, take too long, or lose their
+//! responses.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,7 +48,7 @@ const LATENCY: Duration = Duration::from_millis(5);
 const READ_ATTEMPT: Duration = Duration::from_millis(500);
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Number of attempts of a read, and the maximum wait before the second one; the wait doubles with each further
+/// Number of attempts of a read, and the maximum wait before the second attempt; the wait doubles with each further
 /// attempt. Source: `service/src/dynamodb.rs`.
 const READ_TRIES: u32 = 8;
 const READ_AGAIN_AFTER: u64 = 50;

@@ -1,5 +1,5 @@
 //! Many nodes over one table, in virtual time. Measures how the calls to the table and between nodes grow with the
-//! number of nodes, and how long it takes until all nodes have noticed a dead one.
+//! number of nodes. Also measures the time until all nodes have noticed a dead node.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

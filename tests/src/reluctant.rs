@@ -1,5 +1,5 @@
-//! A store that delays the removal of entries from a run's outbox of effects. The effect was then applied to the other
-//! run long before its entry is removed, and in between it is delivered again.
+//! A store that delays the removal of entries from a run's outbox of effects. An effect is then delivered again after
+//! it was applied, because its entry is removed much later.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
-//! Clients that repeat requests late: after hundreds of other requests, after the run that recorded the request has
-//! continued as new, and at nodes that did not exist at first. Each client must get the first outcome again.
+//! Clients that repeat requests late, for example after hundreds of other requests, or after the run that recorded the
+//! request has continued as new. They also repeat requests at nodes that did not exist at first. Each client must get
+//! the first outcome again.
 
 use std::sync::Arc;
 

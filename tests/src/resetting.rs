@@ -64,7 +64,7 @@ pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
     })
 }
 
-/// Returns the events that a run recorded itself, without those copied from another run.
+/// Returns the events that a run recorded itself. Events copied from another run are left out.
 pub(crate) fn own(events: &[Event]) -> &[Event] {
     let begin = branched(events).map_or(0, |(event, _)| event.id);
     events.get(usize::try_from(begin).unwrap_or_default()..).unwrap_or_default()
@@ -80,8 +80,8 @@ fn signals(events: &[Event]) -> BTreeSet<&str> {
 }
 
 impl Facts {
-    /// Checks that a reset run is followed only by the branch that it names, and that a branch begins with the events
-    /// of its origin and has the later signals if requested.
+    /// Checks that a reset run is followed only by the branch that it names. Also checks that a branch begins with the
+    /// events of its origin, and has the later signals if the reset requested them.
     pub(crate) fn branches_are_true(&mut self, histories: &Histories) {
         let mut keys = BTreeSet::new();
         for (run_id, events) in histories {

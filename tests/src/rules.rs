@@ -65,7 +65,7 @@ impl Undone {
         self.known.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns the head to write instead of this one.
+    /// Returns the head to write instead of the given head.
     fn instead(&self, key: &HeadKey, head: &Head) -> Head {
         let mut head = head.clone();
         match self.rule {

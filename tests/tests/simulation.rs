@@ -32,7 +32,7 @@ const REGRESSIONS_OF_ASKING: &[u64] = &[17];
 /// Like [`REGRESSIONS`], with clocks that are set.
 const REGRESSIONS_OF_CLOCKS: &[u64] = &[];
 
-/// Number of new seeds unless `BATON_SIM_SEEDS` is set. Special worlds run a fraction of them.
+/// Default number of new seeds; `BATON_SIM_SEEDS` overrides it. Special worlds run a fraction of this number.
 const SEEDS: u64 = 300;
 
 /// Maximum number of seeds until a defect of the store must have been detected.

@@ -83,7 +83,7 @@ impl Fair {
     }
 
     /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service, because
-    /// cleanup after the loud domain would slow down the next measurement of the quiet domain alone.
+    /// cleanup after the loud domain would slow down the next measurement of the quiet domain without the loud domain.
     async fn round(&self, round: u32, alone: &mut Took, beside: &mut Took) -> Result<u64, Failed> {
         let scratch = Scratch::new(None)?;
         let mut log = QuietLog::at(scratch.file("access.jsonl"));

@@ -1,4 +1,4 @@
-//! Progress of a load: updated in place on a terminal, otherwise a line from time to time.
+//! Progress of a load. On a terminal, a line is updated in place. Otherwise, a line is printed from time to time.
 
 use std::io::IsTerminal as _;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! A data directory made from an archive: first the pairs of a base are written, then the batches that follow it, and
-//! last a new store id. The directory cannot be opened as a store before all of this is done.
+//! A data directory made from an archive. The pairs of a base are written first, then the batches that follow the base,
+//! and last a new store id. The directory cannot be opened as a store before all of this is done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -100,7 +100,7 @@ pub(crate) struct PieceRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenPieces {
     pub(crate) runs: Vec<PieceRun>,
-    /// Offset of the last piece. If the last piece is complete, offset of the next one.
+    /// Offset of the last piece. If the last piece is complete, offset of the next piece.
     pub(crate) tail: u64,
     /// Digest of all bytes of the segment so far. A store compares it with its own log before it continues to write the
     /// segment.

@@ -2,9 +2,9 @@
 //! instant. Backups, continuous shipping by a running service, and standbys that follow a service share one format.
 //! `docs/adr/0032-backup.md` gives the reasons.
 //!
-//! This crate writes the files of an archive, and those of a data directory that is not a complete store yet. In the
-//! directory of an open store it writes only `SHIPPED`, `RESTORED`, and the files of backup requests. It reads the
-//! other files of a store.
+//! This crate writes the files of an archive, and the files of a data directory that is not a complete store yet. In
+//! the directory of an open store it writes only `SHIPPED`, `RESTORED`, and the files of backup requests. It only reads
+//! all other files of a store.
 
 mod address;
 mod backup;

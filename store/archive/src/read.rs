@@ -1,5 +1,5 @@
-//! Reads an archive, which a service may be writing at the same time: lists its content, verifies it, and finds out
-//! what to restore for an instant.
+//! Reads an archive, which a service may be writing at the same time: lists its content, verifies it, and plans the
+//! restore to an instant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

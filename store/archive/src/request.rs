@@ -61,9 +61,11 @@ pub fn serve_backups(store: &Embedded) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`ArchiveError::Away`] if a file cannot be read or written; [`ArchiveError::Refused`] if the archive belongs to
-/// another store or is being written; [`ArchiveError::Damaged`] if the data directory or the archive is damaged. The
-/// earlier content of the archive is kept.
+/// * [`ArchiveError::Away`] if a file cannot be read or written.
+/// * [`ArchiveError::Refused`] if the archive belongs to another store or is being written.
+/// * [`ArchiveError::Damaged`] if the data directory or the archive is damaged.
+///
+/// The earlier content of the archive is kept.
 pub fn back_up(
     directory: &Path,
     options: &BackupOptions,

@@ -1,6 +1,6 @@
 //! Small files with a checksum ("sealed" files). They are written atomically, and consist of a line with the kind of
-//! file, the version of its format and the checksum, followed by JSON. This module also writes the other files of an
-//! archive.
+//! file, the version of its format and the checksum, followed by JSON. This module also writes the files of an archive
+//! that are not sealed.
 
 use std::fs::File;
 use std::io::{self, Write as _};

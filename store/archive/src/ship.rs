@@ -111,8 +111,8 @@ impl Shipper {
         self.newest.at
     }
 
-    /// Returns whether a new base is needed: because the archive is new or its log cannot be continued, or because the
-    /// log since the last base is too long.
+    /// Returns whether a new base is needed. This is so if the archive is new, if its log cannot be continued, or if
+    /// the log since the last base is too long.
     pub(crate) fn needs_base(&self) -> bool {
         // A new line has no bases until its first one is complete.
         let Some(base) = self.manifest.bases.last().filter(|base| base.line == self.manifest.line) else { return true };

@@ -149,8 +149,8 @@ impl Dynamo {
         if !is_current {
             self.drop_parts(key, found.run).await?;
         }
-        // If the run is still the current one, its kept copy was written for a commit that then failed. Only the copy
-        // is deleted.
+        // If the run is the current one, its kept copy was written for a commit that then failed. Only the copy is
+        // deleted.
         self.delete(&partition, sort, Some((found.run, Some(found.version)))).await?;
         Ok(!is_current)
     }
@@ -164,7 +164,8 @@ impl Dynamo {
     }
 
     /// Returns the item of a run's current or kept head. The current head is read first. A kept copy of a head is
-    /// written before the head is replaced, so the second read finds a run that is replaced between the two reads.
+    /// written before the head is replaced. If the head is replaced between the two reads, the second read therefore
+    /// finds the copy.
     pub(crate) async fn find_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Item>, Error> {
         let partition = keys::partition(key);
         if let Some(item) = self.get(&partition, keys::HEAD).await?

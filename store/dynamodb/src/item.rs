@@ -70,8 +70,8 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
 }
 
 /// Maximum time, in milliseconds, for which a "short" run was open. A short run has no row in the index by close,
-/// because the row would cost a write unit per run. Lists by close find short runs by their start: each page also reads
-/// the rows of runs that started up to this much before the times that it lists.
+/// because the row would cost a write unit per run. Lists by close find short runs by their start. For this, each page
+/// also reads the rows of runs that started up to this much earlier than the listed period.
 pub(crate) const SHORT_MS: u64 = 10_000;
 
 /// Returns whether a closed run was open so briefly that it has no row in the index by close.
@@ -156,8 +156,8 @@ pub(crate) fn size(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + of(value)).sum()
 }
 
-/// Encodes a part. If a part is written again, its content is the same, so the time of writing can be that of any
-/// attempt.
+/// Encodes a part. Repeated writes of a part have the same content, so the recorded time can be the time of any of
+/// them.
 pub(crate) fn write_part(key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes, written_at: Option<UnixMs>) -> Item {
     let mut item = Item::new();
     item.insert("k".to_owned(), text(keys::partition(key)));

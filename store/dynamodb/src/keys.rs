@@ -137,7 +137,7 @@ pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
 }
 
 /// The kinds of rows that have separate partitions in the indexes. Flagged open runs are separate from other open runs,
-/// so that they are found and counted without examining the others.
+/// so that they are found and counted without examining open runs that are not flagged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// Index `vis`: open runs that are not flagged, by start.

@@ -2,8 +2,8 @@
 //! writes.
 //!
 //! A commit is one conditional `PutItem` of the head. Everything to which the head refers (parts, and the kept head of
-//! an earlier run) is written before that put, and the commit is won if and only if this put succeeds. This crate
-//! defines the formats of keys and items. Credentials, regions and TLS come with the configuration that is passed in.
+//! an earlier run) is written before this put. The commit is won if and only if the put succeeds. This crate defines
+//! the formats of keys and items. Credentials, regions and TLS come with the configuration that is passed in.
 
 mod attributes;
 mod error;
@@ -70,7 +70,7 @@ const PAYLOAD_INLINE_MAX: usize = 256;
 /// Interval of the sweep for expired data. Chosen: with ten minutes, the sweep of an idle table costs seven cents a
 /// month.
 const SWEEP_EVERY_MS: u64 = 600_000;
-/// Number of operation ids that a head remembers. Chosen: a commit can still be recognized after 15 later ones.
+/// Number of operation ids that a head remembers. Chosen: a commit can be recognized even after 15 later commits.
 const OP_IDS: usize = 16;
 
 /// Name and layout of the table. All nodes that share a table must have the same options.

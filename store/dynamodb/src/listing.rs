@@ -1,6 +1,6 @@
 //! Lists: the partitions of the indexes that a query needs are read and merged in order. If a partition was not read
-//! completely, the page ends at the last row that was read from it, so that no row is returned before a row that
-//! precedes it.
+//! completely, the page ends at the last row that was read from this partition. Otherwise a later page could return a
+//! row that belongs before rows of this page.
 //!
 //! The index `vis` is sorted by start. The index `end` is sorted by close, but contains only runs that were open for
 //! some time. All other closed runs are found by their start, which was at most [`SHORT_MS`] before their close.
@@ -91,7 +91,7 @@ impl Dynamo {
         Ok(gathered.page())
     }
 
-    /// Counts the rows, one partition after the other, so that no row is read twice. Partitions by start are used for
+    /// Counts the rows, one partition after another, so that no row is read twice. Partitions by start are used for
     /// every order.
     pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         let mut counting = CountBuilder::new(query, at_most);

@@ -1,6 +1,6 @@
 //! The checkpoint thread: writes data from memory to redb, and then drops the part of the log that is no longer needed.
-//! Committed data that is not yet in redb is held in memory in two layers: commits change the active one, and the
-//! frozen one is being written to redb.
+//! Committed data that is not yet in redb is held in memory in two layers. Commits change the active layer, and the
+//! frozen layer is being written to redb.
 //!
 //! 1. Wait until the log is durable up to the end of the frozen layer.
 //! 2. Write the layer to redb in small transactions, with pauses (`checkpoint: piece`).
@@ -29,7 +29,8 @@ use crate::tree::{PairChange, Tree};
 use crate::values::LogPlace;
 
 /// Bytes written by one transaction; a quarter of a layer if that is less. The sync of a transaction competes with
-/// syncs of the log for the disk, so this bounds the time for which a checkpoint can delay a commit.
+/// syncs of the log for the disk. Small transactions therefore bound the time for which a checkpoint can delay a
+/// commit.
 const PIECE_BYTES: usize = 512 << 10;
 /// Pause between two transactions, unless the checkpoint is late.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -111,7 +112,7 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if waited.timed_out() {
             let is_quiet = std::mem::replace(&mut batch_before, state.open_batch) == state.open_batch;
             let is_worth_it = is_quiet && state.logged >= QUIET_BYTES;
-            // The space of deleted data is freed only by a checkpoint, so a full disk also requires one.
+            // The space of deleted data is freed only by a checkpoint, so a full disk also requires a checkpoint.
             let is_wanted = is_worth_it || state.logged > 0 && shared.spare.is_full();
             if is_wanted && state.frozen.is_none() && fits {
                 state.freeze();
@@ -201,7 +202,7 @@ fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<
     shared.segments.point("values: piece")
 }
 
-/// Pauses, so that other threads can use the disk, unless commits are waiting for the checkpoint or soon will be.
+/// Pauses, so that other threads can use the disk. Does not pause if commits wait for the checkpoint or soon will.
 fn pause(shared: &Shared) {
     let state = shared.lock();
     let is_in_time = state.active.bytes < shared.half_bytes / 2 && state.logged < shared.log_bytes / 2;

@@ -137,7 +137,7 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64)
     }
 }
 
-/// Counts the rows of the tables, one table after the other. A run that closes in the meantime may be counted twice or
+/// Counts the rows of the tables, one table after another. A run that closes in the meantime may be counted twice or
 /// not at all.
 async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     let mut counting = CountBuilder::new(query, at_most);

@@ -129,7 +129,8 @@ fn write_whole(directory: &Path, name: &str, text: &str) -> std::io::Result<()> 
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Closing the file also unlocks it, unless a child process that is just being started still shares the file.
+        // The file is unlocked explicitly, because a child process that is just being started may share it. Closing the
+        // file would then not unlock it.
         let _ = self.lock.unlock();
     }
 }

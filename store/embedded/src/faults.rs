@@ -117,7 +117,7 @@ impl Faults {
         }
     }
 
-    /// Checks whether `length` bytes may be written. Otherwise returns how many of the bytes are written before the
+    /// Checks whether `length` bytes may be written. If not, returns how many of the bytes are written before the
     /// error.
     ///
     /// # Errors

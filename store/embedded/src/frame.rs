@@ -10,8 +10,8 @@
 //!
 //! Numbers are little-endian. The checksum of a frame (CRC-32) covers the salt of the segment, the length, the batch
 //! number and the operations. The salt is derived from the random id of the store and the number of the segment.
-//! Therefore neither the earlier content of a reused file nor a payload that looks like a frame can be mistaken for a
-//! frame, and a frame can be recognized even if the header is lost.
+//! Therefore the earlier content of a reused file, or a payload that looks like a frame, cannot be mistaken for a
+//! frame. A frame can be recognized even if the header is lost.
 
 use store::Error;
 

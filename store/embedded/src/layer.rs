@@ -1,4 +1,4 @@
-//! A layer: committed data that is not yet in redb. It is a sorted map whose entries take precedence over those in
+//! A layer: committed data that is not yet in redb. It is a sorted map whose entries take precedence over the pairs in
 //! redb. This module merges successive changes of a key.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::keys;
 
-/// Memory that an entry takes besides its key and value: a part of a node of the map, and the headers of the
+/// Memory that an entry takes in addition to its key and value: a part of a node of the map, and the headers of the
 /// allocations.
 const SLOT_OVERHEAD: usize = 128;
 

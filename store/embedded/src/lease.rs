@@ -1,6 +1,6 @@
-//! The lease of a store that is copied to an archive: the time for which the store may acknowledge commits after its
-//! last write to the archive. A standby waits for the same time before it takes over. The shipping thread renews the
-//! lease.
+//! The lease of a store that is copied to an archive. It is the time for which the store may acknowledge commits after
+//! its last write to the archive. A standby waits for the same time before it takes over. The shipping thread renews
+//! the lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! The embedded store: one process, one directory, and commits that are durable before they are acknowledged.
 //!
-//! A commit compares and swaps a head in memory (or in redb), appends to the open batch of a segmented log, and waits
-//! for the one sync that makes the whole batch durable. Data that is in the log but not yet in redb is held in memory,
-//! and is written to redb in the background. Values that were overwritten or deleted in the meantime are never written
-//! to redb. Large values stay in the log. `docs/adr/0002-embedded-engine.md` gives the reasons.
+//! A commit compares and swaps a head in memory (or in redb), and appends it to the open batch of a segmented log. It
+//! then waits for the sync that makes the whole batch durable. Data that is in the log but not yet in redb is held in
+//! memory, and is written to redb in the background. Values that were overwritten or deleted in the meantime are never
+//! written to redb. Large values stay in the log. `docs/adr/0002-embedded-engine.md` gives the reasons.
 //!
 //! The store owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. It does not interpret bodies. The
 //! crate `baton-store-archive` copies stores and keeps further files in the same directory.

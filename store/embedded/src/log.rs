@@ -1,11 +1,11 @@
-//! The files of the log: appending to the current segment, switching to the next one, and dropping old ones. The order
-//! of renames and syncs makes a crash between any two of these steps harmless. [`crate::recovery`] reads the log when a
-//! store is opened.
+//! The files of the log: appending to the current segment, switching to the next segment, and dropping old segments.
+//! The order of renames and syncs makes a crash between any two of these steps harmless. [`crate::recovery`] reads the
+//! log when a store is opened.
 //!
-//! Segments are numbered. The next segment (the spare) is prepared in the background under its final name: it is either
-//! filled with zeros, or a reused segment whose header was erased. All of this is durable, so that switching to it
-//! takes only a write of the header with the first frame, and one sync. This sync takes 0.09 ms. It would take 0.15 ms
-//! if it had to grow the file, and 30 ms if it included a rename.
+//! Segments are numbered. The next segment (the spare) is prepared in the background under its final name. It is either
+//! filled with zeros, or a reused segment whose header was erased. It is durable before it is used, so that switching
+//! to it takes only a write of the header with the first frame, and one sync. This sync takes 0.09 ms. It would take
+//! 0.15 ms if it had to grow the file, and 30 ms if it included a rename.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -193,7 +193,7 @@ impl Segments {
             return Ok(());
         }
         let create = || self.faults.before_open().and_then(|()| private::create(&self.directory.join(NEW)));
-        // If no segment can be prepared, the commits create one themselves.
+        // If no segment can be prepared, commits create their segment themselves.
         let Some(mut file) = self.opening.if_possible(create)? else { return Ok(()) };
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
@@ -273,7 +273,7 @@ impl Segments {
     }
 
     /// Returns the batch up to which the log may be dropped. `position` is the batch up to which redb contains
-    /// everything. Batches that still have to be copied to an archive are kept, unless they take more space than
+    /// everything. Batches that still have to be copied to an archive are kept if they do not take more space than
     /// allowed.
     fn may_go(&self, position: u64) -> u64 {
         let Some(copied) = self.holds.copied().filter(|copied| *copied < position) else { return position };
@@ -294,7 +294,7 @@ impl Segments {
     }
 
     /// Removes the segments that contain only batches up to `position`, or keeps them for reuse. The newest segment
-    /// that is known to contain a batch is never removed: a newer segment may be empty after a crash, and a log without
+    /// that is known to contain a batch is never removed. A newer segment may be empty after a crash, and a log without
     /// batches would be treated as lost.
     ///
     /// A segment with large values that stay in the log is renamed instead. It is then no longer part of the log.

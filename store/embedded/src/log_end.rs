@@ -42,9 +42,9 @@ impl LogEnd {
         Self { tail, builder: Builder::default(), first, last: None }
     }
 
-    /// Returns whether a caller that commits should write a batch of this size itself. This requires that the batch is
-    /// small, that the last batch had a single commit, and that the log has been idle for at least as long as the last
-    /// batch took. Under more load, concurrent commits should share a sync instead.
+    /// Returns whether a caller that commits should write a batch of this size itself. The batch must be small, and the
+    /// last batch must have had a single commit. The log must have been idle for at least as long as the last batch
+    /// took. Under more load, concurrent commits should share a sync instead.
     pub(crate) fn allows_writing_inline(&self, bytes: usize) -> bool {
         let is_idle = |last: &LastBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
         self.last.as_ref().is_some_and(is_idle) && self.first.is_none() && bytes <= SMALL_BATCH && self.tail.fits(bytes)

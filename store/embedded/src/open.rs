@@ -122,8 +122,8 @@ fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Er
     Ok(u64::from(older.is_some()))
 }
 
-/// Returns the segments that are kept for the large values in them, with their sizes, and deletes those that are not
-/// needed. Fails if a needed segment is missing and is not part of the log either.
+/// Returns the segments that are kept for the large values in them, with their sizes, and deletes kept segments that
+/// are not needed. Fails if a needed segment is missing and is not part of the log either.
 fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64>, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the segments of values in", log);
     let found = find_values(log).map_err(failed)?;

@@ -55,7 +55,7 @@ fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageE
     }
 }
 
-/// Adds checksums to those rows of earlier versions that contain the locations of these keys. For each key, returns
+/// Adds checksums to the rows of an earlier version that contain the locations of these keys. For each key, returns
 /// whether it has a location.
 pub(crate) fn seal_places<'a>(
     txn: &WriteTransaction,
@@ -94,8 +94,8 @@ pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 #[derive(Debug, Default)]
 pub(crate) struct NeededSegments {
     needed: Needs,
-    /// Segments that are no longer needed, oldest first. Each group has a token, which is also held by all readers that
-    /// may still read these segments.
+    /// Segments that are no longer needed, oldest first. Each group has a token. Readers that may still read these
+    /// segments hold the same token.
     unneeded: VecDeque<(Arc<()>, Vec<u64>)>,
     /// Token for readers that start now.
     reading: Arc<()>,

@@ -1,9 +1,9 @@
 //! Reads of single keys, and of key ranges. The data in memory and in redb is merged, and data that is not durable is
 //! never returned.
 //!
-//! A single key is read on the caller's thread: the upper levels of redb's tree are cached, so the read takes
-//! microseconds, which is less than switching to another thread. A range may need many pages, so it is read on a thread
-//! that may block.
+//! A single key is read on the caller's thread. The upper levels of redb's tree are cached, so the read takes
+//! microseconds, which is less than switching to another thread takes. A range may need many pages, so it is read on a
+//! thread that may block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -113,8 +113,8 @@ impl SegmentReader {
     }
 
     /// Searches for a readable frame of batch `from` or later after an unreadable frame, and returns its offset. If
-    /// there is one, the unreadable frame is damaged: a batch is written only after the previous one is durable. If
-    /// there is none, the unreadable frame is a last batch that was not written completely.
+    /// such a frame exists, the unreadable frame is damaged, because a batch is written only after the previous batch
+    /// is durable. If no such frame exists, the unreadable frame is the last batch, which was not written completely.
     pub(crate) fn frame_behind(&self, mut offset: u64, from: u64) -> Result<Option<u64>, Error> {
         // The padding of the last frame may be missing. A frame that would extend beyond the padded end is invalid, and
         // is not read.
@@ -182,7 +182,7 @@ mod tests {
                 file.set_len((offset + frame.len() - cut) as u64).unwrap();
                 assert_eq!(segment.frame_behind(0, 42).unwrap().is_some(), is_found, "at {offset} without {cut}");
             }
-            // These bytes look like a frame, but the checksum is that of another segment.
+            // These bytes look like a frame, but they have the checksum of a frame in another segment.
             let (_directory, segment) = segment_with(builder.seal(salt(7, 2), 42), offset);
             assert_eq!(segment.frame_behind(0, 42).unwrap(), None, "at {offset}");
         }

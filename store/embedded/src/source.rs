@@ -1,5 +1,5 @@
 //! Access to the log of an open store, for the crate that copies stores. It provides the durable end of the log, holds
-//! on the log, threads for which closing waits, and a way to stop a store that was replaced by another.
+//! on the log, and threads for which closing waits. It also stops a store that was replaced by another.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

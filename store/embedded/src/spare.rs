@@ -156,8 +156,9 @@ impl SpareSpace {
     }
 }
 
-/// Returns the space that must be reserved. It is enough to write all accepted data to redb and to delete runs: a
-/// segment of the log, twice the data in memory (redb writes new pages before it frees old ones), and a margin.
+/// Returns the space that must be reserved. It must suffice to write all accepted data to redb and to delete runs. It
+/// consists of a segment of the log, twice the data in memory, and a margin. Redb needs twice the data, because it
+/// writes new pages before it frees old pages.
 fn spare_bytes(options: &Options) -> u64 {
     options.segment_bytes + 2 * options.memory_bytes as u64 + DELETING_MIN
 }

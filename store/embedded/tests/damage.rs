@@ -301,7 +301,7 @@ async fn commits_wait_for_a_missing_descriptor() {
     let refused = 8;
     faults.refuse_opens(refused);
     let mut version = 1;
-    // Commits fill many segments: prepared ones, reused ones, and ones created by commits.
+    // Commits fill many segments: prepared segments, reused segments, and segments created by commits.
     while faults.opens_refused() > 0 || version < 2_000 {
         version = next(&*store, &key("a")).await.unwrap();
     }

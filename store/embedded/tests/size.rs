@@ -50,7 +50,7 @@ async fn memory_stays_below_its_limit_for_any_number_of_runs() {
         most > options.memory_bytes / 2 && most <= most_allowed,
         "{most} bytes, at most {most_allowed} are allowed"
     );
-    // A checkpoint may remove segments even between listing and examining one.
+    // A checkpoint may remove a segment between the listing of segments and the reading of its size.
     let log: u64 =
         support::segments(directory.path()).iter().filter_map(|path| path.metadata().ok()).map(|of| of.len()).sum();
     assert!(log > 0, "no segment at all");
@@ -230,9 +230,9 @@ const RUNS_OF_A_GENERATION: u64 = 2_000;
 async fn retention_frees_space_and_compaction_returns_it() {
     let directory = TempDir::new().unwrap();
     let options = Options { memory_bytes: 4 << 20, log_bytes: 16 << 20, ..small(directory.path()) };
-    // How much of a generation reaches the file before it is deleted, and which page is the last used one (the file
-    // cannot be truncated before it), depends on the timing of the checkpoint thread. The file is therefore measured
-    // when it contains exactly one complete generation.
+    // The size of the file depends on the timing of the checkpoint thread, which determines how much of a generation
+    // reaches the file before it is deleted. It also depends on the last page in use, because the file cannot be
+    // truncated before this page. The file is therefore measured when it contains exactly one complete generation.
     let mut sizes = Vec::new();
     for generation in 1..=GENERATIONS {
         let store = Embedded::open(options.clone()).await.unwrap();

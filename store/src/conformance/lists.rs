@@ -132,7 +132,7 @@ async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
 }
 
 /// Checks the lists by start and by close, newest first and oldest first. Lists by close contain only closed runs. Each
-/// order is the reverse of another one.
+/// order is the reverse of another order.
 pub async fn lists_support_every_order(store: Arc<dyn Store>) {
     let lives = lives(&*store).await;
     for order in Order::ALL {

@@ -130,7 +130,7 @@ impl Scopes {
         scopes
     }
 
-    /// Returns the file that defines the item at this path, as seen from a module, and the item's name there.
+    /// Returns the file that defines the item at this path, as seen from a module, and the item's name in that file.
     pub(crate) fn definition(&self, module: &Module, path: &[String]) -> Option<(String, String)> {
         self.find(module, path, FOLLOWED_MAX)
     }

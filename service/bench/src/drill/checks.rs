@@ -81,8 +81,8 @@ pub(super) struct Report {
     events: usize,
     commits: u64,
     conflicts: u64,
-    /// Longest time that a run stood still after a node's death. The time ends at the run's next event, or when the
-    /// next node was killed or paused, because that node may have been about to continue the run.
+    /// Longest time that a run stood still after a node's death. The time ends at the run's next event. It also ends
+    /// when the next node was killed or paused, because that node may have been about to continue the run.
     standstill_after_kill_ms: u64,
     /// Distribution of the times that runs stood still after a node's death, including short times.
     standstills_after_kill_ms: Percentiles,
@@ -253,7 +253,7 @@ impl Gap {
     }
 }
 
-/// The time that something stood still, and its description.
+/// Time for which a run or a node stood still, and its description.
 type Stood = (history::Duration, String);
 
 fn always(what: &'static str, all: &[Stood]) -> Check {

@@ -1,4 +1,4 @@
-//! `baton-bench upgrade`: an older `baton` and this one alternate over the same data under continuous load.
+//! `baton-bench upgrade`: an older `baton` and the current one alternate over the same data under continuous load.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -59,7 +59,7 @@ enum Which {
     New,
 }
 
-/// Replacement of a node: its number, the new program, and how the old one ends.
+/// Replacement of a node: its number, the new program, and how the old program ends.
 type Step = (usize, Which, Ending);
 
 /// Replacements of the old program by the new one and back, each by a shutdown and by a kill. The second list is used

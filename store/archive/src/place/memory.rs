@@ -76,7 +76,7 @@ impl MemoryBucket {
         self.objects().insert(name.to_owned(), (bytes.into(), number));
     }
 
-    /// Replaces all objects by those of another bucket.
+    /// Replaces all objects by the objects of another bucket.
     pub fn copy_from(&self, other: &Self) {
         let objects = other.objects().clone();
         *self.objects() = objects;

@@ -1,5 +1,5 @@
-//! A bucket of S3 or of an S3-compatible store as the location of an archive: the requests, their timeouts, and their
-//! error messages, which never contain a secret.
+//! A bucket of S3 or of an S3-compatible store as the location of an archive. This module contains the requests, their
+//! timeouts, and their error messages, which never contain a secret.
 
 use std::future::Future;
 use std::sync::mpsc::sync_channel;
@@ -242,7 +242,7 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     Some(text.split_once(before)?.1.split_once(behind)?.0)
 }
 
-/// Describes an error for people. Of the response, only the code and the message are used, because the other parts
+/// Describes an error for people. Only the code and the message of the response are used, because its other parts
 /// repeat the request.
 fn describe(error: &Error) -> String {
     let text = error.to_string();

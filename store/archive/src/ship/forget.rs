@@ -90,8 +90,8 @@ mod tests {
         let (day, keep) = (24 * HOUR, Duration::from_secs(7 * 24 * 3_600));
         let bases = |count: u64| (1..=count).map(move |number| number * day);
         assert_eq!(kept_since(bases(20), 20 * day + HOUR, keep), 13 * day, "the last but one is a day old");
-        // A clock that is two years ahead has the same effect as one that is one day ahead, even if a base was taken in
-        // the meantime.
+        // A clock that is two years ahead has the same effect as a clock that is one day ahead. This holds even if a
+        // base was taken in the meantime.
         assert_eq!(kept_since(bases(20), 750 * day, keep), 13 * day);
         assert_eq!(kept_since(bases(20).chain([750 * day]), 750 * day, keep), 14 * day);
         assert_eq!(kept_since(bases(1), 20 * day, keep), 13 * day, "the only base never expires");

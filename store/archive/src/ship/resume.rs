@@ -103,7 +103,7 @@ impl Shipper {
         Ok(shipper)
     }
 
-    /// Continues at the end of the archived log if the store's log still contains that position. Otherwise a new base
+    /// Continues at the end of the archived log if the store's log still contains this position. Otherwise a new base
     /// is needed. Returns whether the manifest must be written again.
     fn resume(&mut self) -> Result<bool, ArchiveError> {
         let durable = self.source.durable();

@@ -192,7 +192,7 @@ async fn shipping_costs_two_puts_and_a_backup_few() {
         // end.
         assert!(archive.bucket().puts() - before <= 6, "{} after {first}", archive.bucket().puts() - before);
     }
-    // The first piece of each writer replaced the last piece of the previous one.
+    // The first piece of each writer replaced the last piece of the previous writer.
     verify(&archive, &mut |_| ()).unwrap();
     let held = archive.files().keys().filter(|name| name.contains("/log/")).count();
     assert!(held <= 22, "{held}");

@@ -147,7 +147,7 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let (instant, first) = (instant(), versions(&store).await);
     store.close().await.unwrap();
     // The copy's log no longer contains the point of divergence. Each restart creates a segment, so the log begins with
-    // the batch after the last one of the other store.
+    // the batch after the last batch of the original store.
     for _ in 0..4 {
         let copy = opened(small(&at("copy"))).await;
         work(&copy, 10).await;

@@ -1,5 +1,5 @@
 //! Budget of write units for whole workflows: the units that the table bills for the writes of the engine, including
-//! those for indexes. Source of the figures: docs/dynamodb-costs.md.
+//! writes to indexes. Source of the figures: docs/dynamodb-costs.md.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 

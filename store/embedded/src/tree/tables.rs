@@ -67,8 +67,8 @@ pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, E
     })
 }
 
-/// Begins a transaction with quick repair: redb then stores the state of its allocator, so that a start after a crash
-/// need not scan the whole file.
+/// Begins a transaction with quick repair: redb then stores the state of its allocator. A start after a crash then need
+/// not scan the whole file.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     let mut txn = database.begin_write().map_err(failed)?;
     txn.set_quick_repair(true);

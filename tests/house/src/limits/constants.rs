@@ -8,8 +8,8 @@ use syn::visit::Visit;
 use crate::arrows::Scopes;
 use crate::sources::{File, Module, Sources};
 
-/// Maximum number of references to follow when a constant refers to another one. Our choice: far more than any limit
-/// needs.
+/// Maximum number of references to follow when a constant refers to another constant. Our choice: far more than any
+/// limit needs.
 const REFERENCES_MAX: usize = 16;
 
 /// Value of a constant.
