@@ -56,7 +56,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Cas, Error>;
 
     /// Adds the head of an earlier run and its parts, without changing the current head of the key. The added head is
-    /// read, listed, counted, expired and deleted like a [replaced](Expect::Replacing) one, and is never due. If the
+    /// read, listed, counted, expired and deleted like a [replaced](Expect::Replacing) head, and is never due. If the
     /// run already has a current or kept head, returns `Lost` with that head.
     async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error>;
 

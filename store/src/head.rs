@@ -35,7 +35,8 @@ pub struct Head {
     pub version: u64,
     /// State of the run, opaque to the store.
     pub body: Bytes,
-    /// Earliest time at which the run must be processed. `None` if the run has no such time.
+    /// Time at which the service must next check the run, for example because a timer expires. `None` if the run has no
+    /// such time.
     pub due: Option<UnixMs>,
     /// The run's row in lists, or `None` if it is not listed.
     pub row: Option<Row>,

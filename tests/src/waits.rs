@@ -6,7 +6,7 @@ use engine::{Engine, Refusal};
 
 use crate::world::World;
 
-/// Ways in which polls end if they get no task.
+/// Way in which polls end if they get no task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Waits {
     /// Polls end after two seconds, which is longer than most tasks take to arrive. Connections break, and responses

@@ -56,7 +56,7 @@ pub struct Plan {
     pub repeats: bool,
     /// True if deciders and runners are hosts, which exchange many tasks at once.
     pub hosts: bool,
-    /// Ways in which polls end if they get no task.
+    /// Way in which polls end if they get no task.
     pub waits: Waits,
     /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end, an
     /// operator corrects the clocks, confirms them to the service, and repairs late deadlines.

@@ -11,8 +11,8 @@ use simulation::{Outcome, Plan, Tale, Waits, crash_at, know_each_other, simulate
 
 /// Seeds that failed in the past and therefore always run.
 ///
-/// * 149: a node that learned late that it had started a task handed it out, although another poll had got it in the
-///   meantime.
+/// * 149: a node learned late that it had started a task. It handed the task out, although another poll had got it in
+///   the meantime.
 /// * 323: a target forgot an effect that its source settled between reading the outbox and cleaning up `seen`.
 /// * 51, 1322, 1547, 2147: one node signaled a run that another had not found, and the sender recorded a failure.
 const REGRESSIONS: &[u64] = &[51, 149, 323, 728, 1322, 1547, 2147];

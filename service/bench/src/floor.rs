@@ -78,7 +78,7 @@ struct Figures {
     per_second: f64,
     p50: f64,
     p99: f64,
-    /// Processor time per workflow, of the server and of all processes.
+    /// Processor time per workflow: first of the server, then (next field) of all processes.
     server: Option<f64>,
     all: Option<f64>,
 }

@@ -43,8 +43,8 @@ impl FreeSpace {
         match *known {
             Some((at, bytes)) if at.elapsed() < holds(bytes) => bytes,
             _ => {
-                // `f_bavail` instead of `f_bfree`, because this process cannot use the space that is reserved for the
-                // administrator.
+                // Uses `f_bavail` instead of `f_bfree`, because this process cannot use the space that is reserved for
+                // the administrator.
                 let stats = rustix::fs::statvfs(&self.directory);
                 let bytes = stats.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
                 *known = Some((Instant::now(), bytes));

@@ -176,7 +176,8 @@ mod tests {
             let (_directory, segment) = segment_with(&frame, offset);
             let found = |from| segment.frame_behind(0, from).unwrap();
             assert_eq!((found(41), found(42), found(43)), (Some(offset as u64), Some(offset as u64), None));
-            // If the file ends within the padding, the frame is found. If it ends earlier, it is not.
+            // If the file ends within the padding, the frame is found. If the file ends earlier, the frame is not
+            // found.
             for (cut, is_found) in [(7, true), (8, false)] {
                 let file = std::fs::File::options().write(true).open(&segment.path).unwrap();
                 file.set_len((offset + frame.len() - cut) as u64).unwrap();

@@ -286,7 +286,7 @@ async fn a_run_with_many_parts_is_deleted_even_across_a_crash() {
     assert_eq!(store.chunks(&key("a"), support::RUN, 0, 100).await.unwrap(), []);
 }
 
-/// This holds for any number of matches, in every order, and with rows in the log, in memory or in redb.
+/// The test varies the number of matches, the order, and the location of the rows: in the log, in memory or in redb.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_examines_little_more_than_its_rows() {
     const RUNS: u64 = 3_000;

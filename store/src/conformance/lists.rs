@@ -264,8 +264,8 @@ pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     }
 }
 
-/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches from
-/// before the first page until after the last page is on one of them. No run is on two pages.
+/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches during
+/// the whole time is on one page. No run is on two pages.
 pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store>) {
     for (number, order) in Order::ALL.into_iter().enumerate() {
         let domain: Arc<str> = format!("orders {number}").into();

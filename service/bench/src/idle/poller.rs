@@ -18,7 +18,7 @@ const WAIT: u64 = 60;
 /// Delay before a connection is retried.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Maximum size of a response in bytes. Empty responses of polls have a few hundred.
+/// Maximum size of a response in bytes. Empty responses of polls take a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
 /// Maximum number of connections from one source address. By default a system assigns about 28,000 ports per address,

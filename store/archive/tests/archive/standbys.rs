@@ -71,7 +71,7 @@ async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     for (name, version) in acknowledged {
         assert!(check(&*new, &key(&name), version).await >= version);
     }
-    // The old store cannot return, and no other standby believes that it has taken over.
+    // The old store cannot ship again, and no other standby believes that it has taken over.
     drop(store);
     let old = opened(small(&data)).await;
     let refused = baton_store_archive::ship(&old, ShipTo::new(&archive)).await.unwrap_err();

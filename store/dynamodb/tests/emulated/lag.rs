@@ -1,6 +1,6 @@
 //! Indexes and reads that are not strongly consistent may return old data, and on AWS they do. The tests check that the
-//! store and the engine fulfill their contracts nevertheless. They also check that a store that does not request
-//! consistency where it must is detected.
+//! store and the engine fulfill their contracts nevertheless. They also detect a store that does not request
+//! consistency where it must.
 
 use std::sync::Arc;
 

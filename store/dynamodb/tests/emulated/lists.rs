@@ -77,7 +77,8 @@ async fn a_page_examines_a_small_multiple_of_its_rows() {
         let (count, rows, most) = pages(&store, order, Some(false), 50).await;
         assert_eq!(rows as u64, RUNS, "{order:?}");
         assert!(count <= RUNS / 50 + 2, "{count} pages, {order:?}");
-        // For each of four shards, twice: the rows of the page, and, by close, the rows started within ten seconds.
+        // A page reads the rows that it needs from each of four shards, twice. A page by close also reads the rows that
+        // started within ten seconds.
         let budget = if order.is_by_close() { 4 * (2 * 52 + 200) } else { 4 * 52 };
         assert!(most <= budget, "{most} rows examined for 50, {order:?}");
     }

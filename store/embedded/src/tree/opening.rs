@@ -130,8 +130,8 @@ mod tests {
         let path = directory.path().join("tree.redb");
         let count = u32::try_from(2 * SUMMED_AT_ONCE.0 + 5).unwrap();
         unsummed(&path, count);
-        // The work is interrupted after each of its transactions, including the last one, which records that all values
-        // have checksums.
+        // The work is interrupted after each of its transactions, including the last transaction, which records that
+        // all values have checksums.
         for transactions in 0..=4 {
             let cut_short = directory.path().join(format!("{transactions}.redb"));
             std::fs::copy(&path, &cut_short).unwrap();
