@@ -140,7 +140,7 @@ impl Fair {
     }
 
     async fn be_loud(&self, url: &str) -> Result<(), Failed> {
-        // In production the clients would have separate processors.
+        // The loud clients get a low priority, because in production they would have separate processors.
         let niced = rustix::process::nice(NICE);
         niced.map_err(|error| other(format!("the process of the loud clients cannot lower its priority: {error}")))?;
         let next = Arc::new(AtomicU64::new(0));

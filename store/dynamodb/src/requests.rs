@@ -218,7 +218,7 @@ impl Dynamo {
         if limit == 0 || after.is_some_and(|after| after.at > until) {
             return Ok(Vec::new());
         }
-        // The position of a row, in the form in which DynamoDB marks the end of a page.
+        // Builds the position of a row in the form in which DynamoDB marks the end of a page.
         let start = after.map(|after| {
             let of_head = [("k", text(keys::partition(&after.key))), ("s", text(keys::HEAD.to_owned()))];
             let of_row = [("d", text(partition.clone())), ("dt", number(after.at))];

@@ -144,7 +144,7 @@ impl Troubles {
     /// Returns the failure of the next request, and its delay.
     fn draw(&self) -> (Trouble, Duration) {
         let mut random = self.random.lock().expect("no code panics while it holds this lock");
-        // Percentages in the order of the failures below; the rest succeed.
+        // Percentages of the failures, in the order of the branches below. All other requests succeed.
         let chances: [u32; 5] = match self.weather.load(Ordering::Relaxed) {
             it if it == Weather::Over as u8 => [0; 5],
             it if it == Weather::Throttling as u8 => [60, 0, 0, 0, 0],
