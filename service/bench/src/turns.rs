@@ -21,7 +21,7 @@ const WORKFLOW: &str = "long";
 /// Decisions per turn while the history is made long. Source: the maximum of one turn.
 const MARKERS_A_TURN: u64 = history::limits::DECISIONS_MAX as u64;
 
-/// Maximum length of histories that are read completely. Our choice: longer ones show nothing new.
+/// Maximum length of histories that are read completely. Our choice: longer histories show nothing new.
 const LOOK_BACK_MAX: u64 = 100_000;
 
 /// Number of times that a whole history is read for each length.

@@ -60,8 +60,8 @@ export function pathOfBulk(action: BulkAction, domain: string, { workflowId, run
 
 /**
  * Returns a filter for the open runs among those that match, because closed runs accept no action. Returns `undefined`
- * if the filter matches only closed runs. The order is removed: with the newest runs first, runs that start during the
- * work are not affected.
+ * if the filter matches only closed runs. The order is removed, so that the list begins with the newest run. Runs that
+ * start during the work are then not affected.
  */
 export function openOf({ order: _, ...filter }: Filter): Filter | undefined {
   if (filter.status === 'closed' || (OUTCOMES as readonly string[]).includes(filter.status ?? '')) return undefined;

@@ -8,8 +8,7 @@ export type Levels = Schemas['CredentialLevels'];
 /** Session of the user, if known. */
 export const session = signal<Schemas['SessionInfo'] | undefined>(undefined);
 /**
- * Counter. It increases when the user has signed in on a page that could show nothing without a session. The page then
- * loads its data.
+ * Number of sign-ins on pages that could show nothing without a session. When it increases, the page loads its data.
  */
 export const beginnings = signal(0);
 

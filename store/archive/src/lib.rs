@@ -3,8 +3,8 @@
 //! `docs/adr/0032-backup.md` gives the reasons.
 //!
 //! This crate writes the files of an archive, and the files of a data directory that is not a complete store yet. In
-//! the directory of an open store it writes only `SHIPPED`, `RESTORED`, and the files of backup requests. It only reads
-//! all other files of a store.
+//! the directory of an open store it writes only `SHIPPED`, `RESTORED`, and the files of backup requests. All other
+//! files of a store are only read.
 
 mod address;
 mod backup;

@@ -218,8 +218,8 @@ impl Dynamo {
             read += answer.items().len();
             next = answer.last_evaluated_key;
             let (Some(last_start), true) = (last_start, next.is_some()) else { return Ok(()) };
-            // Bounds the time at which unread short runs closed. It is not before `last_start` if the list begins with
-            // the oldest run, and otherwise at most [`SHORT_MS`] after `last_start`.
+            // Bounds the time at which unread short runs closed. If the list begins with the oldest run, they closed at
+            // `last_start` or later. Otherwise they closed at most [`SHORT_MS`] after `last_start`.
             let (horizon, is_progress) = if query.order.is_oldest_first() {
                 (last_start.saturating_sub(1), last_start > first.saturating_add(1))
             } else {

@@ -157,7 +157,7 @@ impl SpareSpace {
 }
 
 /// Returns the space that must be reserved. It must suffice to write all accepted data to redb and to delete runs. It
-/// consists of a segment of the log, twice the data in memory, and a margin. Redb needs twice the data, because it
+/// consists of a segment of the log, twice the data in memory, and a margin. Twice the data is needed, because redb
 /// writes new pages before it frees old pages.
 fn spare_bytes(options: &Options) -> u64 {
     options.segment_bytes + 2 * options.memory_bytes as u64 + DELETING_MIN

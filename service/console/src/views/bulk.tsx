@@ -84,7 +84,7 @@ function Dialog(asked: Bulk): JSX.Element {
   const form = useForm(action.fields);
   const [plan, setPlan] = useState<Plan>();
   const [problem, setProblem] = useState<Problem>();
-  // The values are fixed when the work begins, so that all runs get the same, even after a retry.
+  // The values are fixed when the work begins, so that all runs get the same values, even after a retry.
   const sent = useRef<Values>({});
   const work = useMemo(() => {
     const rest = chosen ? [chosen] : undefined;

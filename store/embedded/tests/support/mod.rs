@@ -1,5 +1,5 @@
-//! Code that the tests share: a load whose acknowledged commits can be checked. The load runs in this process or in one
-//! to be killed.
+//! Code that the tests share: a load whose acknowledged commits can be checked. The load runs in this process or in a
+//! process to be killed.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
