@@ -1,6 +1,6 @@
 // Functions of a history: its turns, causes and effects of its events, and the state as of an event. Pure: they use no
-// DOM, clock or requests. The oldest events of a history may be missing. Data that only those events contain is then
-// unknown.
+// DOM, clock or requests. The oldest events of a history may be missing. Data that only the missing events contain is
+// then unknown.
 import type { components } from './api.gen';
 import { millisecondsOf } from './time';
 

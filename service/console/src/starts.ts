@@ -1,4 +1,4 @@
-// Starting a run: a new one, or one like an existing run. Pure functions.
+// Starting a new run, or another run like an existing run. Pure functions.
 import type { Action } from './actions';
 import { DURATION, type Field, WHO, payload, retryFields } from './fields';
 import type { EventOf } from './fold';

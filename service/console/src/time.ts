@@ -1,4 +1,4 @@
-// Durations and instants: parsing those of the API, and formatting them for people. No function reads a clock.
+// Durations and instants: parsing values of the API, and formatting values for people. No function reads a clock.
 
 const UNITS: Record<string, number> = { W: 604_800_000, D: 86_400_000, H: 3_600_000, M: 60_000, S: 1000 };
 

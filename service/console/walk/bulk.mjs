@@ -107,7 +107,7 @@ export function runsByHand(at) {
     await browser.shows('.planned', 'and 222 more.');
     assert.equal(await count('type=all-of-them&status=open'), 230, 'until now nothing was done');
     await fill('reason', 'the shop has closed');
-    // Lets some requests succeed, and holds the others until the work has been stopped.
+    // Lets some requests succeed, and holds all further requests until the work has been stopped.
     await browser.run(`() => {
       const ask = window.fetch;
       let asked = 0;

@@ -1,5 +1,4 @@
-// Tests of pages other than those of runs: recorded histories, types, domains, times of schedules, and Markdown written
-// by deciders.
+// Tests of recorded histories, types, domains, times of schedules, and Markdown written by deciders.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { until } from './browser.mjs';

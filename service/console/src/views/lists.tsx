@@ -33,7 +33,7 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
       const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
       return { ...next, taskLists: [...old.taskLists, ...next.taskLists] };
     });
-  // The page has an earlier address, which is replaced by the current one.
+  // The page has an earlier address, which is replaced by the current address.
   const { path, query } = place.value;
   useEffect(() => {
     if (path !== pathOf({ page: 'lists', domain })) go({ page: 'lists', domain }, query, true);
