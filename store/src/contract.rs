@@ -19,15 +19,15 @@ use crate::listing::{Count, ListPage, ListQuery, PageToken};
 ///   may not exist. Therefore a part must contain only data that stays valid in both cases, or have a key that no other
 ///   commit uses.
 /// * Parts are immutable, and writing the same part twice has no further effect. `Heartbeat` is the exception: a new
-///   one overwrites the previous one.
+///   heartbeat overwrites the previous heartbeat.
 /// * Marks are durable when [`put_marks`](Self::put_marks) returns, and every later call of [`marks`](Self::marks)
 ///   returns them. They belong to the workflow id: deleting its runs does not delete them. A new mark replaces an
 ///   existing mark of the same name.
 /// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag: they may contain heads that no
 ///   longer match, but they never miss a head that matches.
 /// * `Lost`, and every error except `Unknown`, mean that the head was not written.
-/// * [`Limits::is_shared`] is true if and only if the same store can be opened again while it is open, and both see
-///   each other's commits.
+/// * [`Limits::is_shared`] is true if and only if the same store can be opened again while it is open, and both
+///   instances see each other's commits.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Returns the engine's limits.
@@ -56,7 +56,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Cas, Error>;
 
     /// Adds the head of an earlier run and its parts, without changing the current head of the key. The added head is
-    /// read, listed, counted, expired and deleted like a [replaced](Expect::Replacing) one, and is never due. If the
+    /// read, listed, counted, expired and deleted like a [replaced](Expect::Replacing) head, and is never due. If the
     /// run already has a current or kept head, returns `Lost` with that head.
     async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error>;
 
@@ -116,16 +116,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns a page of a list of runs. The list of a single workflow id does not lag.
     ///
-    /// A page examines at most a few times as many rows as its limit, however many match, and in every order. If most
-    /// rows fail other conditions than the domain, open or closed, and the time range of the order, the page ends early
-    /// and reports how many rows it examined. An engine with more indexes, for example by type and tag, examines fewer
-    /// rows.
+    /// A page examines at most a few times as many rows as its limit, however many match, and in every order. The
+    /// domain, the condition open or closed, and the time range of the order select the rows to examine. If most of
+    /// these rows fail the other conditions, the page ends early and reports how many rows it examined. An engine with
+    /// more indexes, for example by type and tag, examines fewer rows.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
 
-    /// Counts the rows of a whole list, ignoring its limit. Examines at most `at_most` rows, and reports if there are
-    /// more. The cost depends on the number of rows examined, not on the number of rows that match. If the query wants
-    /// only open or only closed rows, the others are not examined. An engine that knows the number may return it
-    /// without examining rows.
+    /// Counts the rows of a whole list, ignoring its limit. Examines at most `at_most` rows, and reports if further
+    /// rows were not examined. The cost depends on the number of rows examined, not on the number of rows that match.
+    /// If the query wants only open rows, closed rows are not examined, and vice versa. An engine that knows the number
+    /// may return it without examining rows.
     async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error>;
 
     /// Returns the counters of the store.
@@ -135,7 +135,8 @@ pub trait Store: Send + Sync + 'static {
     /// if the operating system does not report the number. Must be cheap, because every start of a run calls it.
     fn disk_free(&self) -> Option<u64>;
 
-    /// Waits until the store fails with [`Error::Failed`], so that the process should stop. Otherwise it never returns.
+    /// Waits until the store fails with [`Error::Failed`], and returns this error. The process should then stop. As
+    /// long as the store does not fail, this does not return.
     async fn failed(&self) -> Error;
 
     /// Finishes calls in progress and releases the files. Later calls return [`Error::Failed`].

@@ -35,7 +35,8 @@ pub struct Head {
     pub version: u64,
     /// State of the run, opaque to the store.
     pub body: Bytes,
-    /// Time before which the run need not be processed, or `None` if it need not be processed at all.
+    /// Time at which the service must next check the run, for example because a timer expires. `None` if the run has no
+    /// such time.
     pub due: Option<UnixMs>,
     /// The run's row in lists, or `None` if it is not listed.
     pub row: Option<Row>,
@@ -61,11 +62,11 @@ pub struct Row {
     /// Tags of the run.
     pub tags: Vec<String>,
     /// Reason why the run closed. `None` while the run is open, if there is no reason, and in rows of earlier versions,
-    /// which did not store it.
+    /// which did not store reasons.
     pub why: Option<Box<RowReason>>,
 }
 
-/// Reason why a run closed, as stored in its row. It is boxed there, because few rows have one.
+/// Reason why a run closed, as stored in its row. The row boxes it, because few rows have a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowReason {
     /// Complete reason, if there is one.
@@ -105,9 +106,10 @@ pub enum Expect<'a> {
         /// Expected version.
         version: u64,
     },
-    /// The head is this one, and belongs to an earlier run. The commit replaces it with the head of a new run. The
-    /// replaced head can still be read with [`Store::load_run`](crate::Store::load_run), and stays in lists, until the
-    /// `expires_at` given here. That may differ from the committed one.
+    /// The current head is the given head, and belongs to an earlier run. The commit replaces it with the head of a new
+    /// run. Until the `expires_at` given here, the replaced head can still be read with
+    /// [`Store::load_run`](crate::Store::load_run) and stays in lists. This time may differ from the `expires_at` with
+    /// which the replaced head was committed.
     Replacing(&'a Head),
 }
 

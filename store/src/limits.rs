@@ -11,13 +11,13 @@ pub const PART_MAX_MIN: usize = 288 * 1024;
 /// Limits of an engine, which determine how the layer above writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Events stay in the head while its [`weight`](crate::Store::weight) is at most this many bytes. Above that, they
-    /// are moved to a chunk, unless they take only a small part of the head.
+    /// Events stay in the head while its [`weight`](crate::Store::weight) is at most this many bytes. In a larger head,
+    /// they are moved to a chunk if they take a significant part of the head.
     pub head_soft: usize,
-    /// Maximum size of a body. A larger body fails with [`TooLarge`](crate::Error::TooLarge). At least
+    /// Maximum size of a body. A larger body fails with [`TooLarge`](crate::Error::TooLarge). The limit is at least
     /// [`HEAD_HARD_MIN`].
     pub head_hard: usize,
-    /// Maximum size of a part. A larger part fails with [`TooLarge`](crate::Error::TooLarge). At least
+    /// Maximum size of a part. A larger part fails with [`TooLarge`](crate::Error::TooLarge). The limit is at least
     /// [`PART_MAX_MIN`].
     pub part_max: usize,
     /// Maximum size of a payload inside an event. A larger payload is stored in a pack.
@@ -30,8 +30,8 @@ pub struct Limits {
     /// True if changing `due` costs almost nothing. Otherwise the layer above avoids changes that can wait.
     pub due_moves_are_cheap: bool,
     /// True if other processes can have the store open at the same time and see each other's commits. The service then
-    /// runs as a node, and shares the work with other nodes over the store. Otherwise a process that has the store open
-    /// has it alone: another cannot open it, or opens a different one.
+    /// runs as a node, and shares the work with other nodes over the store. Otherwise only one process at a time has
+    /// the store open. Another process cannot open it, or opens a different store.
     pub is_shared: bool,
 }
 
@@ -54,9 +54,10 @@ pub struct Stats {
     pub rows_read: u64,
     /// Number of times that a file could not be opened because the operating system lacked descriptors or memory.
     pub opens_put_off: u64,
-    /// Latency of syncs of the log. Every commit waits for one.
+    /// Latency of syncs of the log. Every commit waits for a sync.
     pub sync_latency: LatencyHistogram,
-    /// Bytes that must be free on the disk. With fewer, the store accepts only deletions. 0 if there is no such limit.
+    /// Bytes that must be free on the disk. If fewer bytes are free, the store accepts only deletions. 0 if there is no
+    /// such limit.
     pub disk_least: u64,
 }
 

@@ -31,7 +31,7 @@ impl Order {
         matches!(self, Self::NewestClose | Self::OldestClose)
     }
 
-    /// Returns whether the oldest comes first.
+    /// Returns whether the oldest run comes first.
     pub fn is_oldest_first(self) -> bool {
         matches!(self, Self::OldestStart | Self::OldestClose)
     }
@@ -44,7 +44,7 @@ pub struct ListQuery {
     pub domain: Arc<str>,
     /// Order of the result.
     pub order: Order,
-    /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
+    /// `Some(true)`: only open runs; `Some(false)`: only closed runs.
     pub open: Option<bool>,
     /// `Some(true)`: only flagged rows; `Some(false)`: only rows that are not flagged.
     pub flagged: Option<bool>,
@@ -75,8 +75,8 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Returns whether rows in the time range of the order may still fail other conditions. If so, more rows must be
-    /// examined than are wanted.
+    /// Returns whether rows in the time range of the order may still fail other conditions. In this case, more rows
+    /// must be examined than the page needs.
     pub fn is_filtered(&self) -> bool {
         let by_other = if self.order.is_by_close() {
             self.started_from.is_some() || self.started_before.is_some()
@@ -118,7 +118,7 @@ pub struct Listed {
     pub row: Row,
 }
 
-/// A page of a list. A page can be short or even empty without being the last one. The list ends only when `next` is
+/// A page of a list. A page can be short or even empty although further pages follow. The list ends only when `next` is
 /// `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
@@ -176,12 +176,13 @@ impl<'a> CountBuilder<'a> {
         self.query
     }
 
-    /// Returns the number of rows to read. It is one more than may be examined, to find out whether there are more.
+    /// Returns the number of rows to read. This is one more than may be examined, which shows whether further rows
+    /// exist.
     pub fn wanted(&self) -> usize {
         usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Examines a row and counts it if it matches. Does nothing but set `is_cut` if the limit is reached.
+    /// Examines a row and counts it if it matches. If the limit is reached, only sets `is_cut`.
     pub fn examine(&mut self, workflow_id: &str, row: &Row) {
         match self.left.checked_sub(1) {
             None => self.count.is_cut = true,
@@ -213,8 +214,9 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
 }
 
-/// A position in a list. Positions are ordered by the start or close (as the list is), newest first, then by start,
-/// newest first, then by workflow id, then by run. A list with the oldest first uses the same positions in reverse.
+/// A position in a list. In lists by close, positions are ordered by close, start, workflow id and run. In lists by
+/// start, they are ordered by start, workflow id and run. Later instants come first. Lists that begin with the oldest
+/// run use the same positions in reverse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     at: Reverse<UnixMs>,

@@ -42,7 +42,8 @@ pub struct BackupReport {
     pub batch: u64,
     /// Number of batches that this backup has added.
     pub batches_new: u64,
-    /// Time of the backup, in milliseconds since 1970. Everything acknowledged before it is included.
+    /// Time of the backup, in milliseconds since 1970. Everything that the store acknowledged before this time is in
+    /// the backup.
     pub at: UnixMs,
     /// Base that this backup has written: a snapshot of the store. `None` if the existing base could be continued.
     pub base: Option<BaseReport>,
@@ -53,9 +54,9 @@ pub struct BackupReport {
 pub struct BaseReport {
     /// Number of key-value pairs in the base.
     pub pairs: u64,
-    /// Bytes of the pairs.
+    /// Size of the pairs in bytes.
     pub bytes: u64,
-    /// Bytes that already existed in the archive and were only checked.
+    /// Bytes that already existed in the archive and were checked instead of written.
     pub bytes_there: u64,
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn run(
     let mut shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
     let before = shipper.shipped();
     let mut done = update_archive(&mut shipper, source, options, before, tick);
-    // The log no longer contains what the archive lacks, so the backup starts again with a new base.
+    // The log no longer contains the batches that the archive needs next, so the backup starts again with a new base.
     if let Err(ArchiveError::Gap { .. }) = done {
         drop(shipper);
         writer = writer.again();

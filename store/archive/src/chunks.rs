@@ -15,8 +15,8 @@ use super::ArchiveError;
 use super::opened::Archive;
 use super::sealed::{hex, sha256};
 
-/// Average size of a chunk. Our choice: small enough that a change of a few pairs costs little, and large enough that a
-/// million runs need only a thousand files.
+/// Average size of a chunk in bytes. Our choice: small enough that a change of a few pairs costs little, and large
+/// enough that a million runs need only a thousand files.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Minimum size of a chunk. Only the last chunk of a base can be smaller.
 const CHUNK_MIN: usize = 256 << 10;
@@ -103,7 +103,7 @@ impl<'a> ChunkWriter<'a> {
         Ok(digest)
     }
 
-    /// Writes the last chunk and the list, which are durable on return.
+    /// Writes the last chunk and the list of all chunks. Both are durable on return.
     pub(crate) fn finish(mut self) -> Result<WrittenBase, ArchiveError> {
         if !self.chunk.is_empty() {
             self.cut()?;

@@ -63,7 +63,7 @@ impl Archive {
         self.faults.before_sync().map_err(failed)
     }
 
-    /// Puts a file. Returns `None` if the condition does not hold and the existing file has another content.
+    /// Puts a file. Returns `None` if the condition does not hold and the existing file has different content.
     pub(crate) fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> Result<Option<FileTag>, ArchiveError> {
         self.may_put(bytes.len())?;
         let answer = self.place.put(name, bytes, when)?;
@@ -112,7 +112,7 @@ impl Archive {
     }
 
     /// Replaces a file with a checksum if it has not changed since `before`, or, without `before`, if it does not
-    /// exist. Returns `None` if it has changed.
+    /// exist. Otherwise returns `None`.
     pub(crate) fn replace_sealed(
         &self,
         folder: &str,

@@ -1,4 +1,4 @@
-//! The location of an archive, which is a directory or a bucket, behind one small interface.
+//! Interface of an archive's location, which is a directory or a bucket.
 
 pub(super) mod directory;
 #[doc(hidden)]
@@ -43,7 +43,7 @@ pub(crate) struct ListedFile {
 /// Condition of a put.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PutWhen<'a> {
-    /// The file is put in any case.
+    /// The file is always put.
     Always,
     /// The file is put only if no file has this name.
     Absent,

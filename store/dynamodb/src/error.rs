@@ -1,6 +1,6 @@
 //! Reasons why a table cannot be used, with messages for the operator.
 
-/// Reason why a table cannot be used. Each message states what to do.
+/// Reason why a table cannot be used. Each message tells the operator what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The table does not exist.

@@ -5,7 +5,7 @@
 //! (the sweep) and deletes the parts of heads that no longer exist. If the table has no TTL, it also deletes expired
 //! heads and marks. The speed of the sweep is proportional to the number of writes.
 //!
-//! An index would cost one or two additional write units per run. Reading all items once costs a twentieth of that.
+//! An index would cost one or two additional write units per run. Reading all items once costs a twentieth of this.
 
 use store::{Error, HeadKey, RunId, UnixMs};
 
@@ -29,12 +29,12 @@ const ITEMS_PER_NEW_ITEM: u64 = 2;
 /// kilobyte.
 const PAGE_ITEMS: u64 = 500;
 
-/// Time after its expiry in which the deletion of a head is left to DynamoDB's TTL. Source: the developer guide,
+/// Time after a head's expiry during which its deletion is left to DynamoDB's TTL. Source: the developer guide,
 /// "typically within two days".
 const TTL_LAG_MS: u64 = 3 * 24 * 3_600_000;
 
-/// Minimum age of a part without a head at which it is deleted. The head of a younger part may still be written.
-/// Chosen: a start is given up within a minute, and the rest allows for differences between clocks.
+/// Age at which a part without a head is deleted. The head of a younger part may still be written. Chosen: a start is
+/// given up within a minute, and the remaining time allows for differences between clocks.
 const ORPHAN_AGE_MS: u64 = 24 * 3_600_000;
 
 /// State of the sweep in the current partition, which contains all items of one workflow id.
@@ -149,8 +149,8 @@ impl Dynamo {
         if !is_current {
             self.drop_parts(key, found.run).await?;
         }
-        // If the run is still the current one, its kept copy was written for a commit that then failed. Only the copy
-        // is deleted.
+        // If the run is the current one, its kept copy was written for a commit that then failed. Only the copy is
+        // deleted.
         self.delete(&partition, sort, Some((found.run, Some(found.version)))).await?;
         Ok(!is_current)
     }
@@ -163,8 +163,9 @@ impl Dynamo {
         Ok(true)
     }
 
-    /// Returns the item of a run's current or kept head. The current head is read first: a head is kept before it is
-    /// replaced, so the run cannot be missed.
+    /// Returns the item of a run's current or kept head. The current head is read first. A kept copy of a head is
+    /// written before the head is replaced. If the head is replaced between the two reads, the second read therefore
+    /// finds the copy.
     pub(crate) async fn find_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Item>, Error> {
         let partition = keys::partition(key);
         if let Some(item) = self.get(&partition, keys::HEAD).await?

@@ -16,7 +16,7 @@ pub(crate) struct Sweep {
     pub(crate) segment: i32,
     /// Last item that was read in the segment.
     pub(crate) after: Option<Item>,
-    /// Number of new items up to which the steps have been made.
+    /// Number of new items when the last step was made. The next step reads in proportion to the items added since.
     pub(crate) new_items: u64,
 }
 

@@ -14,7 +14,7 @@ use store::{Cas, Expect, Head, HeadKey, Row, Store};
 
 fn head(version: u64, number: u64) -> Head {
     let is_closed = version == 16;
-    // Incompressible and different for each version.
+    // Bodies are incompressible and differ in each version.
     let mut state = number * 16 + version;
     let body: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

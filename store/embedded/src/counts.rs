@@ -1,5 +1,6 @@
 //! Numbers of rows by domain and status, and by whether they are open and flagged. The numbers are stored in the same
-//! batches as the rows, so that counting examines no rows. A count with other conditions examines the rows.
+//! batches as the rows. A count by these conditions examines no rows. A count with further conditions examines the
+//! rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,8 +90,7 @@ fn read_number(value: &[u8]) -> Result<u64, Error> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Counts with the stored numbers. Returns `None` if the query has other conditions than those by which the numbers are
-/// kept.
+/// Counts with the stored numbers. Returns `None` if the query has conditions for which no numbers are stored.
 async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Count>, Error> {
     let ListQuery {
         domain,
@@ -137,7 +137,7 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64)
     }
 }
 
-/// Counts the rows of the tables, one table after the other. A run that closes in the meantime may be counted twice or
+/// Counts the rows of the tables, one table after another. A run that closes in the meantime may be counted twice or
 /// not at all.
 async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     let mut counting = CountBuilder::new(query, at_most);

@@ -20,7 +20,7 @@ const FORMAT: &str = "baton embedded store, format ";
 const UNFINISHED: &str = "baton embedded store, unfinished copy, format 4\n";
 
 /// Content of `FORMAT` in an unfinished copy that was made by a version up to form 3. Those versions do not recognize
-/// [`UNFINISHED`], so they cannot continue a copy of this version, whose values have checksums.
+/// [`UNFINISHED`], so they cannot continue a copy that this version has begun, in which values have checksums.
 const UNFINISHED_BEFORE: &str = "baton embedded store, unfinished copy\n";
 
 /// Returns whether `FORMAT` marks an unfinished copy.
@@ -95,7 +95,7 @@ impl Directory {
 
 /// Records that the log contains this batch. Without this record, a deleted or truncated log could not be distinguished
 /// from a new log, or from one whose last batch was not written completely. The record is written with the first batch
-/// and at each start. That the log contains later batches is known from the checkpoint's position.
+/// and at each start. The checkpoint's position shows which later batches the log must contain.
 pub(crate) fn record_known_batch(directory: &Path, batch: u64) -> std::io::Result<()> {
     write_whole(directory, "KNOWN", &format!("{KNOWN}{batch}\n"))
 }
@@ -129,7 +129,8 @@ fn write_whole(directory: &Path, name: &str, text: &str) -> std::io::Result<()> 
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Closing the file also unlocks it, unless a child process that is just being started still shares the file.
+        // The file is unlocked explicitly, because a child process that is just being started may share it. Closing the
+        // file would then not unlock it.
         let _ = self.lock.unlock();
     }
 }
@@ -196,7 +197,7 @@ impl Unfinished {
         let refused = |why: &str| Error::Failed { why: format!("`{}` {why}", directory.display()) };
         let failed = |error: std::io::Error| storage_error(&error, "make a copy in", directory);
         if directory.join("LOCK").exists() {
-            // If the directory is in use, this is reported rather than any other problem.
+            // If the directory is in use, the error says this, even if there are other problems.
             drop(take_lock(directory)?);
         }
         let format = std::fs::read_to_string(directory.join("FORMAT")).unwrap_or_default();

@@ -83,7 +83,7 @@ impl Faults {
         self.opens_refused.store(times, Ordering::SeqCst);
     }
 
-    /// Returns how many of these attempts have not happened yet.
+    /// Returns how many attempts to open a log file will still fail.
     pub fn opens_refused(&self) -> u64 {
         self.opens_refused.load(Ordering::SeqCst)
     }
@@ -94,7 +94,7 @@ impl Faults {
         *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), action));
     }
 
-    /// Returns the number of bytes of the newest segment that are synced, and therefore survive a power failure.
+    /// Returns the number of bytes of the newest segment that are synced and therefore survive a power failure.
     pub fn synced_bytes(&self) -> u64 {
         self.synced_bytes.load(Ordering::SeqCst)
     }
@@ -117,7 +117,8 @@ impl Faults {
         }
     }
 
-    /// Checks whether `length` bytes may be written. On failure returns how many of them are written before the error.
+    /// Checks whether `length` bytes may be written. If not, returns how many of the bytes are written before the
+    /// error.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@
 pub const DIRECTORY: u32 = 4;
 
 /// Earlier forms that can be read. When a store with such a form is opened, the current number is recorded, and
-/// checksums are added to the values. In form 3, values in `tree.redb` have no checksums. In form 2, in addition, no
+/// checksums are added to the values. In form 3, values in `tree.redb` have no checksums. Form 2 is like form 3, but no
 /// values stay in the log.
 pub(crate) const DIRECTORY_BEFORE: [u32; 2] = [3, 2];
 

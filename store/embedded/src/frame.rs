@@ -10,8 +10,8 @@
 //!
 //! Numbers are little-endian. The checksum of a frame (CRC-32) covers the salt of the segment, the length, the batch
 //! number and the operations. The salt is derived from the random id of the store and the number of the segment.
-//! Therefore neither the earlier content of a reused file nor a payload that looks like a frame can be mistaken for a
-//! frame, and a frame can be recognized even if the header is lost.
+//! Therefore the earlier content of a reused file, or a payload that looks like a frame, cannot be mistaken for a
+//! frame. A frame can be recognized even if the header is lost.
 
 use store::Error;
 
@@ -25,7 +25,7 @@ pub(crate) const FRAME_HEADER: usize = 16;
 const OPERATION_HEADER: usize = 9;
 /// Number of bytes needed to decide whether a frame may begin at a position.
 pub(crate) const PROBE: usize = FRAME_HEADER + OPERATION_HEADER;
-/// Maximum size of a frame. A larger one is neither written nor accepted.
+/// Maximum size of a frame. A larger frame is never written, and is not accepted when the log is read.
 pub(crate) const FRAME_MAX: usize = 256 << 20;
 
 const MAGIC: &[u8; 8] = b"BATONLOG";
@@ -41,7 +41,7 @@ const AHEAD_MAX: u64 = 1 << 32;
 pub struct SegmentHeader {
     /// First batch of the segment.
     pub first_batch: u64,
-    /// Salt of the checksums of its frames.
+    /// Salt of the checksums of the segment's frames.
     pub salt: u64,
 }
 
@@ -77,7 +77,7 @@ impl SegmentHeader {
     ///
     /// # Errors
     ///
-    /// What is wrong with the bytes.
+    /// A description of what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut fields = Fields(bytes);
         let read = (|| Some((fields.array::<8>()?, fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?)))();
@@ -209,13 +209,13 @@ fn frame_crc(salt: u64, length: [u8; 4], batch: u64, operations: &[u8]) -> u32 {
 pub struct Frame<'a> {
     /// Number of the batch.
     pub batch: u64,
-    /// Its operations, encoded.
+    /// Operations of the batch, encoded.
     pub operations: &'a [u8],
-    /// Size of the frame with its padding: the next frame begins there.
+    /// Size of the frame with its padding, which is the distance to the next frame.
     pub size: usize,
 }
 
-/// Returns the size of the frame that may begin with `bytes`. Returns `None` if no frame can begin so.
+/// Returns the size of the frame that may begin with `bytes`. Returns `None` if no frame can begin with these bytes.
 pub(crate) fn frame_size(bytes: &[u8]) -> Option<usize> {
     let length = usize::try_from(Fields(bytes).u32()?).ok()?;
     (length <= FRAME_MAX).then(|| (FRAME_HEADER + length).next_multiple_of(ALIGNMENT))

@@ -1,5 +1,5 @@
 //! Timestamps of batches. A batch contains its timestamp as a key-value pair, which every version can read. Timestamps
-//! are used only to restore a store to an instant, and no other module here reads a clock.
+//! are used only to restore a store to an instant, and no other module of this crate reads the time of day.
 
 use bytes::Bytes;
 use store::UnixMs;

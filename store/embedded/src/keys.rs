@@ -35,8 +35,8 @@ pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
 /// First byte of the keys of counts.
 pub const COUNT: u8 = b'n';
-/// The tables of terms sort before the tables of rows. A checkpoint writes in key order. If the removal of a row has
-/// reached redb, the removal of its terms has as well.
+/// The tables of terms sort before the tables of rows, and a checkpoint writes in key order. If the removal of a row
+/// has reached redb, the removal of its terms has therefore reached redb, too.
 pub(crate) const OPEN_TERM: u8 = b'a';
 pub(crate) const CLOSED_TERM: u8 = b'b';
 pub(crate) const INSTANT: u8 = b'i';
@@ -48,7 +48,7 @@ const CHUNK: u8 = 0;
 const PACK: u8 = 1;
 const BEAT: u8 = 2;
 
-/// Appends a text so that keys sort correctly if other fields follow: a zero byte is written as 00 FF, and the text
+/// Appends a text so that keys sort correctly if other fields follow. A zero byte is written as 00 FF, and the text
 /// ends with 00 00.
 fn push_text(to: &mut Vec<u8>, text: &str) {
     for byte in text.bytes() {
@@ -81,7 +81,7 @@ pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
 pub(crate) fn workflow_id_prefix_key(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     push_text(&mut bytes, prefix);
-    // Removes the end marker of the text, so that longer texts match as well.
+    // Removes the end marker of the text, so that longer texts match, too.
     bytes.truncate(bytes.len() - 2);
     bytes
 }
@@ -137,7 +137,7 @@ pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the key of a row. The table of ended rows is sorted by close, the others by start.
+/// Returns the key of a row. The table of ended rows is sorted by close, the other tables of rows by start.
 pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     if table == ENDED_ROW {
@@ -195,7 +195,7 @@ pub(crate) fn mark_expiry(at: UnixMs, key: &HeadKey, name: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the key of the stored number that counts rows like this one.
+/// Returns the key of the stored number that counts this row.
 pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
     let mut bytes = rows_of(COUNT, domain);
     bytes.push(u8::from(row.closed_at.is_none()) | u8::from(row.flagged) << 1);
@@ -343,8 +343,8 @@ pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
     read(bytes, |reader| Some((reader.key()?, reader.array()?)))
 }
 
-/// Describes, for an error message, the data stored under a key: the kind of data and, if the key can be read, the
-/// workflow, the run and the event.
+/// Describes, for an error message, the data stored under a key. The description contains the kind of data and, if the
+/// key can be read, the workflow, the run and the event.
 pub(crate) fn describe(bytes: &[u8]) -> String {
     let described = read(bytes, |reader| {
         let table = *bytes.first()?;

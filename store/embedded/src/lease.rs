@@ -1,6 +1,6 @@
-//! The lease of a store that is copied to an archive: the time for which the store may acknowledge commits after its
-//! last write to the archive. A standby waits for the same time before it takes over. The shipping thread renews the
-//! lease.
+//! The lease of a store that is copied to an archive. It is the time for which the store may acknowledge commits after
+//! its last write to the archive. A standby waits for the same time before it takes over. The shipping thread renews
+//! the lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,8 @@ impl Lease {
         }
     }
 
-    /// Returns whether the lease has expired, because the last write to the archive is longer ago than its length.
+    /// Returns whether the lease has expired, because more time than its length has passed since the last write to the
+    /// archive.
     pub fn is_over(&self) -> bool {
         let written_at = self.written_at.load(Ordering::SeqCst);
         let is_over = written_at == OVER || u128::from(self.now().saturating_sub(written_at)) > self.length.as_millis();

@@ -1,5 +1,5 @@
-//! Lists of rows: by start (open and closed rows are separate) or by close, for one workflow id, for a rare prefix of
-//! workflow ids, and for a workflow type or tag (`terms.rs`).
+//! Lists of rows by start (open and closed rows are separate) or by close. Lists of one workflow id, of a rare prefix
+//! of workflow ids, and of a workflow type or tag (`terms.rs`) do not examine all rows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -8,8 +8,8 @@ use std::sync::MutexGuard;
 use crate::shared::{Shared, State};
 use crate::tree::Snapshot;
 
-/// Values read from redb, for keys that were not in memory. `epoch` is the number of layers written to redb at that
-/// time.
+/// Values read from redb, for keys that were not in memory. `epoch` is the number of layers written to redb when they
+/// were read.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     epoch: Option<u64>,

@@ -71,7 +71,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let known = recovered.last_batch;
     if known > 0 && directory.known != Some(known) {
         match record_known_batch(&options.directory, known) {
-            // The old content of `KNOWN` is still correct. It only names an earlier batch.
+            // The old content of `KNOWN` is still correct. It names an earlier batch.
             Err(error) if directory.known.is_some() && error.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::warn!(%error, "cannot write KNOWN");
             }
@@ -122,8 +122,8 @@ fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Er
     Ok(u64::from(older.is_some()))
 }
 
-/// Returns the segments that are kept for the large values in them, with their sizes, and deletes those that are not
-/// needed. Fails if a needed segment is missing and is not part of the log either.
+/// Returns the segments that are kept for the large values in them, with their sizes, and deletes kept segments that
+/// are not needed. Fails if a needed segment is missing and is not part of the log either.
 fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64>, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the segments of values in", log);
     let found = find_values(log).map_err(failed)?;

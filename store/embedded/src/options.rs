@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::faults::Faults;
 
 /// Default of [`Options::held_bytes`]. Chosen: a busy service writes a hundred bytes of log per millisecond, so that an
-/// archive can be unreachable for an hour and a half. It is also the size of the disk reserve for open runs.
+/// archive can be unreachable for an hour and a half. The disk reserve for open runs has the same size.
 const HELD_BYTES: u64 = 512 << 20;
 
 /// Options for opening a store.
@@ -14,7 +14,7 @@ const HELD_BYTES: u64 = 512 << 20;
 pub struct Options {
     /// Directory of the store, created if it does not exist. Only one process at a time may have it open.
     pub directory: PathBuf,
-    /// Maximum memory for data that is not yet in redb. If it is reached, commits wait. Default: 32 MiB.
+    /// Maximum memory for data that is not yet in redb. At this limit, commits wait. Default: 32 MiB.
     pub memory_bytes: usize,
     /// Maximum size of the log that waits for a checkpoint. The next start reads at most this much. Default: 64 MiB.
     pub log_bytes: u64,

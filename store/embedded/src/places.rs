@@ -1,9 +1,9 @@
 //! redb's tables for large values that stay in the log: where each value is, and how many bytes of each segment are
-//! still needed. They also determine when no reader needs a segment any more.
+//! still needed. This module also determines when no reader needs a segment any more.
 //!
-//! For such a value, the map contains a marker, and `places` contains its location under the same key. Rows consist of
-//! 8-byte big-endian numbers and a checksum. Thus all tables have the same type: each further type of table would add
-//! about 60 KB to the program.
+//! For such a value, redb's table of all pairs (the map) contains a marker, and `places` contains its location under
+//! the same key. Rows consist of 8-byte big-endian numbers and a checksum. With this form, all tables have the same
+//! type. Each further type of table would add about 60 KB to the program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ type BytewiseTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
 const PLACES: Bytewise = TableDefinition::new("places");
 /// Table with the keys of these values, by the segment and the offset of the value.
 const LOGGED: Bytewise = TableDefinition::new("staying");
-/// Table with the bytes of needed values in each segment, now and at most, by segment.
+/// Table with the bytes of needed values in each segment, by segment: the current number and the highest so far.
 const SEGMENTS: Bytewise = TableDefinition::new("segments");
 
 fn row<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
@@ -55,7 +55,7 @@ fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageE
     }
 }
 
-/// Adds checksums to those rows of earlier versions that contain the locations of these keys. For each key, returns
+/// Adds checksums to the rows of an earlier version that contain the locations of these keys. For each key, returns
 /// whether it has a location.
 pub(crate) fn seal_places<'a>(
     txn: &WriteTransaction,
@@ -94,10 +94,10 @@ pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 #[derive(Debug, Default)]
 pub(crate) struct NeededSegments {
     needed: Needs,
-    /// Segments that are no longer needed, oldest first. Each group has a token, which is also held by all readers that
-    /// may still read these segments.
+    /// Segments that are no longer needed, oldest first. Each group has a token. Readers that may still read these
+    /// segments hold the same token.
     unneeded: VecDeque<(Arc<()>, Vec<u64>)>,
-    /// Token that readers take when they start now.
+    /// Token for readers that start now.
     reading: Arc<()>,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct PlaceChanges<'a> {
     places: BytewiseTable<'a>,
     logged: BytewiseTable<'a>,
     segments: BytewiseTable<'a>,
-    /// False if no value has a location, so that there is nothing to remove.
+    /// True if a value may have a location. Otherwise there is nothing to remove.
     has_any: bool,
     changed: Needs,
 }
@@ -267,7 +267,8 @@ pub(crate) fn logged_values_in(
     Ok(found)
 }
 
-/// Returns whether a segment contains any value that stays in the log. The values are read, not the row of the segment.
+/// Returns whether a segment contains any value that stays in the log. This examines the table of these values, not the
+/// row of the segment.
 pub(crate) fn has_logged_value(txn: &ReadTransaction, segment: u64) -> Result<bool, redb::Error> {
     let logged = txn.open_table(LOGGED)?;
     let mut found = logged.range(row([segment]).as_slice()..row([segment + 1]).as_slice())?;

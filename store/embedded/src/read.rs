@@ -1,9 +1,9 @@
 //! Reads of single keys, and of key ranges. The data in memory and in redb is merged, and data that is not durable is
 //! never returned.
 //!
-//! A single key is read on the caller's thread: the upper levels of redb's tree are cached, so it takes microseconds,
-//! which is less than switching to another thread. A range may need many pages, so it is read on a thread that may
-//! block.
+//! A single key is read on the caller's thread. The upper levels of redb's tree are cached, so the read takes
+//! microseconds, which is less than switching to another thread takes. A range may need many pages, so it is read on a
+//! thread that may block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Shared {
     }
 
     /// Returns the entries of both layers and redb in a range, from the same moment. At most [`COPY`] entries of the
-    /// active layer are copied under the lock, and if there are more, the range is shortened accordingly.
+    /// active layer are copied under the lock, and if the range has more entries, it is shortened accordingly.
     fn layers(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Layers, Error> {
         let state = self.open()?;
         let range = state.active.range(from, to);
@@ -259,7 +259,7 @@ pub(crate) async fn due(
     let mut from = vec![keys::DUE];
     if let Some(after) = after {
         from = keys::due(after.at, &after.key);
-        // The smallest key after the entry.
+        // Begins with the smallest key after the entry.
         from.push(0);
     }
     if from >= to {

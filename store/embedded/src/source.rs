@@ -1,5 +1,5 @@
-//! Access to the log of an open store for what copies it: its durable end, holds on it, threads that closing waits for,
-//! and the end of a store that was replaced by another.
+//! Access to the log of an open store, for the crate that copies stores. It provides the durable end of the log, holds
+//! on the log, and threads for which closing waits. It also stops a store that was replaced by another.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,8 +80,7 @@ impl LogSource {
         self.shared.lock().phase
     }
 
-    /// Waits for `pause`, or until the store is no longer open; a closing store is waited for only briefly. Returns the
-    /// phase.
+    /// Waits for `pause`, or until the phase changes. If the store is not open, waits only briefly. Returns the phase.
     pub fn wait(&self, pause: Duration) -> Phase {
         let state = self.shared.lock();
         let pause = if state.phase == Phase::Open { pause } else { CLOSING_WAIT };
@@ -106,7 +105,7 @@ impl LogSource {
         self.shared.fail(why);
     }
 
-    /// Like [`fail`](Self::fail), but does not yet notify those who wait for a failure.
+    /// Like [`fail`](Self::fail), but does not yet notify callers that wait for a failure.
     pub fn fail_silently(&self, why: &str) {
         self.shared.fail_silently(why);
     }
@@ -116,7 +115,7 @@ impl LogSource {
         !self.is_shipping.swap(true, Ordering::SeqCst)
     }
 
-    /// Sets the lease without which the store may not acknowledge commits. The first one stays.
+    /// Sets the lease without which the store may not acknowledge commits. A lease that is already set is not replaced.
     pub fn set_lease(&self, lease: Arc<Lease>) {
         self.shared.lease.get_or_init(|| lease);
     }

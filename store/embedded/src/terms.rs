@@ -2,8 +2,8 @@
 //! with the position of the row in lists by start. Entries of open and closed rows are in separate tables. A term is
 //! stored as a number.
 //!
-//! An entry contains only a position. When the run closes, the entry therefore moves to the other table; otherwise it
-//! never changes. If two terms have the same number, rows that do not match are examined and skipped.
+//! An entry contains only a position, so it changes only when the run closes: it then moves to the table of closed
+//! rows. If two terms have the same number, rows that do not match are examined and skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) fn term_of(query: &ListQuery) -> Option<u64> {
     tag.or_else(|| query.workflow_type.as_deref().map(|name| number(TYPE, name)))
 }
 
-/// Returns whether a query has other conditions besides this term.
+/// Returns whether a query has conditions in addition to this term.
 fn asks_for_more(query: &ListQuery) -> bool {
     let rest = match &query.tag {
         Some(_) => ListQuery { tag: None, ..query.clone() },
@@ -103,7 +103,7 @@ async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanne
     Ok(listed)
 }
 
-/// Reads a page of a list by a term. Returns `false` if it cannot: a list by close works only if the term has few rows.
+/// Reads a page of a list by a term. Returns `false` if the list is by close and the term has too many rows.
 pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBuilder<'_>) -> Result<bool, Error> {
     let query = gathered.query();
     let is_by_close = query.order.is_by_close();
@@ -146,15 +146,16 @@ pub(crate) async fn count(shared: &Arc<Shared>, term: u64, counting: &mut CountB
 }
 
 /// Creates the entries for a store that was written by a version without terms. Must be called before the store is
-/// shared. Entries are written directly to redb. If this is interrupted, the next start does it again from the
-/// beginning.
+/// shared. Entries are written directly to redb. If the process ends before this is complete, the next start begins
+/// again.
 pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
     let mut made = Vec::new();
     for rows in [keys::OPEN_ROW, keys::CLOSED_ROW] {
         let (from, to) = ([rows], [rows + 1]);
         for pair in tree.snapshot()?.range(&from, &to, false)? {
             let (key, value) = pair?;
-            // If the key is in memory, the log contains a newer value, and its entries are already known.
+            // If the key is in memory, its value in redb is outdated. The loop below creates the entries for the newest
+            // value.
             if state.slot(&key).is_none() {
                 made.extend(entries(&key, &value)?);
             }

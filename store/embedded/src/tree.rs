@@ -33,7 +33,7 @@ pub struct Tree {
     database: RwLock<Option<Database>>,
     has_terms: AtomicBool,
     files: Arc<ValueFiles>,
-    /// False if no value stays in the log, and none did since the file was opened.
+    /// True if values stay in the log, or did since the file was opened.
     has_places: AtomicBool,
     needed: Mutex<NeededSegments>,
     writes: AtomicU64,
@@ -59,14 +59,15 @@ impl<'a> From<Option<&'a [u8]>> for PairChange<'a> {
 pub struct WholeSnapshot {
     /// The pairs.
     pub map: Snapshot,
-    /// Last batch that they reflect.
+    /// Last batch that is completely in `map`.
     pub position: u64,
     /// Number of pairs.
     pub pairs: u64,
 }
 
 impl Tree {
-    /// Opens or creates the file of a map whose values are all in redb. Also returns the log position that it reflects.
+    /// Opens or creates the file of a map whose values are all in redb. Also returns the log position up to which the
+    /// map contains everything.
     ///
     /// # Errors
     ///
@@ -200,7 +201,8 @@ impl Tree {
         places.into_iter().map(read).collect()
     }
 
-    /// Returns whether any value stays in this segment. The values themselves are read, not the row of the segment.
+    /// Returns whether any value stays in this segment. This examines the table of these values, not the row of the
+    /// segment.
     pub(crate) fn has_logged_value(&self, segment: u64) -> Result<bool, Error> {
         let (_, txn) = self.read()?;
         guarded(|| places::has_logged_value(&txn, segment).map_err(failed))
@@ -211,7 +213,7 @@ impl Tree {
         self.files.close(segment);
     }
 
-    /// Returns the batch up to which a copy is complete, or `None` if it does not have its base yet.
+    /// Returns the batch up to which a copy is complete, or `None` if the copy does not contain its whole base yet.
     ///
     /// # Errors
     ///
@@ -224,7 +226,7 @@ impl Tree {
         })
     }
 
-    /// Writes some pairs of a copy and, if given, the batch up to which it is then complete, in one transaction.
+    /// Writes some pairs of a copy and, if given, the batch up to which the copy is then complete, in one transaction.
     ///
     /// # Errors
     ///
@@ -375,7 +377,8 @@ mod tests {
         assert!(Tree::open(&path, 1 << 20).unwrap().0.needed().is_empty());
     }
 
-    /// A version without terms may use the store in between. It writes such a position.
+    /// A version without terms may use the store in between. It writes the position of the map, but not the position of
+    /// the terms.
     #[test]
     fn a_position_written_without_terms_has_none() {
         let directory = tempfile::TempDir::new().unwrap();

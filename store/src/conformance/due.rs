@@ -22,7 +22,7 @@ pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
     assert_eq!(due(u64::MAX, 0).await, []);
 }
 
-/// Checks that pages of due heads miss nothing, even if the head of the last entry has another due time now, and if
+/// Checks that pages of due heads omit no due head, even if the head of the last entry has another due time now, and if
 /// many heads are due at one instant.
 pub async fn due_pages_continue_after_an_entry(store: Arc<dyn Store>) {
     let mut newest = Vec::new();

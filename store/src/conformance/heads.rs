@@ -87,7 +87,7 @@ pub async fn the_replacing_commit_sets_the_kept_heads_expiry(store: Arc<dyn Stor
     let key = key("a");
     let mut newest = Head { expires_at: None, row: Some(row(100, Some(150))), ..run(1) };
     win(&*store, &key, Expect::Absent, &newest).await;
-    // The commit sets a later expiry, an earlier one, and one for a head that had none.
+    // The commits set a later expiry, an earlier expiry, and an expiry for a head that had none.
     for (next, expires_at, kept_until) in [(2, Some(40_000), 20_000), (3, Some(30_000), 60_000), (4, None, 10_000)] {
         let next = Head { expires_at, row: Some(row(200, Some(250))), ..run(next) };
         let kept = Head { expires_at: Some(kept_until), ..newest };
@@ -159,7 +159,7 @@ pub async fn an_earlier_run_is_put_without_a_head(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
 }
 
-/// Checks that the head of an earlier run is not added if the run exists, as the current run or as a kept one. Nothing
+/// Checks that the head of an earlier run is not added if the run exists, as the current run or as a kept run. Nothing
 /// is changed.
 pub async fn an_existing_run_is_not_put_again(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
@@ -293,7 +293,7 @@ pub async fn expiry_respects_its_limit(store: Arc<dyn Store>) {
     assert_eq!(store.expire(10, 3).await.unwrap(), 0);
 }
 
-/// Checks that the newest expiry of a head counts, which may be later than the previous one, or absent.
+/// Checks that the newest expiry of a head is the one that applies. It may be later than the previous one, or absent.
 pub async fn a_changed_expiry_of_a_head_counts(store: Arc<dyn Store>) {
     let first = Head { expires_at: Some(10), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &first).await;

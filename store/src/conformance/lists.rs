@@ -28,7 +28,8 @@ async fn ids(store: &dyn Store, query: &ListQuery) -> Vec<String> {
     rows(store, query).await.iter().map(|listed| listed.workflow_id.to_string()).collect()
 }
 
-/// Checks that a page reports the number of rows examined: including rows that do not match, but not more than exist.
+/// Checks that a page reports the number of examined rows. The number includes rows that do not match, and is at most
+/// the number of existing rows.
 pub async fn a_page_reports_how_many_rows_it_examined(store: Arc<dyn Store>) {
     for index in 0..10_u8 {
         win(&*store, &key(&format!("w{index}")), Expect::Absent, &head([index; 16], 1)).await;
@@ -131,7 +132,7 @@ async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
 }
 
 /// Checks the lists by start and by close, newest first and oldest first. Lists by close contain only closed runs. Each
-/// order is the reverse of another one.
+/// order is the reverse of another order.
 pub async fn lists_support_every_order(store: Arc<dyn Store>) {
     let lives = lives(&*store).await;
     for order in Order::ALL {
@@ -248,7 +249,7 @@ pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     lives(&*store).await;
     for order in Order::ALL {
         let opens = [None, Some(true), Some(false)];
-        // Lists by close contain no open runs, so that case is omitted.
+        // Lists by close contain no open runs, so the cases that differ only in the condition on open runs are omitted.
         for open in opens.into_iter().take(if order.is_by_close() { 1 } else { 3 }) {
             let all = ids(&*store, &ListQuery { order, open, ..query() }).await;
             assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
@@ -263,8 +264,8 @@ pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     }
 }
 
-/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches from
-/// before the first page until after the last page is on one of them. No run is on two pages.
+/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches during
+/// the whole time is on one page. No run is on two pages.
 pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store>) {
     for (number, order) in Order::ALL.into_iter().enumerate() {
         let domain: Arc<str> = format!("orders {number}").into();
@@ -315,7 +316,7 @@ pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store
         for id in listed.map(|number| format!("w{number:02}")).filter(|id| !is_changed.contains(id)) {
             assert!(ids.contains(&id), "{id} is on no page, {order:?}");
         }
-        // The runs that change are on at most one page: when a run closes, its position by start stays the same, and it
+        // Runs that change are on at most one page. When a run closes, its position by start stays the same, and it
         // gets its only position by close.
         assert_eq!(ids.len(), seen.len(), "{order:?}: {seen:?}");
     }

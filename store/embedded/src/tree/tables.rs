@@ -1,4 +1,4 @@
-//! Content of the file of redb: its tables and the numbers stored besides the map. Also begins transactions and
+//! Content of the file of redb: its tables and the numbers stored in addition to the map. Also begins transactions and
 //! converts the errors of redb.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ pub(crate) const SUMMED: &str = "checksums";
 /// stored under the empty key.
 pub(crate) const SUMMING: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("checksums: last key");
 
-/// A number that is stored besides the map, and the name under which its checksum is stored.
+/// A number that is stored in addition to the map, and the name under which its checksum is stored.
 pub(crate) struct Number {
     pub(crate) name: &'static str,
     sum: &'static str,
@@ -67,8 +67,8 @@ pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, E
     })
 }
 
-/// Begins a transaction with quick repair: redb then stores the state of its allocator, so that a start after a crash
-/// need not scan the whole file.
+/// Begins a transaction with quick repair: redb then stores the state of its allocator. A start after a crash then need
+/// not scan the whole file.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     let mut txn = database.begin_write().map_err(failed)?;
     txn.set_quick_repair(true);
