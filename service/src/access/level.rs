@@ -29,26 +29,26 @@ levels! {
     /// No credential is needed.
     Nothing "nothing" "none needed";
     /// Any credential; the response contains only domains that it names.
-    Known "any" "any; the response has only the domains that the credential names";
+    Known "any" "any; the response has only domains for which the credential has a level";
     /// Any credential that names the domain.
-    Related "related" "any that names the domain, or a list in it, at any level";
+    Related "related" "any that has a level for the domain, or for a task list in it";
     /// Permission to read the metrics.
     Metrics "metrics" "`metrics = true`";
     /// Reader of the domain.
-    Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications`, \
-        `operators`: of the domain";
+    Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications` or \
+        `operators`, for the domain";
     /// Application of the domain.
-    Application "application" "`applications`: of the domain";
+    Application "application" "`applications` for the domain";
     /// Operator of the domain.
-    DomainOperator "domain operator" "`operators`: of the domain";
+    DomainOperator "domain operator" "`operators` for the domain";
     /// Decider of the task list.
-    Decider "decider" "`deciders`: of the task list, or of the token's list";
+    Decider "decider" "`deciders` for the task list in the path, or for the list of the task that the token identifies";
     /// Runner of the task list.
-    Runner "runner" "`runners`: of the task list, or of the token's list";
+    Runner "runner" "`runners` for the task list in the path, or for the list of the task that the token identifies";
     /// Operator of the service.
     Operator "operator" "`operator = true` only";
     /// Another node over the same store.
-    Node "node" "another node over the same store; no credential, whatever its level";
+    Node "node" "no credential: only other nodes over the same store may make these calls";
 }
 
 /// Subject of a request: the domain or task list to which its permission applies.
