@@ -13,9 +13,8 @@ use crate::time::Duration;
 
 /// Retry policy of an activity or workflow.
 ///
-/// The delay before the second attempt is [`initial_interval`](Self::initial_interval). Each further delay is
-/// [`backoff_coefficient`](Self::backoff_coefficient) times the previous one, up to
-/// [`maximum_interval`](Self::maximum_interval).
+/// The delay before the second attempt is the initial interval. Each further delay is the previous delay times the
+/// backoff coefficient, up to the maximum interval.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -24,7 +23,7 @@ pub struct RetryPolicy {
     /// Delay before the second attempt; more than zero. One second when absent.
     #[n(0)]
     pub initial_interval: Duration,
-    /// Factor by which each delay grows; 1 keeps it constant. Two when absent.
+    /// Factor by which each delay grows; with 1, all delays are equal. Two when absent.
     #[n(1)]
     pub backoff_coefficient: Factor,
     /// Longest delay; a hundred times the first delay when absent.

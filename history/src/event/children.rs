@@ -109,7 +109,7 @@ pub enum ChildScheduleFailedCause {
     /// A run with this workflow id is open, for example another child.
     #[n(0)]
     WorkflowAlreadyOpen,
-    /// An earlier run used the workflow id, and the reuse policy forbids another.
+    /// An earlier run used the workflow id, and the reuse policy forbids another run with this id.
     #[n(1)]
     WorkflowIdReuseRefused,
     /// The run has reached its limit of open children.

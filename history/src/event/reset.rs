@@ -35,7 +35,7 @@ pub struct WorkflowReset {
     pub reason: Option<String>,
 }
 
-/// A reset that terminates this run: the new run that continues, and the part of a history that the new run copies.
+/// Reset that terminates this run: id of the new run, and the part of a history that the new run copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -62,12 +62,12 @@ pub struct ResetPlan {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum LaterSignals {
-    /// The new run gets them again, in order, after its WorkflowReset event. Cancel requests are not reapplied if the
-    /// reset run closed as canceled.
+    /// The new run receives these signals and requests in the same order, after its WorkflowReset event. Cancel
+    /// requests are not reapplied if the reset run closed as canceled.
     #[default]
     #[n(0)]
     Reapply,
-    /// The new run does not get them.
+    /// The new run does not receive these signals and requests.
     #[n(1)]
     Drop,
 }
