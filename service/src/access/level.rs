@@ -29,9 +29,9 @@ levels! {
     /// No credential is needed.
     Nothing "nothing" "none needed";
     /// Any credential; the response contains only domains that it names.
-    Known "any" "any; the response has only domains for which the credential has a level";
+    Known "any" "any credential; the response has only domains for which it has a level";
     /// Any credential that names the domain.
-    Related "related" "any that has a level for the domain, or for a task list in it";
+    Related "related" "any credential that has a level for the domain, or for a task list in it";
     /// Permission to read the metrics.
     Metrics "metrics" "`metrics = true`";
     /// Reader of the domain.
