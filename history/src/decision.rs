@@ -136,7 +136,7 @@ pub struct CancelActivity {
 pub struct StartTimer {
     /// Timer id, unique among the run's open timers. 1 to 256 characters.
     pub timer_id: String,
-    /// Time until the timer expires, at most ten years. With zero it expires at once.
+    /// Time until the timer expires, at most ten years. With zero, the timer expires at once.
     pub after: Duration,
     /// Text that the decider stores with the event, for its own use. At most 128 KiB.
     pub control: Option<String>,
@@ -193,14 +193,14 @@ pub struct StartChild {
     pub workflow_id: String,
     /// Workflow type of the child. 1 to 256 characters.
     pub workflow_type: String,
-    /// Task list of the child's deciders.
+    /// Task list of the child's deciders; this run's when absent.
     pub task_list: Option<String>,
     /// Input of the child, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// Longest time from the start to the close. When absent, the default of the workflow type, or one year.
     pub execution_timeout: Option<Duration>,
-    /// Longest time from DeciderStarted to the decider's answer.
+    /// Longest time from DeciderStarted to the decider's answer; this run's when absent.
     pub decider_start_to_close: Option<Duration>,
     /// Longest time from DeciderScheduled to DeciderStarted.
     pub decider_schedule_to_start: Option<Duration>,
@@ -211,7 +211,7 @@ pub struct StartChild {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
-    /// Time for which the child stays readable after its close.
+    /// Time for which the child stays readable after its close; this run's when absent.
     pub retention: Option<Duration>,
     /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
     #[serde(default)]
@@ -219,8 +219,8 @@ pub struct StartChild {
     /// Policy applied to the child if this run closes first.
     #[serde(default)]
     pub child_policy: ChildPolicy,
-    /// Longest time from the start to the close of a single run of the child; unlimited when absent. Retries and
-    /// successors start with the full time again.
+    /// Longest time from the start to the close of a single run of the child; unlimited when absent. Each retry
+    /// and each successor gets the full time.
     pub run_timeout: Option<Duration>,
     /// Retry policy after a failure or timeout; no retries when absent. Only the outcome of the last attempt is
     /// reported to this run.
@@ -242,7 +242,7 @@ pub struct StartChild {
 pub struct SignalExternal {
     /// Workflow id of the other run. 1 to 256 characters.
     pub workflow_id: String,
-    /// Run id; the newest run when absent.
+    /// Run id of the other run. When absent, the newest run of the workflow id.
     #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,
@@ -263,7 +263,7 @@ pub struct SignalExternal {
 pub struct CancelExternal {
     /// Workflow id of the other run. 1 to 256 characters.
     pub workflow_id: String,
-    /// Run id; the newest run when absent.
+    /// Run id of the other run. When absent, the newest run of the workflow id.
     #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,

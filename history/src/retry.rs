@@ -24,7 +24,7 @@ pub struct RetryPolicy {
     /// Delay before the second attempt; more than zero. One second when absent.
     #[n(0)]
     pub initial_interval: Duration,
-    /// Factor by which each delay grows; 1 keeps it constant. Two when absent.
+    /// Factor by which each delay grows; with 1, all delays are equal. Two when absent.
     #[n(1)]
     pub backoff_coefficient: Factor,
     /// Longest delay; a hundred times the first delay when absent.

@@ -92,7 +92,7 @@ pub struct ActivityStarted {
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -116,7 +116,7 @@ pub struct ActivitySuccess {
     /// Operator that completed the activity manually; absent if the runner did.
     #[n(3)]
     pub operator: Option<OperatorAction>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -153,7 +153,7 @@ pub struct ActivityFailed {
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_empty_reason: bool,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -177,7 +177,7 @@ pub struct ActivityCanceled {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -208,7 +208,7 @@ pub struct ActivityTimedOut {
     /// Outcome of the latest attempt, if the activity was waiting for a retry.
     #[n(5)]
     pub last_failure: Option<LastFailure>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -228,7 +228,7 @@ pub struct ActivityScheduledTimeout {
     /// Reason why no runner may take the activity; absent if the timeout expired.
     #[n(2)]
     pub cause: Option<ActivityNotStartedCause>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }

@@ -35,7 +35,7 @@ pub struct WorkflowReset {
     pub reason: Option<String>,
 }
 
-/// A reset that terminates this run: the new run that continues, and the part of a history that the new run copies.
+/// Reset that terminates this run: id of the new run, and the part of a history that the new run copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

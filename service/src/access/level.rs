@@ -31,7 +31,7 @@ levels! {
     /// Any credential. The response contains only domains that the credential names.
     Known "any" "any; the response has only the domains that the credential names";
     /// Any credential that names the domain.
-    Related "related" "any that names the domain, or a list in it, at any level";
+    Related "related" "any credential that has a level for the domain, or for a task list in it";
     /// Permission to read the metrics.
     Metrics "metrics" "`metrics = true`";
     /// Reader permission for the domain.
