@@ -136,7 +136,7 @@ impl Backlog {
         again
     }
 
-    /// Marks the rows of a list as not completely read.
+    /// Marks the rows of a list as not completely read, so that they are read again.
     pub(crate) fn forget(&self, list: &ListKey) {
         if let Some(reading) = self.lock().get_mut(list) {
             (reading.again, reading.done_at) = (reading.is_under_way, None);

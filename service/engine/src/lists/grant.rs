@@ -122,7 +122,7 @@ pub(crate) trait TaskReturner: Send + Sync {
 }
 
 impl Grant {
-    /// Marks the task as delivered, so that it is not returned when this value is dropped.
+    /// Marks the task as delivered. Dropping this value then does not return the task.
     pub(crate) fn delivered(mut self) {
         self.returner = None;
     }

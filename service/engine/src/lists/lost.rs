@@ -11,8 +11,8 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::{Offer, Refusal};
 
-/// Maximum time for which a repeated poll waits for the other nodes to report whether they know its task. A node that
-/// is suspended does not answer; its tasks are found when other nodes take over its runs. Our choice.
+/// Maximum time for which a repeated poll waits for the other nodes to report whether they know the poll's task. A
+/// suspended node does not answer. Its tasks are found when other nodes take over its runs. Our choice.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
 /// Maximum number of poll ids in one request to another node. Our choice.

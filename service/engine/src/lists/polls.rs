@@ -26,13 +26,13 @@ pub struct Poll {
     pub wait: Duration,
     /// Identity of the poller, recorded in the history.
     pub identity: Option<String>,
-    /// True if the poll uses SWF's protocol, where an identity may be empty.
+    /// True if the poll uses SWF's protocol, which permits an empty identity.
     pub is_swf: bool,
     /// Name of the poller's credential.
     pub by: Option<CallerName>,
     /// Maximum number of events that are returned with a decider task, from 1 to 10,000; 10,000 by default.
     pub events_max: Option<usize>,
-    /// True if the whole history is returned with a decider task, false if only the window.
+    /// True to return the whole history with a decider task, false to return only the window.
     pub full_history: bool,
     /// True to add the `activityId` to events that refer to an activity by its ActivityScheduled event.
     pub names_activities: bool,
