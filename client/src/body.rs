@@ -1,7 +1,7 @@
 //! Request and response bodies of every call of the REST API, shared by the service and its clients.
 //!
-//! Requests with unknown fields are refused. Unknown fields of responses are ignored, so that an older client can
-//! talk to a newer service.
+//! The service refuses requests with unknown fields. The client ignores unknown fields of responses, so that an older
+//! client can be used with a newer service.
 
 use serde::{Deserialize, Serialize};
 
