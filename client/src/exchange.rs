@@ -56,8 +56,9 @@ pub async fn host<K: TaskKind, W: Works<K>>(
     hosted.await
 }
 
-/// Runs the future on a worker thread of a multi-threaded runtime. The future that a program awaits in `main` does not
-/// run on a worker thread. Each time that a task woke that future, it would therefore also have to wake another thread.
+/// Runs the future on a worker thread of a multi-threaded runtime. The future that a program awaits in `main` runs on
+/// the program's main thread, which is not a worker thread. Waking it would cost an additional wake of that thread each
+/// time.
 async fn on_worker_thread(work: impl Future<Output = bool> + Send + 'static) -> bool {
     if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
         return work.await;

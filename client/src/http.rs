@@ -36,7 +36,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// so that no request is sent on a connection that is being closed.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// Longest wait that a single request may ask of the service. Source: docs/limits.md.
+/// Longest time that a single request may ask the service to wait. Source: docs/limits.md.
 pub(crate) const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
 
 /// Timeout of a response, not counting the time for which the request asks the service to wait.

@@ -14,7 +14,8 @@ answers! {
         last: u64,
     }
 
-    /// An entry of the audit log: a requested change. If `requestSeq` is present, the outcome of such a request.
+    /// An entry of the audit log. An entry without `requestSeq` is a requested change. An entry with `requestSeq` is
+    /// the outcome of such a request.
     AuditEntry {
         /// Number of the entry: 1, 2, 3, …
         seq: u64,

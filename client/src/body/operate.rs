@@ -61,8 +61,8 @@ bodies! {@request
     /// Reset of a run: a new run continues from one of the run's events.
     ResetWorkflow {
         /// Id of the last event of the old run's history that the new run keeps. No decider may have a turn at that
-        /// event, and the event must be the last one of its commit. If a reset to the event is not possible, the
-        /// refusal contains the nearest event to which it is.
+        /// event, and the event must be the last one of its commit. If the run cannot be reset to the event, the
+        /// refusal contains the nearest event to which it can be reset.
         event_id: EventId,
         /// Treatment of signals that the old run received after that event.
         #[serde(default)]

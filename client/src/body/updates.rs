@@ -40,7 +40,7 @@ pub struct Updated {
     /// True if this request started the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
-    /// Event id of the update's UpdateCompleted; until the update is completed, of its UpdateAccepted.
+    /// Event id of the update's UpdateCompleted. Until the update is completed, the event id of its UpdateAccepted.
     pub event_id: EventId,
     /// True if the update is completed. If false, the update was accepted and a later turn will complete it. To get its
     /// result, send the request again with the same `updateId`.

@@ -287,8 +287,8 @@ answers! {
         task_list: String,
         /// True for a list of decider tasks, false for a list of activity tasks.
         decider: bool,
-        /// Time when the last poll of the list ended. If there was no poll since the service started, the time of this
-        /// start.
+        /// Time when the last poll of the list ended. If there was no poll since the service started, the time when it
+        /// started.
         since: Timestamp,
     }
     /// Activities that were scheduled again, with the same type and input, after they had succeeded. The usual cause

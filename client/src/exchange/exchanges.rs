@@ -233,8 +233,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             let (answers, room) = (self.take_gathered(now), self.take_room(now));
             self.begin(SlotPoll { id: fresh(), attempt: 1, slots: numbered(room) }, answers);
         }
-        // If there are answers to send, the exchange that sends them also polls for the free slots. No separate poll is
-        // needed then.
+        // If there are answers to send, the exchange that sends them also polls for the free slots, so no separate poll
+        // is needed.
         while !self.has_gathered(now) {
             match self.take_room(now) {
                 0 => break,

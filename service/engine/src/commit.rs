@@ -13,8 +13,8 @@ use self::head::Body;
 use crate::Refusal;
 use crate::base::agenda::OFFER_SOON_MAX;
 
-/// Maximum size in bytes of a payload that stays in its event if the payloads of a commit together exceed
-/// [`CROWDED_SOFTS`]. Larger payloads of such a commit go to packs. Our choice.
+/// Maximum size in bytes of a payload that stays in its event if the payloads of a commit together exceed the limit
+/// given by [`CROWDED_SOFTS`]. Larger payloads of such a commit go to packs. Our choice.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
 /// Multiple of the head's soft limit. If the payloads of a commit together are larger, those over
@@ -27,8 +27,8 @@ const CROWDED_SOFTS: usize = 8;
 /// chunk. Our choice.
 const CHUNK_PART_MIN: usize = 4;
 
-/// Maximum size in bytes of the engine's own data in a head, which is stored in addition to the state of the run: the
-/// newest operation ids, short notes about attempts, and the location of a tail that is not in the head.
+/// Maximum size in bytes of the engine's own data in a head, in addition to the state of the run. This data consists of
+/// the newest operation ids, short notes about attempts, and the location of a tail that is not in the head.
 const HEAD_ROOM: usize = 4 * 1024;
 
 const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
@@ -52,8 +52,8 @@ pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
 /// consists of few such chunks.
 const COPIED_CHUNK: usize = 64 * 1024;
 
-/// Size in bytes at which a pack is full. A larger payload gets a separate pack. Our choice: packs are always read as a
-/// whole, and with this size a reader of one payload holds at most four times the largest payload.
+/// Size in bytes at which a pack is full. A larger payload gets a separate pack. Our choice: a pack is always read as a
+/// whole. With this size, a reader of one payload holds at most four times the size of the largest payload.
 const PACK_BYTES: usize = 1024 * 1024;
 
 /// A run as of its last commit.
@@ -145,8 +145,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    // The operation ids of the previous run are kept: a node whose commit to that run had an unknown outcome looks for
-    // its operation id here.
+    // The operation ids of the previous run are kept, because a node may look here for a commit to that run whose
+    // outcome was unknown.
     let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);

@@ -15,8 +15,8 @@ pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_sec
 /// Length of the period from now for which the due index is read. Our choice.
 const READ_AHEAD: Duration = Duration::from_secs(60);
 
-/// Maximum number of runs on the agenda. If more runs are due soon, the agenda covers a shorter period. Our choice:
-/// each entry takes about 200 bytes.
+/// Maximum number of runs on the agenda. If more runs are due soon, the agenda covers a shorter period. Our choice: at
+/// about 200 bytes each, the entries take at most 4 MB.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
 
 /// Delay before a run is woken again if it could not be handled or its task could not be started. Our choice: short,

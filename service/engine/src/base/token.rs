@@ -25,7 +25,7 @@ const TAG_BYTES: usize = 12;
 /// characters, or 1,500 if the names are ASCII.
 pub const TOKEN_CHARS_MAX: usize = 6_144;
 
-/// Signed content of the secret that nodes use to authenticate to each other.
+/// Content whose signature is the secret that nodes use to authenticate to each other.
 const NODES: &[u8] = b"nodes";
 
 /// Token of a decider task.

@@ -401,8 +401,8 @@ impl RunReader {
         Ok(())
     }
 
-    /// Returns the error for a missing part to which a run's head refers: either the run was deleted after its head was
-    /// read, or the part was lost.
+    /// Returns the error for a part to which a run's head refers and which is missing in the store. Either the run was
+    /// deleted after its head was read, or the part was lost.
     async fn missing(&self, source: &RunEvents<'_>, what: &str) -> Refusal {
         let RunEvents { key, run_id, .. } = *source;
         match self.load_run(key, run_id).await {

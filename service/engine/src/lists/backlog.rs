@@ -39,8 +39,8 @@ const KEPT_FOR: history::Duration = history::Duration::from_days(14);
 /// Minimum remaining lifetime of a row. If a row has less, the run's next wake renews it.
 pub(crate) const FRESH_FOR: history::Duration = history::Duration::from_days(7);
 
-/// Maximum number of lists for which a node remembers that it has read their rows. Our choice: each list takes about
-/// 200 bytes.
+/// Maximum number of lists for which a node remembers that it has read their rows. Our choice: at about 200 bytes each,
+/// the lists take at most 2 MB.
 const LISTS_MAX: usize = 10_000;
 
 /// Time after which the rows of a polled list are read again if nodes share a store. Nodes offer each other the tasks
@@ -214,7 +214,8 @@ pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Op
     run.waiting_tasks().map(of).collect()
 }
 
-/// Returns true if a commit has added a waiting task, or has changed the list, priority or earliest start of one.
+/// Returns true if a commit has added a waiting task, or has changed the list, priority or earliest start of a waiting
+/// task.
 pub(crate) fn has_new_waiting_task(before: &Run, after: &Run) -> bool {
     // Merges two sequences that are in the same order: the turn, then activities in the order in which they were
     // scheduled. Merging avoids a quadratic comparison, because a run can have a thousand activities.

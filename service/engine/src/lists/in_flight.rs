@@ -11,11 +11,12 @@ use uuid::Uuid;
 
 use crate::lists::{ListKey, Side};
 
-/// Maximum number of lists in memory. The lists with the most recent changes are kept. Our choice: each list takes
-/// about 300 bytes.
+/// Maximum number of lists in memory. The lists with the most recent changes are kept. Our choice: at about 300 bytes
+/// each, the lists take at most 3 MB.
 const LISTS_MAX: usize = 10_000;
 
-/// Maximum number of tasks in flight that are counted on all lists. Our choice: each takes about 50 bytes.
+/// Maximum number of tasks in flight that are counted on all lists. Our choice: at about 50 bytes each, they take at
+/// most 10 MB.
 const TASKS_MAX: usize = 200_000;
 
 /// Period over which the rate is measured, in milliseconds.

@@ -18,7 +18,8 @@ pub(crate) use task_list::dispatch::{Departure, Stays, ToNode, ToPoll, ToWaiting
 use crate::lists::grant::Grant;
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
-/// Default maximum number of lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
+/// Default maximum number of lists with waiting tasks in memory. Our choice: at some hundred bytes each, the lists
+/// without their tasks take a few megabytes.
 const LISTS_MAX: usize = 10_000;
 
 /// Default maximum number of waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so a list
@@ -410,7 +411,7 @@ impl Matching {
         lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.riders, list.overflowed))
     }
 
-    /// Returns the lists of a domain that have tasks, among the first `examined_max` lists.
+    /// Returns the lists of a domain that have tasks. Examines only the first `examined_max` lists of the node.
     pub(crate) fn lists_with_tasks(&self, domain: &str, examined_max: usize) -> Vec<ListKey> {
         let lists = self.lock();
         let examined = lists.iter().take(examined_max);

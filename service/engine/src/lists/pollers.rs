@@ -15,16 +15,16 @@ use crate::lists::{ListKey, Side, Taker};
 use crate::{Clock, Limited, Refusal, SwfQuotas, Unpolled};
 
 /// Maximum number of lists for which the end of the last poll is remembered. If there are more lists, the least
-/// recently polled lists are forgotten. Our choice: each takes about 200 bytes.
+/// recently polled lists are forgotten. Our choice: at about 200 bytes each, the lists take at most 2 MB.
 const REMEMBERED: usize = 10_000;
 
-/// Maximum number of lists that [`Pollers::unpolled_lists`] examines, and below, maximum number that it returns. Our
-/// choice: the function runs for each poll that ends without a task, and must not cost more than the poll.
+/// Maximum number of lists that [`Pollers::unpolled_lists`] examines. [`NAMED_MAX`] is the maximum number that it
+/// returns. Our choice: the function runs for each poll that ends without a task, and must not cost more than the poll.
 const LISTS_EXAMINED_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
 /// Maximum number of remembered pollers. If there are more pollers, those with the least recent polls are forgotten.
-/// Our choice: each takes about 300 bytes.
+/// Our choice: at about 300 bytes each, the pollers take at most 3 MB.
 const POLLERS_REMEMBERED: usize = 10_000;
 
 /// Time for which a poller is remembered after its last poll. Our choice: long enough that most pollers finish their
@@ -312,8 +312,8 @@ impl Pollers {
         lists.iter().filter_map(|list| self.unpolled_list(list)).collect()
     }
 
-    /// Returns lists of a domain that have waiting tasks at this node and no poller. At most [`LISTS_EXAMINED_MAX`]
-    /// lists are examined and [`NAMED_MAX`] returned.
+    /// Returns lists of a domain that have waiting tasks at this node and no poller. Examines at most 1,000 lists, and
+    /// returns at most ten.
     pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
         let waiting = self.lists.lists_with_tasks(domain, LISTS_EXAMINED_MAX);
         let others = waiting.iter().filter(|list| &*list.name != LAMBDA_LIST);

@@ -78,7 +78,7 @@ impl Poll {
 }
 
 /// Maximum number of tasks that a node remembers by their poll, and maximum number of lost polls that it remembers. The
-/// newest are kept. Our choice: each task takes about 200 bytes.
+/// newest are kept. Our choice: at about 200 bytes each, the tasks take at most 4 MB.
 const REMEMBERED: usize = 20_000;
 
 /// Time for which a node reports a lost poll to nodes that join. Our choice: equal to the longest wait of a poll.

@@ -12,8 +12,8 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// Maximum number of lists examined in each of the node's tables of lists. Our choice: enough for all lists of a table,
-/// except that the number of lists with polls in progress is not limited.
+/// Maximum number of lists examined in each of the node's tables of lists. Our choice: equal to the maximum size of
+/// such a table. Only lists with polls in progress can exceed this size, because their number is not limited.
 const LISTS_EXAMINED_MAX: usize = 20_000;
 
 /// Maximum number of tasks shown individually for one list. Our choice: as many as fit on one or two screens.

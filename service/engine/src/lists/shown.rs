@@ -9,8 +9,8 @@ use history::Timestamp;
 use crate::base::metrics::measured::ListDepth;
 use crate::lists::{ListKey, Side};
 
-/// Maximum number of lists with separate series: per domain, and below, for all domains together. Our choice: the
-/// response to a scrape stays below 1 MB.
+/// Maximum number of lists of one domain that have separate series. [`LISTS_SHOWN`] is the maximum for all domains
+/// together. Our choice: the response to a scrape stays below 1 MB.
 const LISTS_OF_A_DOMAIN: usize = 100;
 const LISTS_SHOWN: usize = 300;
 

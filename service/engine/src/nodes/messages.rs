@@ -179,7 +179,7 @@ pub enum FromRecorder {
     Recorded,
     /// The rules of the crate `history` do not allow the answer.
     Refused(Fault),
-    /// The outcome is unknown: the answer may have been recorded. It may be sent again.
+    /// The outcome is unknown: the answer may have been recorded. The answer may be sent again.
     Unknown(String),
 }
 

@@ -26,8 +26,8 @@ const TRY_WAIT: Duration = Duration::from_millis(20);
 const ABSENT_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is not zero");
 
 /// Requests without a mark, by run and key, each with the run's number of marks at the time of the lookup. Remembering
-/// them avoids repeated lookups: a request is admitted more than once if other nodes write to its run, and an update is
-/// admitted when it is sent and again when it is answered.
+/// them avoids repeated lookups for a request that is admitted more than once. A request is admitted again if other
+/// nodes write to its run. An update is admitted when it is sent, and again when it is answered.
 struct Absent(Mutex<LruCache<(Uuid, RequestKey), u64>>);
 
 impl Default for Absent {

@@ -14,8 +14,8 @@ use crate::{Clock, Refusal, Registry};
 
 /// Average number of read units per second that counting all open runs may use. Counting flagged runs may use the same
 /// number in addition. Therefore, the more a count costs, the longer it is reused. Our choice: if counts are requested
-/// all the time, each of the two kinds costs $3.24 per month. If the store does not bill for reads, every request
-/// counts.
+/// all the time, each of the two kinds costs $3.24 per month. If the store does not bill for reads, each request counts
+/// the runs again.
 const READ_UNITS_PER_SECOND: u64 = 10;
 
 /// Maximum time that requests wait for a new count before they get the previous count. Our choice: half of Prometheus'

@@ -19,7 +19,8 @@ use crate::riders::task::RequestReply;
 use crate::run::request::RunRequest;
 use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken};
 
-/// Delay before a speculative turn that its decider has failed is tried again. Source: the first backoff of any turn.
+/// Delay before the updates of a speculative turn get another turn, after a decider has failed the turn. Source: the
+/// first backoff of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
 
 /// Returns the task that the token belongs to.

@@ -51,7 +51,7 @@ const FORWARD_WAIT: Duration = Duration::from_secs(6);
 const LENT_WAIT: Duration = Duration::from_secs(2);
 
 /// Time after which a query may be sent to another node even if a decider waits at this node. Reason: the other node
-/// may continuously have a turn of the query's run, so that the query would never get a task here.
+/// may continuously have a turn of the query's run, so that the query would never get a task at this node.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 
 /// Interval at which the service checks that a node is alive while it waits for the node's reply.

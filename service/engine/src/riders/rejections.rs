@@ -17,7 +17,7 @@ const REJECTIONS_MAX: usize = 10_000;
 /// repeated update is validated again. Our choice.
 const REJECTION_BYTES_MAX: usize = 4 * 1024;
 
-/// Time for which a rejection is kept. Our choice: longer than any client retries.
+/// Time for which a rejection is kept. Our choice: longer than any client retries its request.
 const REJECTION_KEPT: Duration = Duration::from_secs(120);
 
 struct RecentRejection {

@@ -89,7 +89,7 @@ pub(super) struct Rider {
     pub(super) id: u64,
     pub(super) run_id: Uuid,
     /// Id of the run's newest event when the query was added. A task that takes the query must show at least this
-    /// event. 0 for an update, because an update can state the version that it expects instead.
+    /// event. For an update, the value is 0, because an update can state the version that it expects instead.
     pub(super) since: EventId,
     pub(super) what: RiderContent,
     pub(super) place: RiderPlace,

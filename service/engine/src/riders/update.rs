@@ -134,8 +134,9 @@ impl RequestReply {
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
-        // True if a decider of another node may have the update. This is possible if the caller chose the id, because
-        // it may have sent the update to that node, too, or if a node to which the update was lent has not replied.
+        // True if a decider of another node may have the update. There are two such cases:
+        // * The caller chose the id, so it may have sent the update to another node before.
+        // * A node to which the update was lent has not replied.
         let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {
             let caller = self.ids.op();

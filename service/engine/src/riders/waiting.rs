@@ -36,8 +36,8 @@ const RIDERS_PER_RUN_MAX: usize = history::limits::QUERY_RESULTS_MAX;
 /// applies to updates. Our choice: 32 inputs of the maximum size.
 const RIDER_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum number of callers at a node that wait for answers to queries. Our choice: each caller takes about half a
-/// kilobyte, in addition to its connection.
+/// Maximum number of callers at a node that wait for answers to queries. Our choice: at about half a kilobyte each, the
+/// callers take at most 50 MB, in addition to their connections.
 const ASKERS_MAX: usize = 100_000;
 
 /// A query that is about to be added to a run's riders.

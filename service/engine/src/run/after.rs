@@ -78,7 +78,8 @@ pub(crate) struct CommitCounts {
     pub(crate) facts: CommitFacts,
     /// Number of marks (records of remembered requests) that were written to the store before the commit.
     pub(crate) marks_written: usize,
-    /// Number of remembered requests that were dropped earlier than promised.
+    /// Number of remembered requests that were dropped before the end of the period for which they should be
+    /// remembered.
     pub(crate) forgotten_early: u64,
 }
 
@@ -169,8 +170,8 @@ pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
-/// Returns the consequences of a wake, in addition to those of its commit: offer all tasks and deliver all effects of
-/// the run that memory may have lost. Tasks that are already on their list stay on it. `before` and `round` are the
+/// Returns the consequences of a wake, in addition to those of its commit. They offer all tasks and deliver all effects
+/// of the run that memory may have lost. Tasks that are already on their list stay on it. `before` and `round` are the
 /// outbox and its round when the wake began. Effects that became ready later are not included, because they are already
 /// being delivered.
 pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {

@@ -30,7 +30,7 @@ pub(crate) enum InboxItem {
 #[derive(Default)]
 struct InboxState {
     queue: VecDeque<InboxItem>,
-    /// Size in bytes of the last batch in the queue, while requests can be added to this batch; otherwise 0.
+    /// Size in bytes of the last batch that was added to the queue.
     last_batch_bytes: usize,
     /// True while a worker handles the queue.
     is_worked_on: bool,

@@ -34,7 +34,7 @@ enum CommitOutcome {
     AppliedThenSuperseded(Box<StoredRun>),
     /// The store does not have the commit and will never have it, because it has a conflicting commit.
     Conflict,
-    /// The store has neither the commit nor a conflicting one. The commit can be retried.
+    /// The store has neither the commit nor a conflicting commit. The commit can be retried.
     NotApplied,
 }
 

@@ -46,7 +46,7 @@ const WAKES_AT_ONCE: usize = 64;
 /// offered to its list again.
 pub(crate) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(5);
 
-/// Time after which this node wakes an overdue run of another node's shard. Our choice.
+/// Time for which a run of another node's shard must be overdue before this node wakes it. Our choice.
 const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
 
 /// Delay after a failed read of the store. Our choice.
@@ -219,7 +219,7 @@ impl Sweeper {
         let shards = self.limits.due_shards.max(1);
         let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
         let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
-        // Also reads one shard of another node, in each call the next one. The home node of that shard may not know
+        // Also reads one shard of another node, in each call a different one. The home node of that shard may not know
         // that it is the home.
         let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
         // Shards are read concurrently, so that a slow shard does not delay the others.

@@ -12,7 +12,7 @@ use crate::views::Views;
 use crate::{Refusal, RunRef, RunState, SeenVersion};
 
 /// First interval at which this node reads a run for the run's watchers, if other nodes may write to it. The interval
-/// grows up to the maximum below. Our choice: each read costs one read unit, regardless of the number of watchers of
+/// grows up to [`CHECK_DELAY_MAX`]. Our choice: each read costs one read unit, regardless of the number of watchers of
 /// the run.
 const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);

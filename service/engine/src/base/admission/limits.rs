@@ -20,8 +20,8 @@ const BYTES_PER_SECOND_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// Largest configurable number of open runs. Our choice: more than any store was tested with.
 pub const OPEN_RUNS_MAX: u64 = 1_000_000_000;
 
-/// Largest configurable number of polled task lists. Source: the number of lists that are kept in memory in addition to
-/// polled ones.
+/// Largest configurable number of polled task lists. Source: equal to the maximum number of lists without pollers that
+/// are kept in memory.
 pub const TASK_LISTS_MAX: u64 = 10_000;
 
 /// Largest configurable number of waiting requests. Our choice: more than the maximum number of connections.

@@ -54,7 +54,8 @@ const CHILD_LASTS: Duration = Duration::from_secs(10);
 /// Number of open runs that the store has counted.
 #[derive(Debug, Clone, Copy)]
 struct QuotaCount {
-    /// Sequence number of the count's begin. Counts, starts and completions of a domain are numbered in one sequence.
+    /// Sequence number of the beginning of the count. Counts, starts and completions of a domain are numbered in one
+    /// sequence.
     began: u64,
     at: Instant,
     open: u64,

@@ -16,8 +16,8 @@ use crate::base::admission::limits::{Amounts, QuotaLimits};
 use crate::base::admission::rate::{Debt, Rate};
 use crate::base::admission::throttled::{LimitKind, QuotaHolder, Throttled, ThrottledLog};
 
-/// Maximum number of domains and credentials whose throttled requests are counted by name. Those of all others are
-/// counted together. Our choice: the names are labels of a metric, and each label adds a series.
+/// Maximum number of domains and credentials whose throttled requests are counted by name. The throttled requests of
+/// all others are counted together. Our choice: the names are labels of a metric, and each label adds a series.
 const NAMES_COUNTED_MAX: usize = 100;
 
 /// Label under which the domains or credentials that are not counted by name are counted together.
@@ -53,7 +53,8 @@ impl QuotaUse {
         Arc::new(Self { whose, label, amounts, requests, bytes, watchers })
     }
 
-    /// Returns a value with other limits that keeps counting the same waiting requests.
+    /// Returns a replacement with other limits. The replacement continues to count the requests that are already
+    /// waiting.
     fn with(&self, amounts: Amounts) -> Arc<Self> {
         Self::new(self.whose.clone(), Arc::clone(&self.label), amounts, Arc::clone(&self.watchers))
     }
