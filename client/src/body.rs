@@ -106,7 +106,7 @@ pub struct Problem {
     pub title: String,
     /// HTTP status.
     pub status: u16,
-    /// Explanation of this occurrence.
+    /// Explanation of this occurrence of the problem.
     pub detail: String,
     /// Kind of problem, for programs; stable.
     pub code: String,

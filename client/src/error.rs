@@ -32,7 +32,7 @@ pub enum Error {
     Insecure {
         /// URL of the service.
         url: String,
-        /// Reason.
+        /// Reason why the secure connection could not be established.
         problem: TlsProblem,
         /// Cause of the failure.
         #[source]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 answers! {
     /// A page of the audit log, oldest entries first.
     AuditEntries {
-        /// Entries exactly as in their file.
+        /// Entries, exactly as in the log file.
         entries: Vec<AuditEntry>,
         /// Value of `after` for the next page; absent on the last page.
         next: Option<u64>,

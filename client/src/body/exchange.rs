@@ -51,7 +51,7 @@ bodies! {@request
     }
     /// An answer to a turn: exactly one of `complete` and `fail`.
     TurnReply {
-        /// Token of the turn, unchanged.
+        /// Token of the turn, exactly as received.
         token: String,
         /// Completes the turn.
         complete: Option<CompleteTurn>,
@@ -92,7 +92,7 @@ bodies! {@request
     }
     /// An answer to an activity: exactly one of `success`, `failure` and `canceled`.
     ActivityReply {
-        /// Token of the activity, unchanged.
+        /// Token of the activity, exactly as received.
         token: String,
         /// Completes the activity.
         success: Option<SucceedActivity>,

@@ -43,7 +43,7 @@ bodies! {@request
         /// Retention period of closed runs. Applies to runs that start after the change.
         retention: Option<Duration>,
     }
-    /// Rotation of the secret of task tokens.
+    /// Rotation of the secret that signs task tokens.
     RotateSecret {
         /// Time for which older tokens stay valid; 30 days by default. If it is 0, they become invalid at once.
         overlap: Option<Duration>,
@@ -117,7 +117,7 @@ answers! {
         /// Number of deleted runs.
         runs: u64,
     }
-    /// A new secret of task tokens.
+    /// The new secret that signs task tokens.
     RotatedSecret {
         /// Time from which the new secret signs tokens. If several nodes share a store, it is a few seconds in the
         /// future.

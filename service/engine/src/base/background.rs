@@ -127,7 +127,7 @@ impl Background {
         waiting.abort_handle()
     }
 
-    /// Waits until all tasks are done, but at most [`FINISH_WAIT`].
+    /// Waits until all tasks are done, but no longer than [`FINISH_WAIT`].
     pub(crate) async fn finish(&self) {
         let mut under_way = self.under_way.subscribe();
         if tokio::time::timeout(FINISH_WAIT, under_way.wait_for(|count| *count == 0)).await.is_err() {

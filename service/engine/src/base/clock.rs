@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Source of time. Tests implement their own.
+/// Source of time. Tests use other implementations.
 #[async_trait]
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time.

@@ -198,9 +198,9 @@ pub enum QueryOutcome {
     },
     /// The query failed. The turn is not affected.
     Failed {
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Message for people.
+        /// Human-readable message.
         message: Option<String>,
     },
 }

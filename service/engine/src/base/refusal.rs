@@ -240,9 +240,9 @@ pub enum Refusal {
     QueryFailed {
         /// Name of the query.
         name: String,
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Message for people.
+        /// Human-readable message.
         message: Option<String>,
     },
     /// No decider answered the query in time.
@@ -309,9 +309,9 @@ pub enum Refusal {
     UpdateRejected {
         /// Id of the update.
         update_id: String,
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Details for people and programs.
+        /// Details, for people and programs.
         details: Option<history::Payload>,
     },
     /// The update was accepted and then failed.
@@ -321,9 +321,9 @@ pub enum Refusal {
         update_id: String,
         /// Id of the update's UpdateFailed event.
         event_id: history::EventId,
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Details for people and programs.
+        /// Details, for people and programs.
         details: Option<history::Payload>,
     },
     /// A run was started for an update and remains open, but the update then failed.

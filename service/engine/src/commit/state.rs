@@ -12,7 +12,7 @@ impl CachedRun {
         self.0.as_deref()
     }
 
-    /// Returns the state in memory for changes.
+    /// Returns the state in memory for modification.
     pub(crate) fn known_mut(&mut self) -> Option<&mut StoredRun> {
         self.0.as_deref_mut()
     }

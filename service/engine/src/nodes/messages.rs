@@ -119,9 +119,9 @@ pub enum FromJudge {
     Recorded,
     /// A decider rejected the update.
     Rejected {
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Details for people and programs.
+        /// Details, for people and programs.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     },
@@ -191,9 +191,9 @@ pub struct RejectedUpdate {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) update_id: String,
-    /// Reason for programs. Absent if the update was not rejected, but a decider took it without answering it.
+    /// Machine-readable reason. Absent if the update was not rejected, but a decider took it without answering it.
     pub(crate) reason: Option<String>,
-    /// Details for people and programs.
+    /// Details, for people and programs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
     pub(crate) details: Option<Payload>,
 }

@@ -72,7 +72,7 @@ struct SeenTime {
     newest: Option<Timestamp>,
     written: Option<Timestamp>,
     doubt: Option<Doubt>,
-    /// Unconfirmed jumps, as in the record.
+    /// Jumps that no operator has confirmed, as in the stored record.
     moves: Vec<ClockMove>,
     confirmed: u64,
     /// Jumps that must be added to the record, each with the expected time and the time that the clock showed.

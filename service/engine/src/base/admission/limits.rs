@@ -97,7 +97,7 @@ impl QuotaLimits {
     ///
     /// # Errors
     ///
-    /// * An entry that names neither a domain nor a credential, or both.
+    /// * An entry that names both a domain and a credential, or none of them.
     /// * An entry without limits.
     /// * A number out of its range.
     /// * A limit that only domains can have, in the entry of a credential.
