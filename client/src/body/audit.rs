@@ -21,7 +21,7 @@ answers! {
         seq: u64,
         /// Time when the entry was written.
         at: Timestamp,
-        /// Number of the entry with the request. Only in the entry of an outcome.
+        /// Number of the entry with the request. Present only in the entry of an outcome.
         request_seq: Option<u64>,
         /// HTTP status of the response; absent if the caller disconnected before the response.
         status: Option<u16>,

@@ -126,7 +126,7 @@ pub struct Exchanged<T> {
     /// Tasks that were taken.
     pub tasks: Vec<SlotTask<T>>,
     /// Lists of the domain that have waiting tasks and no pollers, in the format of the `Baton-No-Pollers` header of
-    /// polls. Only if no task was taken.
+    /// polls. Present only if no task was taken.
     pub no_pollers: Option<String>,
 }
 

@@ -28,7 +28,7 @@ bodies! {@request
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Retry, pause or resumption by an operator.
+    /// Action of an operator, such as a retry, a pause or a resumption.
     OperatorAction {
         /// Name of the operator; recorded in the history.
         identity: Option<String>,
@@ -79,8 +79,8 @@ bodies! {@request
         /// Timeouts of the activity.
         #[serde(default)]
         timeouts: ChangeTimeouts,
-        /// New retry policy, which replaces the whole policy. Only for an activity that was scheduled with a retry
-        /// policy.
+        /// New retry policy, which replaces the whole policy. Accepted only for an activity that was scheduled with a
+        /// retry policy.
         #[serde(default, deserialize_with = "history::retry_of_request")]
         retry: Option<RetryPolicy>,
         /// Name of the operator; recorded in the history.

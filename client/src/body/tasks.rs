@@ -292,7 +292,8 @@ answers! {
         /// Time since when the list has had no poller: the end of the last poll, or the start of the service if no poll
         /// is known. Absent while a poll is in progress.
         no_pollers_since: Option<Timestamp>,
-        /// Next tasks, in the order in which they will be dispatched. Only if a single list was requested. At most 100.
+        /// Next tasks, in the order in which they will be dispatched. Present only if a single list was requested. At
+        /// most 100.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         next: Vec<ListedTask>,
     }

@@ -77,7 +77,8 @@ answers! {
         /// Reason why the run failed or was terminated. For a run that timed out, the name of the timeout. Absent if
         /// the run closed under an earlier version of the service, which did not store reasons in lists.
         reason: Option<String>,
-        /// First line of the closing event's details, at most 120 characters. Only for callers that may see payloads.
+        /// First line of the closing event's details, at most 120 characters. Present only for callers that may see
+        /// payloads.
         details_line: Option<String>,
         /// True if only the run's execution timeout can wake it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -209,7 +210,8 @@ answers! {
         closed_at: Option<Timestamp>,
         /// Reason why the run failed or was terminated. For a run that timed out, the name of the timeout.
         reason: Option<String>,
-        /// First line of the closing event's details, at most 120 characters. Only for callers that may see payloads.
+        /// First line of the closing event's details, at most 120 characters. Present only for callers that may see
+        /// payloads.
         details_line: Option<String>,
         /// Maximum time from the start to the close of the workflow, including all runs that continue this run.
         execution_timeout: Duration,
@@ -250,7 +252,7 @@ answers! {
         paused: Option<PausedRun>,
         /// Names of the signals that the run's last turn awaits; `baton.cancel` for a cancel request.
         awaiting: Vec<String>,
-        /// Version of the run. Also in the entity tag of the response.
+        /// Version of the run. The entity tag of the response contains it, too.
         version: EventId,
         /// Event id of the run's newest event.
         history_length: EventId,

@@ -352,7 +352,7 @@ impl Engine {
         self.disk.room()
     }
 
-    /// Checks that the clock is right.
+    /// Guard, which checks that the clock is right.
     pub fn guard(&self) -> &Guard {
         &self.guard
     }

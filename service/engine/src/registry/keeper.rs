@@ -58,8 +58,8 @@ impl SecretKeeper {
         Self { records, clock, is_shared, mint }
     }
 
-    /// Creates a new secret for signing task tokens and for authentication between nodes. The secret is used at once, or
-    /// after some seconds if nodes share the store. Earlier tokens stay valid for the overlap period, by default
+    /// Creates a new secret for signing task tokens and for authentication between nodes. The secret is used at once,
+    /// or some seconds later if nodes share the store. Earlier tokens stay valid for the overlap period, by default
     /// [`SECRET_OVERLAP`]. If an earlier rotation has set an earlier end for some tokens, that end still applies.
     ///
     /// # Errors

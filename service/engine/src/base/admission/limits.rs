@@ -45,9 +45,9 @@ pub struct Limit {
     pub burst: Option<u64>,
     /// Maximum number of bytes of request and response bodies per second, at least 65,536.
     pub bytes_per_second: Option<u64>,
-    /// Maximum number of open runs, 1 to 1,000,000,000. Only for a domain.
+    /// Maximum number of open runs, 1 to 1,000,000,000. Permitted only for a domain.
     pub open_runs: Option<u64>,
-    /// Maximum number of task lists that are polled at the same time, 1 to 10,000. Only for a domain.
+    /// Maximum number of task lists that are polled at the same time, 1 to 10,000. Permitted only for a domain.
     pub task_lists: Option<u64>,
     /// Maximum number of requests that wait at the same time, 1 to 1,000,000.
     pub watchers: Option<u64>,

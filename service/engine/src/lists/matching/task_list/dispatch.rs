@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`ToPoll`] | the first task that the poller can handle | a new poll, or a poller that is put back |
 //! | [`ToNode`] | the first turn or activity on the list | a poller that waits at another node |
-//! | [`ToWaiting`] | a task that is not on the list, because it is about to be committed or offered | the poller that has waited longest |
+//! | [`ToWaiting`] | a task that is about to be committed or put on the list | the poller that has waited longest |
 //!
 //! Rules about when tasks may leave a list belong only here. A rule for a whole list belongs at the top of `dispatch`.
 //! A rule for single tasks belongs in [`TaskList::take_first`] and [`ToWaiting`]. Each rule has a variant of [`Stays`]
