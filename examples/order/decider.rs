@@ -74,7 +74,7 @@ impl Decider for OrderDecider {
             }
             Progress::Open => Decisions::new(),
             Progress::Done => ship(steps, &order),
-            // The decider can choose by the fail code. A declined card is not charged again.
+            // The failure's code says why the charge failed. A declined card is not charged again.
             Progress::Failed(failure) => unwind(steps, &order, failure.clone().details(&order.cents)),
         }
     }

@@ -33,7 +33,7 @@ async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u6
     }
     match work.activity::<String>("charge-card", &order).list(PCI).await {
         Ok(_) => ship(&work, &order).await,
-        // The flow can choose by the fail code. A declined card is not charged again.
+        // The failure's code says why the charge failed. A declined card is not charged again.
         Err(failure) => unwind(&work, &order, failure.details(&order.cents)).await,
     }
 }

@@ -122,8 +122,8 @@ answers! {
         /// Time from which the new secret signs tokens. If several nodes share a store, it is a few seconds in the
         /// future.
         from: Timestamp,
-        /// Time until which older tokens are valid. Some of them may expire earlier, because an earlier rotation has
-        /// set an earlier time.
+        /// Time until which older tokens are valid. Some of them may expire before, at a time that an earlier rotation
+        /// has set.
         previous_until: Timestamp,
     }
     /// The service's clock after it was confirmed.

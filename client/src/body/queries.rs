@@ -28,7 +28,7 @@ pub struct QueryWorkflow {
 pub struct QueryAnswer {
     /// Run id.
     pub run_id: Uuid,
-    /// Version of the run that the answer reflects. The entity tag of the response contains it, too.
+    /// Version of the run that the answer reflects. The entity tag of the response contains this version.
     pub version: EventId,
     /// Result of the query; absent if it is `null`.
     #[serde(default, deserialize_with = "history::payload_present")]

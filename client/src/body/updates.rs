@@ -45,7 +45,7 @@ pub struct Updated {
     /// True if the update is completed. If false, the update was accepted and a later turn will complete it. To get its
     /// result, send the request again with the same `updateId`.
     pub done: bool,
-    /// Version of the run after the update was completed. The entity tag of the response contains it, too.
+    /// Version of the run after the update was completed. The entity tag of the response contains this version.
     pub version: Option<EventId>,
     /// Result of the update.
     #[serde(default, deserialize_with = "history::payload_present")]

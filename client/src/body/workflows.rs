@@ -252,7 +252,7 @@ answers! {
         paused: Option<PausedRun>,
         /// Names of the signals that the run's last turn awaits; `baton.cancel` for a cancel request.
         awaiting: Vec<String>,
-        /// Version of the run. The entity tag of the response contains it, too.
+        /// Version of the run. The entity tag of the response contains this version.
         version: EventId,
         /// Event id of the run's newest event.
         history_length: EventId,

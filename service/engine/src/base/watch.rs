@@ -54,8 +54,7 @@ impl Watchers {
         self.watched.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Watches each event of a run. The caller must read the run once after this call. The watcher then misses no
-    /// change.
+    /// Watches each event of a run. To miss no change, the caller must read the run once after this call.
     pub(crate) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         self.watch_some(key, |entry| &mut entry.steps)
     }

@@ -229,7 +229,7 @@ async fn a_poller_that_arrives_before_the_row_gets_the_task() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { lists_max: 0, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
-    // The store takes random times, so that the runs meet different races.
+    // Each operation of the store takes a random time, so that the iterations cover different races.
     for number in 0..20 {
         let list = format!("list{number}");
         service.engine.commands().start(DOMAIN, Start::new(&format!("w{number}"), "order/1", &list)).await.unwrap();
@@ -244,7 +244,7 @@ async fn slots_that_wait_again_after_the_row_get_the_task() {
     let waiting = WaitingBounds { list_tasks_max: 1, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
     let tasks = service.engine.tasks();
-    // The store takes random times, so that the runs meet different races.
+    // Each operation of the store takes a random time, so that the iterations cover different races.
     for number in 0..40 {
         let list = format!("list{number}");
         for run in ["a", "b"] {
@@ -399,7 +399,7 @@ async fn a_starting_node_does_not_wake_runs_that_wait_only_for_time() {
     after.turn().await.delivered();
     tokio::time::sleep(Duration::from_secs(5)).await;
     if !store.limits().due_moves_are_cheap {
-        // The first due time of each run stays in the index, so every run is woken again at that time.
+        // In this store, the first due time of each run stays in the index, so every run is woken again.
         return;
     }
     let metrics = after.engine.render_metrics();
