@@ -18,34 +18,35 @@ pub(crate) use task_list::dispatch::{Departure, Stays, ToNode, ToPoll, ToWaiting
 use crate::lists::grant::Grant;
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
-/// Default maximum number of lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
+/// Default maximum number of lists with waiting tasks in memory. Our choice: at some hundred bytes each, the lists
+/// without their tasks take a few megabytes.
 const LISTS_MAX: usize = 10_000;
 
-/// Default maximum number of waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so that a
-/// list takes at most 10 MB.
+/// Default maximum number of waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so a list
+/// takes at most 10 MB.
 const LIST_TASKS_MAX: usize = 50_000;
 
-/// Default maximum number of waiting tasks of all lists in memory. Our choice: at most 100 MB, plus 200 MB for the
-/// tasks that each list may always have.
+/// Default maximum number of waiting tasks of all lists in memory. Our choice: these tasks take at most 100 MB. The
+/// [`LIST_TASKS_ALWAYS`] tasks of each list may take 200 MB in addition.
 const TASKS_MAX: usize = 500_000;
 
 /// Default maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. Our
-/// choice: each takes as much memory as a task.
+/// choice: a run takes as much memory as a task.
 const TO_WRITE_MAX: usize = 10_000;
 
 /// Maximum numbers of waiting tasks in memory. Further tasks wait only in the store and are read when their list is
 /// polled.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingBounds {
-    /// Maximum number of lists. A list with pollers is kept even above this number.
+    /// Maximum number of lists. A list with pollers is added even if the maximum is reached.
     pub lists_max: usize,
     /// Maximum number of tasks of one list.
     pub list_tasks_max: usize,
-    /// Maximum number of tasks of all lists together. Even above this number, each list may have a hundred tasks, so
-    /// that lists with many tasks do not block the others.
+    /// Maximum number of tasks of all lists together. Even if it is reached, each list may have a hundred tasks, so
+    /// that lists with many tasks do not block other lists.
     pub tasks_max: usize,
-    /// Maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. If there
-    /// are more, their tasks are offered again a second later.
+    /// Maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. If it is
+    /// reached, the tasks of further runs are offered again a second later.
     pub to_write_max: usize,
 }
 
@@ -55,38 +56,38 @@ impl Default for WaitingBounds {
     }
 }
 
-/// Number of tasks that a list may always have, regardless of the number of tasks on other lists. Our choice: the
-/// number of backlog rows that are read at once.
+/// Number of tasks that a list may always have, regardless of the number of tasks on other lists. Our choice: equal to
+/// the number of backlog rows that are read at once.
 const LIST_TASKS_ALWAYS: usize = 100;
 
 /// All lists that have a task or a poller.
 pub(crate) struct Matching {
     bounds: WaitingBounds,
     lists: Mutex<HashMap<ListKey, TaskList>>,
-    /// Ids of pollers that are reserved by a commit and whose poll is ending. If the commit fails, they are not put
-    /// back on their list. Locked only while `lists` is locked.
+    /// Ids of pollers whose poll is ending. A commit may have reserved such a poller. If the commit fails, the poller
+    /// is not put back on its list. Locked only while `lists` is locked.
     leaving: Mutex<HashSet<u64>>,
     /// Number of tasks on all lists.
     all: Arc<AtomicUsize>,
     next_poller: AtomicU64,
-    /// Notified when a poller finds no task on a list that has overflowed, which means that some of its tasks are only
-    /// in the store.
+    /// Notified when a poller finds no task on a list that has overflowed. Some tasks of such a list are only in the
+    /// store.
     pub(crate) starving: tokio::sync::Notify,
 }
 
 /// Result of a poll for one task.
 pub(crate) enum PollResult<'a> {
-    /// A waiting task. The caller tries to start it, and polls again if another poller was faster.
+    /// A waiting task. The caller tries to start the task, and polls again if another poller has taken it before.
     Task(OnList),
-    /// There is no task yet. Dropping the value ends the wait.
+    /// No task is waiting. The poll waits until this value is dropped.
     Wait(WaitingPoll<'a>),
 }
 
 /// Result of a poll for several tasks.
 pub(crate) enum SlotsPolled {
-    /// Waiting tasks, each with its slot. The caller tries to start them.
+    /// Waiting tasks, each with its slot. The caller tries to start the tasks.
     Tasks(Vec<(u32, OnList)>),
-    /// There is no task yet. Dropping the value ends the wait.
+    /// No task is waiting. The slots wait until this value is dropped.
     Wait(WaitingSlots),
 }
 
@@ -104,13 +105,13 @@ pub(crate) struct WaitingSlots {
 }
 
 impl WaitingSlots {
-    /// Ends the slots' standby: from now on they are served in the same order as other pollers.
+    /// Ends the standby of the slots. From now on, they are served in the same order as other pollers.
     pub(crate) fn end_standby(&self) {
         self.is_standby.store(false, Relaxed);
     }
 
-    /// Takes the slots off their list and returns the free ones. The remaining slots are reserved by commits: their
-    /// results still arrive in `granted`, which is closed after the last one.
+    /// Takes the slots off their list and returns the free slots. The other slots are reserved by commits, whose
+    /// results still arrive in `granted`. The channel is closed after the last result.
     pub(crate) fn withdraw(&self) -> Vec<u32> {
         self.matching.withdraw_poller(&self.list, self.id)
     }
@@ -131,8 +132,8 @@ pub(crate) struct WaitingPoll<'a> {
 }
 
 impl WaitingPoll<'_> {
-    /// Ends the wait. If a commit has reserved the poller, first waits for that commit and returns the task that it
-    /// started.
+    /// Ends the wait. If a commit has reserved the poller, waits for the outcome of the commit and returns the task
+    /// that the commit has started.
     pub(crate) async fn end(mut self) -> Option<Box<Grant>> {
         self.matching.withdraw_poller(&self.list, self.id);
         (&mut self.answer).await.ok()
@@ -170,7 +171,7 @@ impl Matching {
     fn remove_poller(lists: &mut HashMap<ListKey, TaskList>, key: &ListKey, id: u64) -> Vec<u32> {
         let mut free = Vec::new();
         let Some(list) = lists.get_mut(key) else { return free };
-        // Pollers are sorted by id, except for the few that were put back in front.
+        // Pollers are sorted by id, except for a few at the front that were put back.
         let mut may_have_others = true;
         while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
             match list.pollers.remove(at).map(|poller| poller.answer) {
@@ -192,8 +193,8 @@ impl Matching {
         self.lock_leaving().remove(&id);
     }
 
-    /// Takes a poller whose poll is about to end off its list, so that no further commit reserves it. If a commit has
-    /// already reserved the poller, marks it so that [`put_back`](Self::put_back) does not return it to the list.
+    /// Takes a poller whose poll is about to end off its list, so that no further commit reserves it. Also marks the
+    /// poller, so that [`put_back`](Self::put_back) does not return it to the list if a commit has already reserved it.
     /// Returns the poller's free slots.
     fn withdraw_poller(&self, key: &ListKey, id: u64) -> Vec<u32> {
         let mut lists = self.lock();
@@ -201,7 +202,7 @@ impl Matching {
         Self::remove_poller(&mut lists, key, id)
     }
 
-    /// Takes a task off a list and to its recipient through [`TaskList::dispatch`].
+    /// Takes a task off a list for its recipient, through [`TaskList::dispatch`].
     pub(crate) fn dispatch<D: Departure>(&self, key: &ListKey, departure: D) -> Result<D::Left, Stays> {
         let mut lists = self.lock();
         let list = lists.get_mut(key).ok_or(D::IF_EMPTY)?;
@@ -215,7 +216,7 @@ impl Matching {
         left
     }
 
-    /// Returns true if a poller waits on the list for which `can` returns true.
+    /// Returns true if the list has a waiting poller for which `can` returns true.
     pub(crate) fn has_poller(&self, key: &ListKey, can: impl Fn(&Taker) -> bool) -> bool {
         let waits = |poller: &Poller| poller.is_waiting() && can(&poller.taker);
         self.lock().get(key).is_some_and(|list| list.pollers.iter().any(waits))
@@ -232,7 +233,7 @@ impl Matching {
         list.overflowed && list.tasks.len() < self.capacity().div_ceil(2)
     }
 
-    /// Returns true if a list accepts no more tasks. Its remaining tasks are read from the store once there is space.
+    /// Returns true if a list accepts no more tasks. Once there is space, its tasks in the store are read.
     pub(crate) fn is_full(&self, key: &ListKey) -> bool {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
@@ -247,8 +248,8 @@ impl Matching {
         lists.len() < self.bounds.lists_max || lists.contains_key(key)
     }
 
-    /// Adds a waiting task, unless the list already has it or is full. If a poller waits for such a task, returns the
-    /// poller, and the caller must give it the task.
+    /// Adds a waiting task, unless the list already has the task or is full. If a poller waits for such a task, returns
+    /// the poller instead, and the caller must give the task to the poller.
     pub(crate) fn offer(&self, key: &ListKey, task: impl Into<OnList>) -> Offered {
         let task = task.into();
         let mut lists = self.lock();
@@ -274,7 +275,7 @@ impl Matching {
         Offered::Waits
     }
 
-    /// Takes a task off its list, because it must not be started any more.
+    /// Takes a task off its list, because it must no longer be started.
     pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return };
@@ -289,7 +290,7 @@ impl Matching {
     /// Polls a list for one task.
     pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> PollResult<'_> {
         let mut lists = self.lock();
-        // If memory had no space for the list before, its tasks may be in the store.
+        // If memory had no space for the list until now, its tasks may be only in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
         if let Ok(task) = list.dispatch(ToPoll(taker)) {
@@ -310,8 +311,8 @@ impl Matching {
         PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
     }
 
-    /// Polls a list for one task per slot. Returns the waiting tasks, each with its slot. If there are none, all slots
-    /// begin to wait. A standby poller takes none of the tasks that already wait.
+    /// Polls a list for one task per slot. Returns the waiting tasks, each with its slot. If no tasks are waiting, all
+    /// slots begin to wait. A standby poller gets no task that was waiting before its poll.
     pub(crate) fn poll_slots(
         self: &Arc<Self>,
         key: &ListKey,
@@ -320,7 +321,7 @@ impl Matching {
         is_standby: bool,
     ) -> SlotsPolled {
         let mut lists = self.lock();
-        // If memory had no space for the list before, its tasks may be in the store.
+        // If memory had no space for the list until now, its tasks may be only in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let has_tasks = |list: &TaskList| list.overflowed || !list.tasks.is_empty();
         if is_standby && lists.get(key).map_or(overflowed, has_tasks) {
@@ -355,9 +356,9 @@ impl Matching {
         SlotsPolled::Wait(WaitingSlots { matching, list, id, free_slots, granted, are_first, is_standby })
     }
 
-    /// Puts a poller back on its list, after it was reserved or given a task without success. It is placed in front of
-    /// the other pollers. If a task now waits for it, returns the poller and the task instead, and the caller must give
-    /// the task to the poller. A poller whose poll is ending or has ended is not put back.
+    /// Puts a poller back at the front of its list, after a task for which it was reserved could not be started. If
+    /// another task now waits for the poller, returns the poller and the task instead, and the caller must give the
+    /// task to the poller. A poller whose poll is ending or has ended is not put back.
     pub(crate) fn put_back(&self, key: &ListKey, poller: Poller) -> Option<(Poller, OnList)> {
         let mut lists = self.lock();
         if self.lock_leaving().contains(&poller.id) {
@@ -365,7 +366,7 @@ impl Matching {
             return None;
         }
         if !poller.is_waiting() {
-            // A task given to this poller could not be delivered, which would be recorded in the history.
+            // The poll has ended. If it got a task, the failed delivery would be recorded in the history.
             return None;
         }
         let list = lists.entry(key.clone()).or_default();
@@ -402,15 +403,15 @@ impl Matching {
         }
     }
 
-    /// Returns the number of tasks on a list, without riders, and true if further tasks of the list are only in the
-    /// store.
+    /// Returns the number of tasks on a list, without riders, and whether the list has further tasks that are only in
+    /// the store.
     pub(crate) fn waiting(&self, key: &ListKey) -> (usize, bool) {
         let lists = self.lock();
         let has_others = lists.len() >= self.bounds.lists_max;
         lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.riders, list.overflowed))
     }
 
-    /// Returns the lists of a domain that have tasks, among the first `examined_max` lists.
+    /// Returns the lists of a domain that have tasks. Examines only the first `examined_max` lists of the node.
     pub(crate) fn lists_with_tasks(&self, domain: &str, examined_max: usize) -> Vec<ListKey> {
         let lists = self.lock();
         let examined = lists.iter().take(examined_max);
@@ -418,8 +419,8 @@ impl Matching {
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Adds the domain's lists to `to`, if they are among the first `examined_max` lists. Returns true if there are
-    /// lists that were not examined.
+    /// Adds the domain's lists to `to`. Examines only the first `examined_max` lists of the node, and returns true if
+    /// there are more.
     pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let lists = self.lock();
         let examined = lists.iter().take(examined_max).filter(|(key, _)| &*key.domain == domain);
@@ -427,8 +428,8 @@ impl Matching {
         lists.len() > examined_max
     }
 
-    /// Returns the time when the oldest waiting task of a list began to wait. Only the first task of each of the
-    /// highest priorities is examined.
+    /// Returns the time when the oldest waiting task of a list began to wait. Examines only the first task of each
+    /// priority, and only the highest priorities.
     pub(crate) fn oldest(&self, key: &ListKey) -> Option<Timestamp> {
         let lists = self.lock();
         lists.get(key)?.oldest()
@@ -438,7 +439,7 @@ impl Matching {
     pub(crate) fn next(&self, key: &ListKey, most: usize) -> Vec<WaitingTask> {
         let lists = self.lock();
         let tasks = lists.get(key).into_iter().flat_map(|list| list.tasks.values());
-        // The number of examined entries is limited, because the list is locked. Riders count toward the limit although
+        // The list is locked, so the number of examined entries is limited. Riders count toward this limit although
         // they are skipped.
         tasks.take(most * 2).filter_map(|kept| kept.task.task().cloned()).take(most).collect()
     }
@@ -450,8 +451,8 @@ impl Matching {
         self.lock().get(key).map_or(0, waiting)
     }
 
-    /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and the time when its
-    /// oldest task began to wait.
+    /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and the time when the
+    /// list's oldest task began to wait.
     pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
         let depth = |(key, list): (&ListKey, &TaskList)| {
             (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::free_slots).sum(), list.oldest())
@@ -466,7 +467,7 @@ pub(crate) enum Offered {
     Waits,
     /// The list already had the task.
     Known,
-    /// There is no space in memory. The task waits only in the store.
+    /// Memory has no space for the task, so it waits only in the store.
     Full,
     /// This poller waits for such a task, and the caller must give it the task.
     Poller(Box<Poller>, OnList),

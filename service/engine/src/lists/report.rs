@@ -12,11 +12,11 @@ use crate::lists::hand_out::TaskLists;
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// Maximum number of lists examined in each of the node's tables of lists. Our choice: the maximum size of each table,
-/// not counting lists that are being polled.
+/// Maximum number of lists examined in each of the node's tables of lists. Our choice: equal to the maximum size of
+/// such a table. Only lists with polls in progress can exceed this size, because their number is not limited.
 const LISTS_EXAMINED_MAX: usize = 20_000;
 
-/// Maximum number of tasks listed individually for one list. Our choice: one or two screens.
+/// Maximum number of tasks shown individually for one list. Our choice: as many as fit on one or two screens.
 const TASKS_LISTED_MAX: usize = 100;
 
 /// A task that waits in memory.
@@ -75,15 +75,15 @@ pub struct ListReport {
 pub struct ReportPage {
     /// Lists sorted by name. If a decider list and an activity list have the same name, the decider list comes first.
     pub lists: Vec<ListReport>,
-    /// True if there are lists after these.
+    /// True if there are more lists after this page.
     pub has_next: bool,
     /// True if some lists were not examined.
     pub is_truncated: bool,
 }
 
 impl TaskLists {
-    /// Returns the lists of a domain after the given one, as far as this node knows: lists that have tasks or pollers,
-    /// or had some recently.
+    /// Returns the lists of a domain that come after the given list by name. Includes lists that have tasks or pollers,
+    /// or had some recently, as far as this node knows.
     ///
     /// # Errors
     ///
@@ -130,7 +130,8 @@ impl TaskLists {
         Ok(reports)
     }
 
-    /// Returns reports of these lists. Each list is locked separately, so the reports may show different moments.
+    /// Returns reports of these lists. Each list is locked separately, so the reports may be from slightly different
+    /// moments.
     fn report_lists(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
         let (domain, now): (Arc<str>, _) = (domain.into(), self.clock.now());
         let mut pollers = self.pollers.of_lists(&domain, names);
@@ -139,7 +140,7 @@ impl TaskLists {
             let (waiting, has_more) = self.matching.waiting(&list);
             let (held, handed_out) = self.in_flight.of(&list, now);
             let polling_nodes = self.elsewhere.waiting_at(&list);
-            // The service itself calls Lambda functions, so their list has no pollers.
+            // Lambda functions are called by the service, so their list has no pollers.
             let may_be_unpolled = polling_nodes.is_empty() && &**name != LAMBDA_LIST;
             ListReport {
                 name: Arc::clone(name),

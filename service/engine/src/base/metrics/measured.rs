@@ -23,13 +23,13 @@ const RUNS: [f64; 12] = [0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0
 pub(crate) enum Fact {
     /// A run was started.
     Started,
-    /// A run has closed with this status, this long after it started.
+    /// A run has closed with this status; the duration is the time since its start.
     Closed(&'static str, Duration),
-    /// A turn was completed, this long after it started.
+    /// A turn was completed; the duration is the time since its start.
     TurnCompleted(Duration),
     /// A turn failed or timed out; the value is the kind of failure.
     TurnFailed(&'static str),
-    /// The last attempt of an activity of this type has failed or timed out, or no runner has taken it in time.
+    /// An activity of this type has failed or timed out for good, or no runner has taken it in time.
     TryFailed(String),
 }
 

@@ -15,13 +15,13 @@ use crate::lists::grant::RiderKind;
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
 /// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists use more than three
-/// priorities, and the list is locked meanwhile.
+/// priorities. The number is small because the list is locked during the search.
 const PRIORITIES_EXAMINED: usize = 16;
 
 /// Position of a task on its list: higher priorities first, then the order of arrival.
 pub(super) type PlaceOnList = (Reverse<i32>, u64);
 
-/// A task in memory. The counter of all tasks includes it until it is dropped.
+/// A task in memory. It is included in the count of all tasks until this value is dropped.
 pub(super) struct Kept {
     pub(super) task: OnList,
     all: Arc<AtomicUsize>,
@@ -83,7 +83,8 @@ impl TaskList {
 
     /// Takes the first poller for which `can` returns true. Only [`dispatch`](Self::dispatch) calls this.
     fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
-        // Removes disconnected pollers from the front. Those further back are removed once they reach the front.
+        // Removes disconnected pollers from the front. Other disconnected pollers are removed once they reach the
+        // front.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
         }
@@ -100,7 +101,8 @@ impl TaskList {
         slot
     }
 
-    /// Takes the first entry for which `copy` returns a copy. Only [`dispatch`](Self::dispatch) calls this.
+    /// Takes the first entry for which `copy` returns a value, and returns that value. Only
+    /// [`dispatch`](Self::dispatch) calls this.
     fn take_first<T>(&mut self, copy: impl Fn(&OnList) -> Option<T>) -> Option<T> {
         let (place, taken) = self.tasks.iter().find_map(|(place, kept)| Some((*place, copy(&kept.task)?)))?;
         let Kept { task, .. } = &self.tasks.remove(&place)?;
@@ -121,7 +123,7 @@ impl TaskList {
     }
 
     /// Removes the waiting riders of a run when the run's turn is added, because the turn carries them. Returns the
-    /// position that they had.
+    /// position of the removed riders.
     pub(super) fn remove_riders_of(&mut self, turn: &OnList) -> Option<PlaceOnList> {
         let WaitingTask { run_id, .. } = turn.task().filter(|_| self.riders > 0)?;
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));

@@ -4,11 +4,12 @@
 //! |---|---|---|
 //! | [`ToPoll`] | the first task that the poller can handle | a new poll, or a poller that is put back |
 //! | [`ToNode`] | the first turn or activity on the list | a poller that waits at another node |
-//! | [`ToWaiting`] | a task not on the list: about to be committed or offered | the poller that has waited longest |
+//! | [`ToWaiting`] | a task that is about to be committed or put on the list | the poller that has waited longest |
 //!
-//! Rules about when tasks may leave a list belong here and nowhere else. A rule for a whole list belongs at the top of
-//! `dispatch`. A rule for single tasks belongs in [`TaskList::take_first`] and [`ToWaiting`]. Each rule has a variant
-//! of [`Stays`] that names its reason. The task then stays on its list, or the caller puts it there.
+//! Rules about when tasks may leave a list belong only here. A rule for a whole list belongs at the top of `dispatch`.
+//! A rule for single tasks belongs in [`TaskList::take_first`] and [`ToWaiting`]. Each rule has a variant of [`Stays`]
+//! that names its reason. If a rule prevents a departure, the task stays on its list, or the caller puts it on the
+//! list.
 
 use crate::lists::grant::RiderKind;
 use crate::lists::matching::task_list::TaskList;
@@ -21,15 +22,14 @@ pub(crate) enum Stays {
     NoTask,
     /// No poller waits that can handle the task.
     NoPoller,
-    /// Other tasks have waited longer and must be taken first. If pollers wait, each of them is about to get one of
-    /// those tasks.
+    /// Other tasks have waited longer and must be taken first. If pollers are waiting, each of them is about to get one
+    /// of these other tasks.
     BehindOthers,
 }
 
 /// A way in which a task leaves its list.
 pub(crate) trait Departure {
-    /// Result of a departure: for a recipient that requests a task, the task; for a task that requests a recipient, the
-    /// recipient.
+    /// Result of a departure: the task if a recipient requests a task; the recipient if a task requests a recipient.
     type Left;
 
     /// Reason that is returned for a list that has neither tasks nor pollers.
@@ -99,7 +99,8 @@ impl Departure for ToWaiting<'_> {
                 debug_assert!(!list.has(task), "a task on the list leaves with a departure that takes it off");
                 list.take_poller(|_| true)
             }
-            // Riders may overtake waiting tasks, because those may wait for pollers that do not handle riders.
+            // Riders may overtake waiting tasks, because these tasks may be waiting for pollers that do not handle
+            // riders.
             Self::Riders(kind) => list.take_poller(|taker| taker.takes(kind)),
         };
         poller.ok_or(Self::IF_EMPTY)
