@@ -52,15 +52,15 @@ macro_rules! page_of_events {
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub(super) struct $name {
             $( $(#[doc = $fdoc])+ $field: $type, )*
-            /// Only events after this one.
+            /// Only events with a greater id than this one.
             after: Option<u64>,
-            /// Only events before this one.
+            /// Only events with a smaller id than this one.
             before: Option<u64>,
-            /// True for newest first.
+            /// True to list the newest event first.
             #[serde(default)]
             reverse: bool,
             /// Maximum number of events on a page, 1 to 10,000; 1,000 by default. A page has at most 4 MiB of events,
-            /// or one event that is larger.
+            /// but at least one event, even if this event is larger.
             limit: Option<usize>,
         }
 
@@ -82,14 +82,14 @@ macro_rules! page_of_events {
 
 // Two separate types, because `serde(flatten)` would accept unknown parameters.
 page_of_events! {
-    /// Which events of a run.
+    /// Selection of a run's events.
     HistoryParams {
-        /// The run; the newest one when absent.
+        /// Run id; the newest run by default.
         run_id: Option<Uuid>,
     }
 }
 page_of_events! {
-    /// Which events of a turn's run.
+    /// Selection of the events of a turn's run.
     TurnHistoryParams {}
 }
 
