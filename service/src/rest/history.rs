@@ -52,15 +52,15 @@ macro_rules! page_of_events {
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub(super) struct $name {
             $( $(#[doc = $fdoc])+ $field: $type, )*
-            /// Only events with a greater id than this one.
+            /// Only events after this one.
             after: Option<u64>,
-            /// Only events with a smaller id than this one.
+            /// Only events before this one.
             before: Option<u64>,
-            /// True to list the newest event first.
+            /// True for newest first.
             #[serde(default)]
             reverse: bool,
             /// Maximum number of events on a page, 1 to 10,000; 1,000 by default. A page has at most 4 MiB of events,
-            /// but at least one event, even if this event is larger.
+            /// or one event that is larger.
             limit: Option<usize>,
         }
 
@@ -82,14 +82,14 @@ macro_rules! page_of_events {
 
 // Two separate types, because `serde(flatten)` would accept unknown parameters.
 page_of_events! {
-    /// Selection of a run's events.
+    /// Which events of a run.
     HistoryParams {
-        /// Run id; the newest run by default.
+        /// The run; the newest one when absent.
         run_id: Option<Uuid>,
     }
 }
 page_of_events! {
-    /// Selection of the events of a turn's run.
+    /// Which events of a turn's run.
     TurnHistoryParams {}
 }
 

@@ -20,15 +20,15 @@ use engine::{QueryReply, QueryRequest, Refusal, SeenVersion};
 /// Default time for which a query waits. Our choice: enough for two tasks that only carry queries.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Change that a query with `If-None-Match` waits for.
+/// What a query with `If-None-Match` waits for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Watch")]
 pub(super) enum WatchTarget {
-    /// Any change of the run.
+    /// That the run has news.
     #[default]
     Version,
-    /// A different result of the query.
+    /// That the query has another result.
     Result,
 }
 

@@ -144,7 +144,7 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     result
 }
 
-/// Member by which runs are ordered. A minus before it lists the newest run first.
+/// Member by which runs are ordered; with a minus, newest first.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 enum ListOrder {
     #[serde(rename = "-startedAt")]
@@ -171,9 +171,10 @@ impl From<ListOrder> for Order {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunFilter {
-    /// Only runs with this status. It is `open`, `closed`, a state of open runs (`paused`, `blocked`, `stuck`,
-    /// `failing`, `retrying` or `repeating`), or an outcome (`success`, `failed`, `canceled`, `timed-out`, `terminated`
-    /// or `continued-as-new`). If several states apply to a run, only the first of them in this order counts.
+    /// Only runs with this status: `open`; `closed`; a state of open runs (`paused`, `blocked`, `stuck`, `failing`,
+    /// `retrying` or `repeating`; if several apply, the first one counts); or an outcome (`success`, `failed`,
+    /// `canceled`,
+    /// `timed-out`, `terminated` or `continued-as-new`).
     status: Option<String>,
     /// Only runs of this workflow type.
     r#type: Option<String>,
@@ -193,7 +194,7 @@ pub(super) struct RunFilter {
     closed_from: Option<Timestamp>,
     /// Only runs that closed before this time.
     closed_before: Option<Timestamp>,
-    /// Order of the runs; `-startedAt` by default. A list in the order `closedAt` or `-closedAt` has only closed runs.
+    /// Order of the runs; `-startedAt` by default. Ordered by close, the list has only closed runs.
     order: Option<ListOrder>,
     /// Maximum number of runs on a page, 1 to 1,000; 100 by default.
     limit: Option<usize>,
