@@ -213,7 +213,7 @@ pub struct StartChild {
     pub tags: Vec<String>,
     /// Time for which the child stays readable after its close; this run's when absent.
     pub retention: Option<Duration>,
-    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
+    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
     #[serde(default)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if this run closes first.

@@ -10,8 +10,8 @@ use super::{CancelActivity, CompleteTurn, FailActivity, FailTurn, Problem, Succe
 bodies! {@request
     /// Answers to turns of a task list, and a request for further turns.
     ExchangeTurns {
-        /// Answers to turns of this list. Each answer is handled separately, and its receipt is at the same index. At
-        /// most 256.
+        /// Answers to turns of this list. Each answer is handled separately. The receipt of an answer has the same
+        /// index in `receipts`. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -45,8 +45,8 @@ bodies! {@request
         /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. An attempt after the first states that no
-        /// tasks have arrived in `slots`. It returns the turns that were started for these slots and were lost.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
+        /// turns again that it started for `slots` in earlier attempts.
         attempt: Option<u32>,
     }
     /// An answer to a turn: exactly one of `complete` and `fail`.
@@ -60,8 +60,8 @@ bodies! {@request
     }
     /// Answers to activities of a task list, and a request for further activities.
     ExchangeActivities {
-        /// Answers to activities of this list. Each answer is handled separately, and its receipt is at the same index.
-        /// At most 256.
+        /// Answers to activities of this list. Each answer is handled separately. The receipt of an answer has the same
+        /// index in `receipts`. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -86,8 +86,8 @@ bodies! {@request
         /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. An attempt after the first states that no
-        /// tasks have arrived in `slots`. It returns the activities that were started for these slots and were lost.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
+        /// activities again that it started for `slots` in earlier attempts.
         attempt: Option<u32>,
     }
     /// An answer to an activity: exactly one of `success`, `failure` and `canceled`.

@@ -45,7 +45,8 @@ bodies! {@request
     }
     /// Rotation of the secret that signs task tokens.
     RotateSecret {
-        /// Time for which older tokens stay valid; 30 days by default. If it is 0, they become invalid at once.
+        /// Time for which tokens signed with earlier secrets stay valid; 30 days by default. If this time is 0, these
+        /// tokens become invalid at once.
         overlap: Option<Duration>,
     }
     /// Pause of a run.
@@ -58,13 +59,13 @@ bodies! {@request
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Reset of a run: a new run continues from one of the run's events.
+    /// Reset of a run: a new run continues from an event of the old run.
     ResetWorkflow {
-        /// Id of the last event of the old run's history that the new run keeps. No decider may have a turn at that
-        /// event, and the event must be the last one of its commit. If the run cannot be reset to the event, the
-        /// refusal contains the nearest event to which it can be reset.
+        /// Id of an event of the old run. The new run begins with a copy of the old run's history up to and including
+        /// this event. The event must be the last event of its commit, and no decider may hold a turn directly after
+        /// the event. If a reset to this event is not possible, the refusal contains the nearest possible events.
         event_id: EventId,
-        /// Treatment of signals that the old run received after that event.
+        /// Treatment of signals that the old run received after the event `eventId`.
         #[serde(default)]
         signals: LaterSignals,
         /// Name of the operator; recorded in the history.
@@ -119,11 +120,11 @@ answers! {
     }
     /// The new secret that signs task tokens.
     RotatedSecret {
-        /// Time from which the new secret signs tokens. If several nodes share a store, it is a few seconds in the
-        /// future.
+        /// Time from which the new secret signs tokens. If several nodes share a store, this time is a few seconds in
+        /// the future.
         from: Timestamp,
-        /// Time until which older tokens are valid. Some of them may expire before, at a time that an earlier rotation
-        /// has set.
+        /// Time until which tokens signed with the previous secret are valid. Tokens signed with even older secrets
+        /// expire at the same time, or earlier if an earlier rotation returned an earlier time.
         previous_until: Timestamp,
     }
     /// The service's clock after it was confirmed.
@@ -191,16 +192,16 @@ answers! {
         run_id: Uuid,
         /// Run id of the run whose history the new run continues.
         base_run_id: Uuid,
-        /// Event id of the last event of that history that the new run keeps.
+        /// Event id of the last event that was copied from the run `baseRunId`.
         base_event_id: EventId,
     }
     /// Origin of a run that began with a copy of another run's history.
     BranchedFrom {
         /// Run id of the other run.
         run_id: Uuid,
-        /// Event id of the last event of the other run that this run keeps.
+        /// Event id of the last event that was copied from the history of the other run.
         event_id: EventId,
-        /// Workflow id of the other run; absent if both runs have the same.
+        /// Workflow id of the other run; absent if both runs have the same workflow id.
         workflow_id: Option<String>,
     }
     /// Pause of a run.

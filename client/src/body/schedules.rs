@@ -71,7 +71,7 @@ pub struct ScheduleAction {
     pub nominal_time: Timestamp,
     /// Cause of the action: `time`, `trigger` or `backfill`.
     pub cause: String,
-    /// Time when the action was decided.
+    /// Time at which the service decided to execute the action.
     pub at: Timestamp,
     /// Workflow id of the run; absent until the run was started.
     pub workflow_id: Option<String>,
@@ -98,8 +98,8 @@ pub struct ScheduleTotals {
     pub refused: u64,
     /// Number of actions that were skipped because an earlier run was open.
     pub skipped: u64,
-    /// Number of times that passed without an action, because the service noticed them too late to catch up. A lower
-    /// bound if there were very many.
+    /// Number of times that passed without an action, because the service noticed them too late to catch up. If there
+    /// were very many such times, this number is a lower bound.
     pub missed: u64,
 }
 
@@ -123,7 +123,8 @@ pub struct DescribedSchedule {
     pub next_times: Vec<Timestamp>,
     /// Number of runs of the schedule that are not known to have closed.
     pub running: u64,
-    /// Number of actions that wait for earlier runs to close, or that were requested and are not decided yet.
+    /// Number of actions that wait for earlier runs to close, and of requested actions that the service has not
+    /// processed yet.
     pub waiting: u64,
     /// Totals since the schedule was created.
     pub totals: ScheduleTotals,

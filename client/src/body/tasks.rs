@@ -28,8 +28,8 @@ bodies! {@request
         /// Unique id of this poll. With this id the poll can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the poll, 1 to 32; 1 by default. An attempt after the first states that the
-        /// responses to all earlier attempts were lost. It returns the task that was started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
+        /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
     }
     /// A poll for an activity task.
@@ -39,8 +39,8 @@ bodies! {@request
         /// Unique id of this poll. With this id the poll can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the poll, 1 to 32; 1 by default. An attempt after the first states that the
-        /// responses to all earlier attempts were lost. It returns the task that was started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
+        /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
     }
     /// A decider's answer to a turn.
@@ -161,9 +161,9 @@ answers! {
         /// Updates that the decider must validate with the turn, in this order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<TaskUpdate>,
-        /// True if the turn exists only for its updates. Its last two events are not recorded yet. If the answer
-        /// accepts an update or contains decisions, they are recorded together with the answer. Otherwise they are
-        /// dropped.
+        /// True if the turn exists only for its updates. The last two events in `events` are then not recorded yet. If
+        /// the answer accepts an update or contains decisions, these two events are recorded together with the answer.
+        /// Otherwise they are dropped.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         speculative: bool,
         /// Parent span for the decider in the run's trace, as a W3C `traceparent`; absent if the run has no trace.

@@ -77,12 +77,13 @@ pub struct TaskUpdate {
 pub struct UpdateResult {
     /// Id of the update.
     pub id: String,
-    /// Result of the update; may be `null`. Accepts and completes the update.
+    /// Result of the update; may be `null`. If present, the update is accepted and completed.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub accepted: Option<Payload>,
-    /// Reason for the rejection. Rejects the update, of which nothing is recorded.
+    /// Reason for the rejection. If present, the update is rejected, and no event is recorded for it.
     pub rejected: Option<Rejection>,
-    /// Reason for the failure. Fails an update that this turn or an earlier turn has accepted. The failure is recorded.
+    /// Reason for the failure. If present, an update that this turn or an earlier turn has accepted fails, and the
+    /// failure is recorded.
     pub failed: Option<Rejection>,
     /// True to accept the update now and complete it in a later turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -221,7 +221,7 @@ answers! {
         continued_from: Option<Uuid>,
         /// Retry policy of the workflow, for runs that fail or time out.
         retry: Option<RetryPolicy>,
-        /// Number of the attempt, if the workflow has a retry policy: 1, 2, 3, …
+        /// Number of the attempt that this run makes, if the workflow has a retry policy: 1, 2, 3, …
         attempt: Option<u32>,
         /// Time when this attempt begins, while the run waits for that time.
         next_attempt_at: Option<Timestamp>,

@@ -52,7 +52,7 @@ pub struct ChildScheduled {
     /// Time for which the child stays readable after its close.
     #[n(9)]
     pub retention: Duration,
-    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
+    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
     #[n(10)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if the parent closes first.

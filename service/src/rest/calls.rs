@@ -138,7 +138,7 @@ fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             domains::undeprecate,
             Doc::of("undeprecateDomain", "Undeprecate a domain")
-                .answers::<body::Domain>(200, "The domain, in use again.")
+                .answers::<body::Domain>(200, "The domain, no longer deprecated.")
                 .refuses(409, &["domain-exists"]),
         )
         .post(
