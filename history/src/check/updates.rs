@@ -28,7 +28,7 @@ pub(super) struct CheckedUpdates {
 }
 
 impl CheckedUpdates {
-    /// Records that a turn was scheduled that no event needed.
+    /// Records the scheduling of a turn that no event needed.
     pub(super) fn turn_without_news(&mut self, id: EventId) {
         self.stage = Some(Stage::Scheduled(id));
     }

@@ -36,7 +36,8 @@ pub(crate) struct Owner {
 /// List of the content of an epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Number of the newest line. Each time the log cannot be continued, a new line begins with a new base.
+    /// Number of the newest line. A line is a part of the archived log without gaps. If the log cannot be continued, a
+    /// new line begins, with a new base.
     pub(crate) line: u64,
     /// Bases, oldest first.
     pub(crate) bases: Vec<Base>,
@@ -62,7 +63,7 @@ pub(crate) struct Base {
     pub(crate) bytes: u64,
     /// Name of the chunk that lists all other chunks.
     pub(crate) list: String,
-    /// Line whose segments continue this base.
+    /// Line (part of the log without gaps) whose segments continue this base.
     pub(crate) line: u64,
 }
 
@@ -116,7 +117,7 @@ pub(crate) struct Newest {
     pub(crate) batch: u64,
     /// Time of the last batch.
     pub(crate) instant: UnixMs,
-    /// Time at which the archive contained everything durable.
+    /// Last time at which the archive contained all durable batches of the store.
     pub(crate) at: UnixMs,
     /// Lease of the owner in milliseconds: an owner that could not update this file for this time stops. 0 if the owner
     /// continues without the archive.
@@ -189,7 +190,7 @@ pub(crate) fn is_claimed(archive: &Archive, epoch: u64) -> Result<bool, ArchiveE
     archive.place.is_claimed(&epoch_folder(epoch), OWNER)
 }
 
-/// Creates the epoch that follows `after`. Only one store succeeds. Returns `None` if another store was first.
+/// Creates the epoch that follows `after`. Returns `None` if another store has created it first.
 pub(crate) fn claim(archive: &Archive, after: u64, store: &str) -> Result<Option<u64>, ArchiveError> {
     let epoch = after + 1;
     archive.point("archive: epoch")?;

@@ -151,8 +151,8 @@ impl Standby {
         self.copy.path().join(PROMOTE).exists()
     }
 
-    /// Takes over. The archive tells the old store to stop. This waits until the old store has copied everything that
-    /// it acknowledged, but not longer than `wait` or the old store's lease, whichever is longer.
+    /// Takes over. Records in the archive that the old store must stop. Then waits until the old store has copied
+    /// everything that it acknowledged, but at most for the longer of `wait` and the old store's lease.
     ///
     /// # Errors
     ///

@@ -1,11 +1,12 @@
 //! The checkpoint thread: writes data from memory to redb, and then drops the part of the log that is no longer needed.
 //! Committed data that is not yet in redb is held in memory in two layers. Commits change the active layer, and the
-//! frozen layer is being written to redb.
+//! frozen layer is being written to redb. The steps are as follows. The names in parentheses are those of the steps for
+//! fault injection.
 //!
 //! 1. Wait until the log is durable up to the end of the frozen layer.
 //! 2. Write the layer to redb in small transactions, with pauses (`checkpoint: piece`).
 //! 3. Write the log position in the last transaction (`checkpoint: position`).
-//! 4. Drop the layer from memory; from now on, redb answers reads (`checkpoint: thaw`).
+//! 4. Drop the layer from memory. From then on, reads get its data from redb (`checkpoint: thaw`).
 //! 5. Drop the segments before the position (`checkpoint: segment dropped`). One of them becomes the spare for the next
 //!    segment. Segments with large values that stay in the log are kept under another name (`values: segment kept`).
 //! 6. Drop kept segments whose values are no longer needed (`values: segment dropped`). If there is nothing else to do,
@@ -57,7 +58,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             CheckpointWork::Emptying(segment) => empty(shared, segment, &mut emptying),
         };
         if let Err(error) = done {
-            // Only the reason of a failure is kept, because the message of the store's failure adds the rest.
+            // Removes the prefix of `Error::Failed`, because `fail` wraps the message in the same error.
             let why = match error {
                 Error::Failed { why } => why,
                 error => error.to_string(),
@@ -168,7 +169,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
     release(shared)
 }
 
-/// Drops the kept segments whose values are no longer needed.
+/// Drops segments that were kept for large values which are no longer needed.
 fn release(shared: &Shared) -> Result<(), Error> {
     let unread = shared.tree.needed().take_unread();
     for segment in unread {
@@ -179,14 +180,14 @@ fn release(shared: &Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the kept segments of which less than half is still needed.
+/// Returns the segments kept for large values of which less than half is still needed.
 fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
     let found = shared.tree.needed().half_unneeded();
     found.into_iter().filter(|segment| shared.segments.keeps(*segment)).collect()
 }
 
-/// Moves some of the needed values of a kept segment to redb. If there may be more such values, the segment is queued
-/// again.
+/// Moves some of the needed values of a segment that is kept for large values to redb. If there may be more such
+/// values, the segment is queued again.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
     shared.spare.release_if_full();
     match shared.tree.logged_values_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {

@@ -1,6 +1,5 @@
-//! Numbers of rows by domain and status, and by whether they are open and flagged. The numbers are stored in the same
-//! batches as the rows. A count by these conditions examines no rows. A count with further conditions examines the
-//! rows.
+//! Stored numbers of rows, by domain, status, open or closed, and flagged or not. They are updated in the same batches
+//! as the rows. A count with only these conditions examines no rows. A count with further conditions examines the rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,8 +42,8 @@ impl State {
     }
 }
 
-/// Loads the numbers when the store is opened. If there are none, the store has no rows or was written by a version
-/// without numbers, so the rows are counted.
+/// Loads the stored numbers when the store is opened. If there are none, the rows are counted: the store has no rows,
+/// or was written by an earlier version of Baton, which did not store numbers.
 pub(crate) fn load(tree: &Tree, state: &mut State) -> Result<(), Error> {
     for (key, value) in newest(tree, state, keys::COUNT)? {
         state.counts.insert(key, read_number(&value)?);

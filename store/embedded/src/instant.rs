@@ -26,7 +26,7 @@ pub(crate) fn put(state: &mut State) {
     state.put(&[keys::INSTANT], Bytes::copy_from_slice(&now().to_be_bytes()), false);
 }
 
-/// Returns the timestamp of a batch. Returns `None` if the batch was written by a version without timestamps.
+/// Returns the timestamp of a batch. Returns `None` if the batch has none because an earlier version of Baton wrote it.
 pub fn of(frame: &Frame<'_>) -> Option<UnixMs> {
     operations(frame.operations).filter_map(Result::ok).filter_map(|operation| read(&operation)).last()
 }

@@ -53,7 +53,7 @@ pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<SummedValue<'a>
     (value.is_empty() && found == !expected).then_some(SummedValue::InLog)
 }
 
-/// Returns the checksum of a number under a name.
+/// Returns the checksum of a number that is stored under a name.
 pub(crate) fn of_number(name: &str, number: u64) -> u64 {
     u64::from(sum(name.as_bytes(), &number.to_le_bytes()))
 }

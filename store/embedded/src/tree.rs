@@ -27,7 +27,7 @@ use crate::values::{LogPlace, ValueFiles};
 pub(crate) use opening::Verify;
 pub use snapshot::{Pairs, Snapshot};
 
-/// The map in redb that contains the data dropped from the log.
+/// Map of keys and values in redb. It contains all data that is no longer in the log.
 #[derive(Debug)]
 pub struct Tree {
     database: RwLock<Option<Database>>,
@@ -130,12 +130,12 @@ impl Tree {
         Ok((tree, position))
     }
 
-    /// Returns whether all rows have entries under their terms (their workflow type and tags).
+    /// Returns whether every row has its index entries by workflow type and tag (`terms.rs`).
     pub(crate) fn has_terms(&self) -> bool {
         self.has_terms.load(Ordering::Relaxed)
     }
 
-    /// Records that all rows have entries under their terms from now on.
+    /// Records in redb that every row has its index entries by workflow type and tag.
     pub(crate) fn record_has_terms(&self) -> Result<(), Error> {
         let txn = self.with(begin_write)?;
         {
@@ -201,8 +201,8 @@ impl Tree {
         places.into_iter().map(read).collect()
     }
 
-    /// Returns whether any value stays in this segment. This examines the table of these values, not the row of the
-    /// segment.
+    /// Returns whether any value stays in this segment. This examines the table of these values instead of relying on
+    /// the stored number of needed bytes of the segment.
     pub(crate) fn has_logged_value(&self, segment: u64) -> Result<bool, Error> {
         let (_, txn) = self.read()?;
         guarded(|| places::has_logged_value(&txn, segment).map_err(failed))
@@ -213,7 +213,8 @@ impl Tree {
         self.files.close(segment);
     }
 
-    /// Returns the batch up to which a copy is complete, or `None` if the copy does not contain its whole base yet.
+    /// Returns the batch up to which a copy of a store is complete, or `None` if the copy does not yet contain its
+    /// whole base (snapshot of the copied store).
     ///
     /// # Errors
     ///

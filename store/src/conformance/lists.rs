@@ -264,8 +264,8 @@ pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     }
 }
 
-/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches during
-/// the whole time is on one page. No run is on two pages.
+/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches all the
+/// time is on exactly one page. No run is on two pages.
 pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store>) {
     for (number, order) in Order::ALL.into_iter().enumerate() {
         let domain: Arc<str> = format!("orders {number}").into();
@@ -316,8 +316,8 @@ pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store
         for id in listed.map(|number| format!("w{number:02}")).filter(|id| !is_changed.contains(id)) {
             assert!(ids.contains(&id), "{id} is on no page, {order:?}");
         }
-        // Runs that change are on at most one page. When a run closes, its position by start stays the same, and it
-        // gets its only position by close.
+        // Runs that change between pages are on at most one page. When a run closes, its position in lists by start
+        // stays the same, and it gets its only position in lists by close.
         assert_eq!(ids.len(), seen.len(), "{order:?}: {seen:?}");
     }
 }
