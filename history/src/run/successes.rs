@@ -1,8 +1,9 @@
 //! Activities that have succeeded recently, remembered to detect that a decider schedules one of them again unchanged.
 //!
 //! Such a decision is legal. But it often comes from a decider that mistakes its window for the whole history and
-//! begins again with its first step. The remembered activities are not part of the history. Earlier versions did not
-//! remember activities, so repetitions of activities that succeeded in their time are not detected.
+//! begins again with its first step. The remembered activities are not part of the history. Earlier versions of Baton
+//! did not remember activities. If an activity succeeded while such a version was in use, its repetition is not
+//! detected.
 
 use std::collections::VecDeque;
 
