@@ -103,7 +103,7 @@ pub struct Run {
     /// Open children, by the id of their ChildScheduled event.
     #[cbor(n(16), skip_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<EventId, PendingChild>,
-    /// Accepted updates that have no answer yet, and the updates that were answered last.
+    /// Accepted updates that have no answer yet.
     #[cbor(n(17), default, skip_if = "OpenUpdates::is_empty")]
     pub updates: OpenUpdates,
     /// Id of the run that makes the next attempt after this run failed or timed out, or that continues this run after a

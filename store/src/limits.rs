@@ -52,7 +52,8 @@ pub struct Stats {
     pub read_units: u64,
     /// Rows examined for lists, including rows that did not match.
     pub rows_read: u64,
-    /// Number of times that a file could not be opened because the operating system lacked descriptors or memory.
+    /// Number of times that the opening of a file was postponed because the operating system lacked descriptors or
+    /// memory.
     pub opens_put_off: u64,
     /// Latency of syncs of the log. Every commit waits for a sync.
     pub sync_latency: LatencyHistogram,

@@ -129,7 +129,7 @@ impl Run {
 
     /// Applies a repair of deadlines: moves all times of the run that are after `at` back to `at`.
     pub(crate) fn limit_deadlines(&mut self, at: Timestamp) {
-        // Timers count on the run's clock. A stopped clock shows the time at which it was stopped.
+        // Timers count on the run's clock. If the clock is stopped, it shows the time at which it was stopped.
         let shown = self.clock.stopped_at().unwrap_or(at);
         for timer in self.timers.values_mut() {
             timer.set_at = timer.set_at.map(|set_at| set_at.min(at));

@@ -45,7 +45,8 @@ pub struct BackupReport {
     /// Time of the backup, in milliseconds since 1970. Everything that the store acknowledged before this time is in
     /// the backup.
     pub at: UnixMs,
-    /// Base that this backup has written: a snapshot of the store. `None` if the existing base could be continued.
+    /// Base (a snapshot of the store) that this backup has written. `None` if the archive already has a base that the
+    /// log continues.
     pub base: Option<BaseReport>,
 }
 

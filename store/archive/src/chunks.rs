@@ -1,5 +1,5 @@
 //! Bases: all key-value pairs of a snapshot of the store, divided into chunks at positions that depend only on the
-//! keys. Each chunk is a file named by its SHA-256. A chunk that already exists is checked but not written again: in a
+//! pairs. Each chunk is a file named by its SHA-256. A chunk that already exists is checked but not written again: in a
 //! directory, it is read and compared; in a bucket, its length is compared. This module owns the format of chunks.
 //!
 //! ```text

@@ -57,7 +57,7 @@ pub(crate) struct Base {
     /// Last batch of which the base may contain parts. The base, together with the log up to this batch, is a
     /// consistent state of the store.
     pub(crate) whole_at: u64,
-    /// Latest possible time of the consistent state that `whole_at` describes.
+    /// Latest possible time of the consistent state that the base and the log up to `whole_at` form.
     pub(crate) instant: UnixMs,
     pub(crate) pairs: u64,
     pub(crate) bytes: u64,
@@ -72,7 +72,8 @@ pub(crate) struct Base {
 pub(crate) struct ArchivedSegment {
     pub(crate) number: u64,
     pub(crate) first: u64,
-    /// Line to which the segment belongs. A segment continues only segments of the same line.
+    /// Line (part of the log without gaps) to which the segment belongs. A segment continues only segments of the same
+    /// line.
     pub(crate) line: u64,
     /// End of the segment. Absent while the segment is being written: `NEWEST` then contains the current end.
     pub(crate) end: Option<SegmentEnd>,

@@ -307,7 +307,8 @@ impl EpochView {
         let in_all: u64 = self.manifest.bases.iter().map(|base| base.pairs).sum();
         let mut read = 0;
         for base in &self.manifest.bases {
-            // Chunks that several bases share are read for each base but counted once.
+            // Bases with the same list of chunks are read only once. Other bases are read completely, even if they
+            // share chunks. Shared chunks are counted once.
             if !seen.insert(base.list.clone()) {
                 continue;
             }

@@ -46,7 +46,7 @@ pub struct Followed {
     /// Number of batches that this step has applied.
     pub batches_new: u64,
     /// Time up to which everything acknowledged has been applied, in milliseconds since 1970 by the clock of the
-    /// followed machine.
+    /// machine that writes the archive.
     pub at: UnixMs,
     /// Difference between `at` and the clock of this machine.
     pub lag: Duration,

@@ -35,7 +35,7 @@ struct RowRange {
 }
 
 impl RowRange {
-    /// Creates the range of rows whose start or close, as sorted by the index, is within `instants`.
+    /// Creates the range of the rows whose start is within `instants`, or whose close is, in the index `end`.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
         // The range ends after all rows of the oldest instant.

@@ -33,13 +33,13 @@ use crate::values::LogPlace;
 /// syncs of the log for the disk. Small transactions therefore bound the time for which a checkpoint can delay a
 /// commit.
 const PIECE_BYTES: usize = 512 << 10;
-/// Pause between two transactions, unless the checkpoint is late.
+/// Pause between two transactions of a checkpoint. Omitted if commits wait for the checkpoint or soon will.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Time without commits after which the data in memory is written to redb, even if it is little. Chosen: longer than
-/// the gaps between the commits of a busy service.
+/// Time without commits after which a checkpoint is written, even if there is little data in memory. Chosen: longer
+/// than the gaps between the commits of a busy service.
 const QUIET: Duration = Duration::from_secs(1);
-/// Minimum size of the log for a checkpoint after [`QUIET`]. Chosen: a start reads this much log in milliseconds, so a
-/// smaller log is not worth a transaction.
+/// Minimum size of the log for a checkpoint after a time without commits ([`QUIET`]). Chosen: a start reads this much
+/// log in milliseconds, so a smaller log is not worth a transaction.
 const QUIET_BYTES: u64 = 1 << 20;
 
 /// Runs the checkpoint thread until the store closes or fails.
@@ -84,7 +84,8 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if state.phase == Phase::Stopping {
             return None;
         }
-        // Preparing the spare segment comes first: it takes only milliseconds, and without it the commits would wait.
+        // Preparing the next segment of the log comes first: it takes only milliseconds, and without the segment the
+        // commits would wait.
         if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
             return Some(CheckpointWork::Spare);
         }
@@ -124,8 +125,8 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
     }
 }
 
-/// Prepares the spare for the next segment. If the disk is full, no spare is prepared. Commits then create a segment
-/// themselves, which occupies only the space of the bytes written.
+/// Prepares the next segment of the log (the spare). If the disk is full, no segment is prepared. Commits then create a
+/// segment themselves, which occupies only the space of the bytes written.
 fn prepare_spare(shared: &Shared) -> Result<(), Error> {
     if shared.spare.is_full() {
         return Ok(());

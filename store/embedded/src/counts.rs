@@ -19,7 +19,7 @@ use crate::terms;
 use crate::tree::Tree;
 
 impl State {
-    /// Updates the numbers after a row was added, removed or changed.
+    /// Updates the stored numbers of rows after a row was added, removed or changed.
     pub(crate) fn count(&mut self, domain: &str, old: Option<&Row>, new: Option<&Row>) {
         let key = |row: &Row| keys::count(domain, row);
         let (old, new) = (old.map(key), new.map(key));
@@ -89,7 +89,8 @@ fn read_number(value: &[u8]) -> Result<u64, Error> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Counts with the stored numbers. Returns `None` if the query has conditions for which no numbers are stored.
+/// Computes a count from the stored numbers of rows. Returns `None` if the query has conditions for which no numbers
+/// are stored.
 async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Count>, Error> {
     let ListQuery {
         domain,
@@ -128,7 +129,7 @@ async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Co
     Ok(Some(count))
 }
 
-/// Counts with the stored numbers if they suffice for the query, otherwise by examining the rows.
+/// Computes a count from the stored numbers of rows if they suffice for the query, otherwise by examining the rows.
 pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     match by_numbers(shared, query).await? {
         Some(count) => Ok(count),

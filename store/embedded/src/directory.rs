@@ -38,9 +38,9 @@ pub(crate) struct Directory {
     lock: File,
     /// Random id, chosen when the store was created.
     pub(crate) id: u64,
-    /// A batch that the log must contain. If the log ends before it, acknowledged commits were lost. `None` if the
-    /// store has not acknowledged any commits, or was written by an earlier version of Baton, which did not write
-    /// `KNOWN`.
+    /// Number of a batch that the log must contain. If the log ends before this batch, acknowledged commits were lost.
+    /// `None` if the store has not acknowledged any commits, or was written by an earlier version of Baton, which did
+    /// not write `KNOWN`.
     pub(crate) known: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Directory {
                     ),
                 })?;
                 if form != DIRECTORY {
-                    // `FORMAT` is written before any data that an earlier version would misread.
+                    // `FORMAT` is written before any data that an earlier version of Baton would misread.
                     write_id(directory, id).map_err(failed("write FORMAT in"))?;
                 }
                 id
@@ -199,7 +199,7 @@ impl Unfinished {
         let refused = |why: &str| Error::Failed { why: format!("`{}` {why}", directory.display()) };
         let failed = |error: std::io::Error| storage_error(&error, "make a copy in", directory);
         if directory.join("LOCK").exists() {
-            // If the directory is in use, the error says this, even if there are other problems.
+            // If the directory is in use, the error message says so, even if there are other problems.
             drop(take_lock(directory)?);
         }
         let format = std::fs::read_to_string(directory.join("FORMAT")).unwrap_or_default();
@@ -258,7 +258,7 @@ fn write_format(directory: &Path) -> std::io::Result<u64> {
 
 fn write_id(directory: &Path, id: u64) -> std::io::Result<()> {
     write_whole(directory, "FORMAT", &format!("{FORMAT}{DIRECTORY}, id {id:016x}\n"))?;
-    // The directory may just have been created. This makes its entry in the parent directory durable.
+    // The directory may just have been created. Syncing its parent makes its entry there durable.
     if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent)?;
     }

@@ -142,7 +142,7 @@ impl Builder {
         self.bytes.len()
     }
 
-    /// Adds a put. Returns the offset of the value in the frame.
+    /// Adds an operation that sets a value. Returns the offset of the value in the frame.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> u32 {
         self.operation(PUT, key, value);
         if may_be_logged(key, value.len()) {
@@ -299,7 +299,7 @@ fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation
     Some(if is_put { BatchOperation::Put { key, value, at } } else { BatchOperation::Delete { key } })
 }
 
-/// Returns whether the operation is a put, and the lengths of its key and value.
+/// Returns whether the operation sets a value (instead of deleting it), and the lengths of its key and value.
 fn operation_header(fields: &mut Fields<'_>) -> Option<(bool, usize, usize)> {
     let [kind] = fields.array()?;
     let (key, value) = (usize::try_from(fields.u32()?).ok()?, usize::try_from(fields.u32()?).ok()?);

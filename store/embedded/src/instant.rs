@@ -1,5 +1,6 @@
-//! Timestamps of batches. A batch contains its timestamp as a key-value pair, which every version can read. Timestamps
-//! are used only to restore a store to an instant, and no other module of this crate reads the time of day.
+//! Timestamps of batches. A batch contains its timestamp as a key-value pair, which earlier versions of Baton can read,
+//! too. Timestamps are used only to restore a store to an instant, and no other module of this crate reads the time of
+//! day.
 
 use bytes::Bytes;
 use store::UnixMs;

@@ -131,7 +131,7 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
 /// Typical size of the key of a row, without the domain.
 const ROW_KEY_BYTES: usize = 96;
 
-/// Returns the prefix of all keys of a domain in this table of rows or of stored numbers of rows.
+/// Returns the prefix of a domain's keys in a table of rows, or in the table of stored numbers of rows.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ROW_KEY_BYTES + domain.len());
     bytes.push(table);

@@ -33,7 +33,7 @@ const SPARES: usize = 2;
 /// Number of zero bytes that are written at a time.
 const ZEROS: usize = 256 << 10;
 /// Minimum free disk space for keeping log that an archive has not copied yet. Chosen: four times the usual size of the
-/// log that waits for a checkpoint. An archive that cannot be reached must never fill the disk.
+/// log that waits for a checkpoint. Log that is kept for an unreachable archive must never fill the disk.
 const HELD_FREE_MIN: u64 = 256 << 20;
 
 /// The segments of the log.
@@ -55,9 +55,9 @@ pub(crate) struct Segments {
     pub(crate) syncs: AtomicU64,
     sync_latency: LatencyRecorder,
     pub(crate) bytes_written: AtomicU64,
-    /// Positions up to which copies in progress have copied the log.
+    /// Holds of backups and of shipping, which keep log that they have not copied yet.
     pub(crate) holds: Arc<Holds>,
-    /// Maximum number of bytes of the log that are kept for copies in progress.
+    /// Maximum number of bytes of the log that are kept because of holds.
     held_bytes: u64,
     free: FreeSpace,
 }

@@ -12,9 +12,9 @@ use crate::frame::Builder;
 use crate::log::Tail;
 use crate::opening::Opening;
 
-/// Maximum duration of the last sync for a caller to write the next batch itself. Writing it blocks the caller's
-/// thread, but saves two thread switches of about 0.1 ms. Chosen: on a disk with slower syncs, the saving is small
-/// compared with the sync.
+/// Longest last sync after which a caller that commits writes the next batch itself, instead of the committer thread.
+/// This blocks the caller's thread, but saves two thread switches of about 0.1 ms. Chosen: on a disk with slower syncs,
+/// the saving is small compared with the sync.
 pub(crate) const SHORT_SYNC: Duration = Duration::from_micros(500);
 /// Maximum size of a batch that a caller writes itself. Chosen: the duration of the last sync does not predict that of
 /// a larger batch.

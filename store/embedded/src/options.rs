@@ -60,6 +60,7 @@ pub struct Recovery {
     /// Number of bytes after the last batch that were cut off. They belong to a batch that was not written completely
     /// and never acknowledged, or are the earlier content of a reused file.
     pub bytes_cut: u64,
-    /// Number of layers that were written to redb before the store was open, because of the memory limit.
+    /// Number of layers (data from the log, in memory) that were written to redb before the store was open, because of
+    /// the memory limit.
     pub layers_written: u64,
 }

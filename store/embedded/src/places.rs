@@ -90,7 +90,7 @@ pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
 /// Number of bytes of needed values in each segment: now, and the maximum so far.
 pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 
-/// Segments that are needed according to the last transaction.
+/// Segments that contain needed values according to the last durable transaction.
 #[derive(Debug, Default)]
 pub(crate) struct NeededSegments {
     needed: Needs,
@@ -102,7 +102,7 @@ pub(crate) struct NeededSegments {
 }
 
 impl NeededSegments {
-    /// Loads the needed segments, creating the tables if necessary.
+    /// Loads which segments contain needed values, creating the tables if necessary.
     pub(crate) fn load(txn: &WriteTransaction) -> Result<Self, redb::Error> {
         txn.open_table(PLACES)?;
         txn.open_table(LOGGED)?;
@@ -161,7 +161,7 @@ impl NeededSegments {
         unread
     }
 
-    /// Returns the segments of which less than half is still needed.
+    /// Returns the segments of whose values less than half is still needed, by bytes.
     pub(crate) fn half_unneeded(&self) -> Vec<u64> {
         let needed = self.needed.iter();
         needed.filter(|(_, (now, most))| *now < most.div_ceil(2)).map(|(segment, _)| *segment).collect()
@@ -173,7 +173,7 @@ pub(crate) struct PlaceChanges<'a> {
     places: BytewiseTable<'a>,
     logged: BytewiseTable<'a>,
     segments: BytewiseTable<'a>,
-    /// True if a value may have a location. Otherwise there is nothing to remove.
+    /// True if the table `places` may contain locations. Otherwise there is nothing to remove.
     has_any: bool,
     changed: Needs,
 }
@@ -289,7 +289,8 @@ impl StoredLoggedValues {
         Ok(Self { places: Arc::new(txn.open_table(PLACES)?), files: Arc::clone(files), _reading: reading })
     }
 
-    /// Returns the location of a value. Called for keys for which the map in redb contains a marker.
+    /// Returns the location of a value that stays in the log. Called for keys for which the map in redb contains the
+    /// marker of such a value.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<LogPlace>, StorageError> {
         let place = self.places.get(key)?.map(|place| unsealed(key, place.value())).transpose()?;
         Ok(place.map(LogPlace::of_numbers))

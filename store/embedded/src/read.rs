@@ -19,7 +19,8 @@ use crate::record::decode_head;
 use crate::shared::{Frozen, Shared};
 use crate::tree::{Pairs, Snapshot};
 
-/// Maximum number of entries of the active layer that are copied or looked up under the lock at a time.
+/// Maximum number of entries of the active layer (newest data in memory) that are copied or looked up under the lock at
+/// a time.
 pub(crate) const COPY: usize = 512;
 
 /// Pairs read from a range, in order, and whether the range ends with them.

@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_ready: Condvar,
     /// Ends a pause of the checkpoint thread early.
     pub(crate) pace: Condvar,
-    /// Signals that there may be space for a commit again.
+    /// Signals that there may be memory for a commit again.
     space: Notify,
     failure: watch::Sender<Option<Arc<str>>>,
     pub(crate) tree: Tree,
@@ -58,7 +58,7 @@ pub enum Phase {
     Stopping,
 }
 
-/// A layer that is being written to redb and accepts no more changes.
+/// A layer (data that is not yet in redb) that is being written to redb and accepts no more changes.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) layer: Layer,

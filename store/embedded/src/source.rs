@@ -71,7 +71,7 @@ impl LogSource {
         self.shared.tree.whole()
     }
 
-    /// Keeps the log after batch `copied` until the hold is dropped.
+    /// Creates a hold, which keeps the log after batch `copied` until the hold is dropped.
     pub fn hold(&self, copied: u64) -> LogHold {
         self.shared.segments.holds.hold(copied)
     }

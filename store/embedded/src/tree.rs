@@ -55,7 +55,7 @@ impl<'a> From<Option<&'a [u8]>> for PairChange<'a> {
     }
 }
 
-/// Snapshot of the whole map, and the log position up to which it certainly contains everything.
+/// Snapshot of all pairs in redb, and the log position up to which it certainly contains everything.
 pub struct WholeSnapshot {
     /// The pairs.
     pub map: Snapshot,
@@ -66,8 +66,8 @@ pub struct WholeSnapshot {
 }
 
 impl Tree {
-    /// Opens or creates the file of a map whose values are all in redb. Also returns the log position up to which the
-    /// map contains everything.
+    /// Opens or creates the file of redb, for a store whose values are all in redb. Also returns the log position up to
+    /// which the file contains everything.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Tree {
         Self::open_with(path, cache_bytes, ValueFiles::default(), Verify::IfSmall)
     }
 
-    /// Opens or creates the file of a map whose large values may stay in the log.
+    /// Opens or creates the file of redb, for a store whose large values may stay in the log.
     pub(crate) fn open_with(
         path: &Path,
         cache_bytes: usize,
@@ -190,7 +190,7 @@ impl Tree {
         Ok(WholeSnapshot { map, position, pairs })
     }
 
-    /// Returns values that stay in this segment, up to this many bytes, but at least one.
+    /// Returns values that stay in this segment of the log, up to this many bytes, but at least one.
     pub(crate) fn logged_values_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
         let (_, txn) = self.read()?;
         let places = guarded(|| places::logged_values_in(&txn, segment, most_bytes).map_err(failed))?;

@@ -200,7 +200,8 @@ fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Op
     }
 }
 
-/// Returns the keys of the rows of a run: by start and, for a closed run, by close.
+/// Returns the keys under which a run's row is stored: in the table of open or closed rows by start and, for a closed
+/// run, in the table of rows by close.
 pub(crate) fn row_keys(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     let by_start = if row.closed_at.is_none() { keys::OPEN_ROW } else { keys::CLOSED_ROW };
     let places = [(by_start, Order::NewestStart), (keys::ENDED_ROW, Order::NewestClose)];
