@@ -92,8 +92,8 @@ pub struct Run {
     /// history.
     #[n(13)]
     pub known: KnownRequests,
-    /// Signals and cancel requests to other runs that have no outcome yet, by the id of their ExternalSignalScheduled
-    /// or ExternalCancelScheduled event.
+    /// Signals and cancel requests that were sent to other runs and have no outcome yet, by the id of their
+    /// ExternalSignalScheduled or ExternalCancelScheduled event.
     #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
     pub externals: BTreeMap<EventId, PendingExternal>,
     /// Signals that the decider awaits, as declared by the last completed turn.

@@ -199,7 +199,7 @@ impl HistoryReader {
     }
 }
 
-/// Describes an event that refers to another start than the last start of the activity.
+/// Describes an event that does not refer to the last start of the activity.
 fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
     let found = or_none(found.map(|(started, _)| started));
     format!("it refers to start {}, but the activity's is {found}", or_none(named))

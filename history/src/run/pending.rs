@@ -34,7 +34,7 @@ pub struct TurnTask {
     pub schedule_to_start: Option<Duration>,
 }
 
-/// Task lists of a run's turns that differ from the list given at its start.
+/// Task lists for a run's turns, if they differ from the list given at the start of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct TurnLists {
     /// Permanent task list.
@@ -252,7 +252,7 @@ pub struct PendingTimer {
     pub after: Option<Duration>,
 }
 
-/// A signal or cancel request to another run that has no outcome yet.
+/// A signal or cancel request that was sent to another run and has no outcome yet.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingExternal {
     /// Workflow id of the other run.

@@ -31,8 +31,8 @@ impl Fingerprint {
     }
 }
 
-/// Adds a text to the hash, eight bytes at a time. The length is hashed first, so that the texts `ab` and `c` have
-/// another hash than the texts `a` and `bc`.
+/// Adds a text to the hash, eight bytes at a time. The length is hashed first, so that the texts `ab` and `c` have a
+/// different hash from the texts `a` and `bc`.
 fn of_text(hash: u64, text: &[u8]) -> u64 {
     let hash = mix(hash ^ (text.len() as u64).wrapping_add(1));
     text.chunks(8).fold(hash, |hash, chunk| {

@@ -1,4 +1,4 @@
-//! A backup: copies the data of an open store that its archive does not contain yet.
+//! A backup: copies data of an open store to its archive, if the archive does not contain the data yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct BaseReport {
     pub bytes_there: u64,
 }
 
-/// Copies the data of an open store that its archive does not contain yet.
+/// Copies data of an open store to its archive, if the archive does not contain the data yet.
 pub(crate) fn run(
     source: &LogSource,
     options: &BackupOptions,

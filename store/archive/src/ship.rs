@@ -92,7 +92,7 @@ pub(crate) struct Shipper {
     copy: Option<OpenCopy>,
     /// Next batch to copy. `None` until the first base exists.
     next: Option<u64>,
-    /// Segments that may have pieces of earlier writers that are no longer needed.
+    /// Segments that may have unneeded pieces, put by earlier writers.
     untidy: Vec<(u64, SegmentEnd)>,
 }
 

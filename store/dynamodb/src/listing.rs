@@ -35,7 +35,8 @@ struct RowRange {
 }
 
 impl RowRange {
-    /// Creates the range of the rows whose start is within `instants`, or whose close is, in the index `end`.
+    /// Creates the range of the rows whose start is within `instants`. In the index `end`, their close is within
+    /// `instants` instead.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
         // The range ends after all rows of the oldest instant.

@@ -187,7 +187,7 @@ fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
     found.into_iter().filter(|segment| shared.segments.keeps(*segment)).collect()
 }
 
-/// Moves some of the needed values of a segment that is kept for large values to redb. If there may be more such
+/// Moves some needed values to redb, from a segment that is kept for its large values. If there may be more such
 /// values, the segment is queued again.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
     shared.spare.release_if_full();

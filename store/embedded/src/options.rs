@@ -53,7 +53,7 @@ impl Options {
 /// Statistics on how a store was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {
-    /// Number of batches of the log that were not yet in redb and were applied.
+    /// Number of batches that were applied from the log because they were not yet in redb.
     pub batches_replayed: u64,
     /// Number of bytes of the log that were read.
     pub bytes_read: u64,

@@ -28,7 +28,7 @@ pub(crate) struct Recovered {
     pub(crate) bytes_cut: u64,
     /// Segments that contain frames. Each frame is one batch.
     pub(crate) segments: Vec<Live>,
-    /// Large values in these segments that may stay in the log.
+    /// Large values that may stay in the log, in these segments.
     pub(crate) values: LoggedValues,
     /// Smallest number that no segment has used.
     pub(crate) next_number: u64,

@@ -36,8 +36,8 @@ pub(crate) fn seal(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     to.extend_from_slice(&sum(key, value).to_le_bytes());
 }
 
-/// Writes the marker of a value that stays in the log into `to`. The old content of `to` is removed. The marker is the
-/// complement of the checksum of an empty value, so that it differs from a stored empty value.
+/// Writes a marker into `to`, which means that the value stays in the log. The old content of `to` is removed. The
+/// marker is the complement of the checksum of an empty value, so that it differs from a stored empty value.
 pub(crate) fn seal_logged(to: &mut Vec<u8>, key: &[u8]) {
     to.clear();
     to.extend_from_slice(&(!sum(key, &[])).to_le_bytes());

@@ -32,7 +32,7 @@ pub async fn absent_holds_only_without_a_head(store: Arc<dyn Store>) {
     assert_eq!(answer, Cas::Lost(Some(first)));
 }
 
-/// Checks that a commit is lost if the head belongs to another run or has another version than expected.
+/// Checks that a commit is lost if the head has a different run or version than expected.
 pub async fn exactly_holds_only_for_that_run_and_version(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let wrong = [(RUN, 0), (RUN, 2), (LATER, 1)];
@@ -133,7 +133,7 @@ pub async fn an_earlier_run_is_put_next_to_the_newest(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
     let due = store.due(0, u64::MAX, None, 10).await.unwrap();
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [newest.due.unwrap()]);
-    // The newest run continues. The earlier run is deleted when the expiry of its own head has passed.
+    // The newest run continues. The earlier run is deleted when the expiry of its head has passed.
     let next = Head { version: 3, ..newest.clone() };
     win(&*store, &key("a"), at(&newest), &next).await;
     while store.expire(899, 10).await.unwrap() > 0 {}

@@ -114,7 +114,7 @@ pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     assert_eq!(ids(&*store, &ListQuery { started_before: Some(0), ..query() }).await, Vec::<String>::new());
 }
 
-/// Creates runs that were open for a moment, for years, and for times in between. They closed in another order than
+/// Creates runs that were open for a moment, for years, and for times in between. They closed in a different order than
 /// they started, some at the same instant. Returns their ids with start and close.
 async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
     let durations = [0, 1, 70, 9_999, 10_000, 10_001, 60_000, 5_000_000, 40_000_000_000];

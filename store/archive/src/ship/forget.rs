@@ -64,7 +64,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Removes pieces of a closed segment that another writer has replaced.
+    /// Removes, from a closed segment, pieces that another writer has replaced.
     pub(super) fn tidy(&self, number: u64, end: &SegmentEnd) -> Result<(), ArchiveError> {
         let Some(runs) = &end.pieces else { return Ok(()) };
         let folder = pieces_folder(&self.folder, number);
