@@ -227,7 +227,8 @@ pub struct Position {
 }
 
 impl Position {
-    /// Creates the position of a run. `at` is the close in a list by close, and the start in a list by start.
+    /// Creates the position of a run. `at` is the instant by which the list is ordered: the close or the start of the
+    /// run.
     pub fn new(at: UnixMs, started_at: UnixMs, workflow_id: Arc<str>, run: RunId) -> Self {
         Self { at: Reverse(at), started_at: Reverse(started_at), workflow_id, run }
     }

@@ -70,8 +70,8 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
 }
 
 /// Maximum time, in milliseconds, for which a "short" run was open. A short run has no row in the index by close,
-/// because the row would cost a write unit per run. Lists by close find short runs by their start. For this, each page
-/// also reads the rows of runs that started up to this much earlier than the listed period.
+/// because the row would cost a write unit per run. Lists ordered by close find short runs by their start. For this,
+/// each page also reads the rows of runs that started up to this much earlier than the listed period.
 pub(crate) const SHORT_MS: u64 = 10_000;
 
 /// Returns whether a closed run was open so briefly that it has no row in the index by close.

@@ -198,8 +198,8 @@ impl Segments {
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
         // If the next segment will probably be kept for its large values, it is not filled with zeros. The zeros would
-        // double the bytes written, and the segment could not be reused to make up for it. Without zeros, syncs take
-        // longer, but the difference is negligible for batches with large values.
+        // double the bytes written, and the segment could not be reused later. Without zeros, syncs take longer, but
+        // the difference is negligible for batches with large values.
         if self.values().next_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;
