@@ -1,8 +1,8 @@
 //! An independent checker that decides whether a history could have been produced by the rules.
 //!
 //! The checker implements the invariants a second time, in a different way than `admit` and `evolve`. It shares no code
-//! with them, not even the columns of the event catalogue. It prefers clarity to speed. It expects a whole history,
-//! because a history that ends in the middle of a commit may seem to break a rule.
+//! with them, not even the table of properties of events (`event.rs`). It prefers clarity to speed. It expects a whole
+//! history, because a history that ends in the middle of a commit may seem to break a rule.
 //!
 //! Some facts leave no trace in a history and are not checked: whether a closing decision was forced, heartbeats, and
 //! refused requests.

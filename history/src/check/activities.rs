@@ -179,10 +179,11 @@ impl HistoryReader {
         let (since, limit) = (activity.waits_from, activity.scheduled.timeouts.schedule_to_start);
         activity.closed = Some(id);
         match it.cause {
-            // Attempts record no events. If the clock was put back between attempts, the checker notices it only here.
+            // Attempts record no events. If the clock was put back between attempts, this is the first event that shows
+            // it.
             None if activity.scheduled.retry.is_some() && at < since => Ok(()),
             None => self.clock.expired(id, at, since, limit),
-            // The timeout has not expired; the event has another cause. There is no time to check.
+            // The cause of the event is not an expired timeout, so there is no time to check.
             Some(_) => Ok(()),
         }
     }
@@ -198,7 +199,7 @@ impl HistoryReader {
     }
 }
 
-/// Describes an event that refers to a start other than the start of the activity.
+/// Describes an event that does not refer to the last start of the activity.
 fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
     let found = or_none(found.map(|(started, _)| started));
     format!("it refers to start {}, but the activity's is {found}", or_none(named))

@@ -1,5 +1,5 @@
-//! Activities: the decisions about them, their deadlines and their state. Module `runner` contains what runners do,
-//! module `operator` contains manual changes.
+//! Activities: the decisions about them, their deadlines and their state. Module `runner` contains the commands of
+//! runners, and module `operator` contains manual changes.
 //!
 //! | activity is | input | result |
 //! |---|---|---|

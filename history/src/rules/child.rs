@@ -177,7 +177,7 @@ impl Transition {
         };
         let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
         let scheduled_event_id = Some(scheduled_event_id);
-        // The ChildScheduled event already contains these attributes.
+        // The ChildScheduled event of the child already contains the workflow type and the control data.
         let (workflow_type, control) = (None, None);
         let failed =
             ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id, workflow_type, control };

@@ -35,7 +35,7 @@ pub struct LateDeadline {
     pub what: UpcomingKind,
     /// Time at which the deadline is due.
     pub at: Timestamp,
-    /// Time at which the deadline would be due after a repair now.
+    /// Time at which the deadline would be due if deadlines were repaired now.
     pub repaired_at: Timestamp,
 }
 
@@ -111,9 +111,9 @@ impl Run {
         late.filter(|late| late.at.since(late.repaired_at) > limits::DEADLINE_LATE_MIN).collect()
     }
 
-    /// Returns the open timers that were set by an earlier version, which did not store their durations, as the ids of
-    /// their TimerScheduled events. Only timers that may have been set while the service's clock was ahead of `now` are
-    /// included.
+    /// Returns the open timers that were set by an earlier version of Baton, which did not store their durations, as
+    /// the ids of their TimerScheduled events. Only timers that may have been set while the service's clock was ahead
+    /// of `now` are included.
     pub fn timers_without_span(&self, now: Timestamp) -> Vec<EventId> {
         let is_ahead = self.last_timestamp > now;
         let unknown = self.timers.values().filter(|timer| is_ahead && timer.after.is_none());
@@ -129,7 +129,7 @@ impl Run {
 
     /// Applies a repair of deadlines: moves all times of the run that are after `at` back to `at`.
     pub(crate) fn limit_deadlines(&mut self, at: Timestamp) {
-        // Timers count on the run's clock. A stopped clock shows the time at which it was stopped.
+        // Timers count on the run's clock. If the clock is stopped, it shows the time at which it was stopped.
         let shown = self.clock.stopped_at().unwrap_or(at);
         for timer in self.timers.values_mut() {
             timer.set_at = timer.set_at.map(|set_at| set_at.min(at));
@@ -168,7 +168,7 @@ impl Run {
         first.and_then(|task| task.not_before).and(self.started.start_after).unwrap_or_default()
     }
 
-    /// Lets the run's timeouts count from `at`, unless they already count from an earlier time.
+    /// Makes the run's timeouts count from `at`, unless they already count from an earlier time.
     pub(crate) fn count_first_turn_from(&mut self, at: Timestamp) {
         let run_from = self.run_from.unwrap_or_else(|| self.started.first_turn_at());
         self.run_from = Some(run_from.min(at));

@@ -70,9 +70,9 @@ struct DecidedTimeouts {
 }
 
 impl Transition {
-    /// Returns the task list and the settings of a new run. They come from the decision or, if absent there, from the
-    /// registered type. The last parameter has the causes for a missing execution timeout, task list, turn timeout and
-    /// child policy, in this order.
+    /// Returns the task list and the settings of a new run. They come from the decision or, if it does not set them,
+    /// from the registered type. The last parameter has the causes for a missing execution timeout, task list, turn
+    /// timeout and child policy, in this order.
     fn settle_in_swf<C>(
         &self,
         decided: DecidedTimeouts,

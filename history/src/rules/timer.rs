@@ -95,7 +95,7 @@ impl DueTimers {
 
 impl Run {
     pub(crate) fn apply_timer_scheduled(&mut self, event: &Event, it: &TimerScheduled) {
-        // The timer counts on the run's clock. A stopped clock shows the time at which it was stopped.
+        // The timer counts on the run's clock. If the clock is stopped, it shows the time at which it was stopped.
         let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
         let set_at = self.is_traced().then_some(event.at());

@@ -216,7 +216,7 @@ impl Transition {
         }
         must_be_at(&self.run, proposed.if_version)?;
         match proposed.if_version {
-            // The other accepted update changes the version of the run.
+            // The other update that the response accepts changes the version of the run.
             Some(expected) if accepts_another => {
                 Err(Fault::VersionMismatch { expected, found: self.run.last_event_id + 1 })
             }

@@ -28,7 +28,7 @@
 //! | run with a cancel request is followed by | the request |
 //! |---|---|
 //! | another attempt | prevents it: the close is final, also for its parent and its schedule |
-//! | another attempt that an earlier version has already planned | is event 3 of the new run |
+//! | another attempt that an earlier version of Baton has already planned | is event 3 of the new run |
 //! | the run that continues as new | is event 3 of the new run |
 //! | a reset to an event after the request | is part of the copied history |
 //! | a reset to an event before the request | is handled like a signal: reapplied, or dropped |

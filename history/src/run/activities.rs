@@ -68,9 +68,9 @@ impl Activities {
         self.open.get_mut(&scheduled_event_id).map(Arc::make_mut)
     }
 
-    /// Restarts the wait for a runner of all activities without an ActivityStarted event. This includes activities
-    /// whose current attempt has not been recorded. The attempt is ignored, because the state must be derivable from
-    /// the history.
+    /// Restarts the wait for a runner of all activities without an ActivityStarted event. They include activities that
+    /// a runner holds in an attempt that has recorded no event. Such an attempt is ignored, because the state must be
+    /// derivable from the history.
     pub(crate) fn release(&mut self, released: Released) {
         for activity in self.open.values_mut().filter(|activity| activity.started_at.is_none()) {
             Arc::make_mut(activity).release(released);

@@ -89,7 +89,7 @@ impl Run {
 
     /// Returns `true` if no further turn will be scheduled without a request: the run is open, no turn is waiting or
     /// held, nothing else is open, and the last turn awaits no signal. Apart from requests, only the execution timeout
-    /// can still change the run.
+    /// and the run timeout can still change the run.
     pub fn is_stuck(&self) -> bool {
         self.is_open()
             && self.turn.is_none()

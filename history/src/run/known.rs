@@ -65,7 +65,7 @@ pub struct SpilledMark {
 pub struct Spilled {
     /// Marks that the store must keep.
     pub marks: Vec<SpilledMark>,
-    /// Number of older requests that are now forgotten before the minimum time has passed, because there are too many.
+    /// Number of older requests that are forgotten before the minimum time has passed, because there are too many.
     pub forgotten_early: u64,
 }
 

@@ -34,7 +34,7 @@ pub struct TurnTask {
     pub schedule_to_start: Option<Duration>,
 }
 
-/// Task lists of a run's turns that differ from the list given at its start.
+/// Task lists for a run's turns, if they differ from the list given at the start of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct TurnLists {
     /// Permanent task list.
@@ -97,8 +97,8 @@ pub struct PendingActivity {
     pub released: Option<Released>,
     /// Priority on the task list: higher first.
     pub task_priority: Option<i32>,
-    /// Fingerprint, to detect that the activity is scheduled again after it has succeeded. `None` if an earlier version
-    /// scheduled the activity.
+    /// Fingerprint, to detect that the activity is scheduled again after it has succeeded. `None` if the activity was
+    /// scheduled by an earlier version of Baton, which did not compute fingerprints.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -247,12 +247,12 @@ pub struct PendingTimer {
     /// Time at which the timer was set. Recorded only if the run's spans are exported.
     #[n(2)]
     pub set_at: Option<Timestamp>,
-    /// Duration of the timer. `None` if it was set by an earlier version.
+    /// Duration of the timer. `None` if the timer was set by an earlier version of Baton, which did not store it.
     #[n(3)]
     pub after: Option<Duration>,
 }
 
-/// A signal or cancel request to another run that has no outcome yet.
+/// A signal or cancel request that was sent to another run and has no outcome yet.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingExternal {
     /// Workflow id of the other run.

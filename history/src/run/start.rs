@@ -82,8 +82,8 @@ impl RunStart {
         }
     }
 
-    /// Returns the start-to-close timeout of turns. Earlier versions allowed a timeout of zero when a run continued as
-    /// new, but no decider can answer in zero time. Such runs use the default.
+    /// Returns the start-to-close timeout of turns. Earlier versions of Baton allowed a timeout of zero when a run
+    /// continued as new, but no decider can answer in zero time. Such runs use the default.
     pub fn turn_timeout(&self) -> Duration {
         Some(self.decider_start_to_close)
             .filter(|timeout| *timeout > Duration::ZERO)

@@ -1,4 +1,5 @@
-//! Upcoming changes of a run that no request causes: deadlines, delayed turns, and deliveries of effects on other runs.
+//! Upcoming changes of a run that happen without a request: deadlines, delayed turns, and deliveries of effects on
+//! other runs.
 
 use super::{Deadline, DeadlineKind, Run};
 use crate::command::Heartbeat;

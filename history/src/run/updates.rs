@@ -1,4 +1,4 @@
-//! Accepted updates of a run that have no answer yet. Answered updates are [known requests](super::KnownRequests).
+//! A run's accepted updates that have no answer yet. Answered updates are [known requests](super::KnownRequests).
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub enum UpdateStatus {
     },
 }
 
-/// Accepted updates of a run that have no answer yet.
+/// A run's accepted updates that have no answer yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct OpenUpdates {
     #[n(0)]

@@ -1,4 +1,4 @@
-//! A backup: copies the data of an open store that its archive does not contain yet.
+//! A backup: copies data of an open store to its archive, if the archive does not contain the data yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub struct BackupReport {
     /// Time of the backup, in milliseconds since 1970. Everything that the store acknowledged before this time is in
     /// the backup.
     pub at: UnixMs,
-    /// Base that this backup has written: a snapshot of the store. `None` if the existing base could be continued.
+    /// Base (a snapshot of the store) that this backup has written. `None` if the archive already has a base that the
+    /// log continues.
     pub base: Option<BaseReport>,
 }
 
@@ -60,7 +61,7 @@ pub struct BaseReport {
     pub bytes_there: u64,
 }
 
-/// Copies the data of an open store that its archive does not contain yet.
+/// Copies data of an open store to its archive, if the archive does not contain the data yet.
 pub(crate) fn run(
     source: &LogSource,
     options: &BackupOptions,

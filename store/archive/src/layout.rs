@@ -36,7 +36,8 @@ pub(crate) struct Owner {
 /// List of the content of an epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Number of the newest line. Each time the log cannot be continued, a new line begins with a new base.
+    /// Number of the newest line. A line is a part of the archived log without gaps. If the log cannot be continued, a
+    /// new line begins, with a new base.
     pub(crate) line: u64,
     /// Bases, oldest first.
     pub(crate) bases: Vec<Base>,
@@ -56,13 +57,13 @@ pub(crate) struct Base {
     /// Last batch of which the base may contain parts. The base, together with the log up to this batch, is a
     /// consistent state of the store.
     pub(crate) whole_at: u64,
-    /// Latest possible time of the consistent state that `whole_at` describes.
+    /// Latest possible time of the consistent state that the base and the log up to `whole_at` form.
     pub(crate) instant: UnixMs,
     pub(crate) pairs: u64,
     pub(crate) bytes: u64,
     /// Name of the chunk that lists all other chunks.
     pub(crate) list: String,
-    /// Line whose segments continue this base.
+    /// Line (part of the log without gaps) whose segments continue this base.
     pub(crate) line: u64,
 }
 
@@ -71,7 +72,8 @@ pub(crate) struct Base {
 pub(crate) struct ArchivedSegment {
     pub(crate) number: u64,
     pub(crate) first: u64,
-    /// Line to which the segment belongs. A segment continues only segments of the same line.
+    /// Line (part of the log without gaps) to which the segment belongs. A segment continues only segments of the same
+    /// line.
     pub(crate) line: u64,
     /// End of the segment. Absent while the segment is being written: `NEWEST` then contains the current end.
     pub(crate) end: Option<SegmentEnd>,
@@ -116,7 +118,7 @@ pub(crate) struct Newest {
     pub(crate) batch: u64,
     /// Time of the last batch.
     pub(crate) instant: UnixMs,
-    /// Time at which the archive contained everything durable.
+    /// Last time at which the archive contained all durable batches of the store.
     pub(crate) at: UnixMs,
     /// Lease of the owner in milliseconds: an owner that could not update this file for this time stops. 0 if the owner
     /// continues without the archive.
@@ -189,7 +191,7 @@ pub(crate) fn is_claimed(archive: &Archive, epoch: u64) -> Result<bool, ArchiveE
     archive.place.is_claimed(&epoch_folder(epoch), OWNER)
 }
 
-/// Creates the epoch that follows `after`. Only one store succeeds. Returns `None` if another store was first.
+/// Creates the epoch that follows `after`. Returns `None` if another store has created it first.
 pub(crate) fn claim(archive: &Archive, after: u64, store: &str) -> Result<Option<u64>, ArchiveError> {
     let epoch = after + 1;
     archive.point("archive: epoch")?;

@@ -70,7 +70,8 @@ impl Archive {
         self.settle(answer, name, bytes)
     }
 
-    /// Returns the outcome of a put. If the response does not tell it, the existing file is read and compared.
+    /// Returns the outcome of a put. If the response to the put does not show it, the existing file is read and
+    /// compared.
     fn settle(&self, answer: PutAnswer, name: &str, bytes: &Bytes) -> Result<Option<FileTag>, ArchiveError> {
         if let PutAnswer::Done(tag) = answer {
             return Ok(Some(tag));
@@ -92,7 +93,7 @@ impl Archive {
         self.place.put_chunk(folder, name, bytes)
     }
 
-    /// Creates an epoch. Returns `false` if another store was first.
+    /// Creates an epoch. Returns `false` if another store has created it first.
     pub(crate) fn claim(&self, folder: &str, owner: &str, value: &impl Serialize) -> Result<bool, ArchiveError> {
         let bytes = seal(owner, value)?;
         self.may_put(bytes.len())?;

@@ -93,8 +93,8 @@ pub(crate) trait ArchivePlace: fmt::Debug + Send + Sync {
     /// Returns whether the location has any content.
     fn is_there(&self) -> Result<bool, ArchiveError>;
 
-    /// Returns the direct entries of a folder, sorted by name. Returns none if the folder does not exist. The folder
-    /// `""` is the whole archive.
+    /// Returns the direct entries of a folder, sorted by name. Returns no entries if the folder does not exist. The
+    /// folder `""` is the archive itself.
     fn list(&self, folder: &str) -> Result<Vec<ListedFile>, ArchiveError>;
 
     fn read(&self, name: &str) -> Result<Option<StoredFile>, ArchiveError>;

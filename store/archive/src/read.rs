@@ -171,7 +171,8 @@ impl EpochView {
         self.last_base().map_or(0, |base| self.end_of(base))
     }
 
-    /// Returns whether the archived log of this line contains batch `next`, so that a reader can continue.
+    /// Returns whether the archived log contains batch `next` in this line (a log without gaps), so that a reader of
+    /// the line can continue.
     pub(crate) fn continues(&self, line: u64, next: u64) -> bool {
         let has = |it: &SegmentView| it.line == line && it.first <= next && next <= it.last;
         let is_newest = self.last_base().is_some_and(|base| base.line == line);
@@ -220,7 +221,8 @@ impl EpochView {
         Ok(())
     }
 
-    /// Passes the batches of a line from `next` to `last` to `each`. `cursor` remembers the position between calls.
+    /// Passes the batches of a line (a log without gaps) from `next` to `last` to `each`. `cursor` remembers the
+    /// position between calls.
     pub(crate) fn batches(
         &self,
         line: u64,
@@ -270,7 +272,7 @@ impl EpochView {
         Err(ArchiveError::Damaged { what })
     }
 
-    /// Returns the plan to restore this base and the batches after it up to the instant `to`, or up to the end if `to`
+    /// Returns the plan to restore this base and the batches after it: up to the instant `to`, or all batches if `to`
     /// is `None`. Returns `None` if the base is newer than the instant.
     fn plan(&self, base: &Base, to: Option<UnixMs>) -> Result<Option<RestorePlan>, ArchiveError> {
         let end = self.end_of(base);
@@ -305,7 +307,8 @@ impl EpochView {
         let in_all: u64 = self.manifest.bases.iter().map(|base| base.pairs).sum();
         let mut read = 0;
         for base in &self.manifest.bases {
-            // Chunks that several bases share are read for each base but counted once.
+            // Bases with the same list of chunks are read only once. Other bases are read completely, even if they
+            // share chunks. Shared chunks are counted once.
             if !seen.insert(base.list.clone()) {
                 continue;
             }

@@ -27,8 +27,8 @@ use super::{ArchiveError, CopyProgress};
 /// usually reads when it is opened.
 const LOG_MIN: u64 = 64 << 20;
 
-/// Id of a process that writes a bucket: a random number, plus a counter of attempts. No two writers put a piece with
-/// the same name.
+/// Id of a process that writes a bucket: a random number, plus a counter of attempts. The names of pieces contain it,
+/// so that no two writers put a piece with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArchiveWriter(u64);
 
@@ -92,7 +92,7 @@ pub(crate) struct Shipper {
     copy: Option<OpenCopy>,
     /// Next batch to copy. `None` until the first base exists.
     next: Option<u64>,
-    /// Segments that may have pieces of earlier writers that are no longer needed.
+    /// Segments that may have unneeded pieces, put by earlier writers.
     untidy: Vec<(u64, SegmentEnd)>,
 }
 
@@ -106,7 +106,7 @@ impl Shipper {
         self.newest.batch
     }
 
-    /// Returns the time at which the archive contained everything durable.
+    /// Returns the last time at which the archive contained all durable batches of the store.
     pub(crate) fn at(&self) -> UnixMs {
         self.newest.at
     }
@@ -114,7 +114,7 @@ impl Shipper {
     /// Returns whether a new base is needed. This is so if the archive is new, if its log cannot be continued, or if
     /// the log since the last base is too long.
     pub(crate) fn needs_base(&self) -> bool {
-        // A new line has no bases until its first one is complete.
+        // A new line (part of the log without gaps) has no bases until its first one is complete.
         let Some(base) = self.manifest.bases.last().filter(|base| base.line == self.manifest.line) else { return true };
         let since = self
             .manifest
@@ -254,16 +254,16 @@ impl Shipper {
         Ok(())
     }
 
-    /// Takes a base, and meanwhile continues to copy the log. `tick` receives the progress. If a restore is already
-    /// possible, it also receives the last batch that can be restored. If `tick` returns an error, the base is given
-    /// up.
+    /// Takes a base (a snapshot of the store), and copies new data of the log in the meantime. `tick` receives the
+    /// progress. If a restore is already possible, it also receives the last batch that can be restored. If `tick`
+    /// returns an error, the base is given up.
     pub(crate) fn take_base(
         &mut self,
         tick: &mut dyn FnMut(CopyProgress, Option<u64>) -> Result<(), ArchiveError>,
     ) -> Result<WrittenBase, ArchiveError> {
         let snapshot = self.source.whole()?;
-        // All data in redb was already durable in the log when the snapshot was taken, so the end of the durable log is
-        // a correct `whole_at`.
+        // All data in redb was already durable in the log when the snapshot was taken. The base is therefore consistent
+        // together with the log up to its current durable end.
         let (whole_at, instant) = (self.source.durable(), now());
         let begins_anew = self.next.is_none();
         if begins_anew {
@@ -305,8 +305,8 @@ impl Shipper {
         Ok(written)
     }
 
-    /// Begins a new line. The copied log starts with the segment that contains the batch after `position`. redb
-    /// contains all batches up to `position`.
+    /// Begins a new line (part of the archived log without gaps). The copied log starts with the segment that contains
+    /// the batch after `position`. redb contains all batches up to `position`.
     fn begin_at(&mut self, position: u64) -> Result<(), ArchiveError> {
         // The segment that was being copied ends here.
         if self.newest.segment != 0 {

@@ -24,7 +24,7 @@ use super::{ArchiveAddress, ArchiveError};
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which data that is no longer needed is removed from the archive.
 const FORGET: Duration = Duration::from_secs(600);
-/// File in the data directory that names the archive to which it was shipped.
+/// File in the data directory that names the archive to which the store was shipped.
 const SHIPPED: &str = "SHIPPED";
 
 /// Options of shipping.
@@ -141,7 +141,7 @@ struct ShipState {
 
 #[derive(Debug)]
 struct Seen {
-    /// Time at which the archive contained everything durable.
+    /// Last time at which the archive contained all durable batches of the store.
     all_at: Instant,
     error: Option<String>,
 }

@@ -46,7 +46,7 @@ pub struct Followed {
     /// Number of batches that this step has applied.
     pub batches_new: u64,
     /// Time up to which everything acknowledged has been applied, in milliseconds since 1970 by the clock of the
-    /// followed machine.
+    /// machine that writes the archive.
     pub at: UnixMs,
     /// Difference between `at` and the clock of this machine.
     pub lag: Duration,
@@ -151,8 +151,8 @@ impl Standby {
         self.copy.path().join(PROMOTE).exists()
     }
 
-    /// Takes over. The archive tells the old store to stop. This waits until the old store has copied everything that
-    /// it acknowledged, but not longer than `wait` or the old store's lease, whichever is longer.
+    /// Takes over. Records in the archive that the old store must stop. Then waits until the old store has copied
+    /// everything that it acknowledged, but at most for the longer of `wait` and the old store's lease.
     ///
     /// # Errors
     ///

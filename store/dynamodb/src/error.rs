@@ -83,7 +83,7 @@ pub enum TableError {
     NoCredentials {
         /// Region or endpoint.
         place: String,
-        /// Error of the last place where credentials were searched.
+        /// Error of the last source in which credentials were searched.
         why: String,
     },
     /// The credentials are invalid or lack permissions.

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `v`, `r` | version, run |
 //! | `b` or `z` | body of a head, or bytes of a part: plain or compressed |
-//! | `w` | row of lists |
+//! | `w` | row: data of the run that lists show |
 //! | `d`, `dt` | index `due`: shard, instant |
 //! | `et`, `ttl` | expiry in milliseconds; and in seconds, for DynamoDB |
-//! | `t` | of parts: time of writing, if the store knew it |
-//! | `g`, `gs` | index `vis`: domain and shard, position by start |
-//! | `e`, `es` | index `end`: domain and shard, position by close; only of runs open longer than [`SHORT_MS`] |
+//! | `t` | time at which a part was written, if the store knew it |
+//! | `g`, `gs` | index `vis`: domain and shard, position in the list ordered by start |
+//! | `e`, `es` | index `end`: domain and shard, position in the list ordered by close; only if open over [`SHORT_MS`] |
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn write_row(row: &Row) -> Result<Vec<u8>, Error> {
     };
     let mut bytes = minicbor::to_vec(fields).map_err(failed)?;
     if row.why.is_some() {
-        // The reason is a second CBOR item. Versions without reasons ignore it.
+        // The reason is a second CBOR item. Earlier versions of Baton, which did not store reasons, ignore it.
         minicbor::encode((row.reason(), row.details()), &mut bytes).map_err(failed)?;
     }
     Ok(bytes)
@@ -70,8 +70,8 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
 }
 
 /// Maximum time, in milliseconds, for which a "short" run was open. A short run has no row in the index by close,
-/// because the row would cost a write unit per run. Lists by close find short runs by their start. For this, each page
-/// also reads the rows of runs that started up to this much earlier than the listed period.
+/// because the row would cost a write unit per run. Lists ordered by close find short runs by their start. For this,
+/// each page also reads the rows of runs that started up to this much earlier than the listed period.
 pub(crate) const SHORT_MS: u64 = 10_000;
 
 /// Returns whether a closed run was open so briefly that it has no row in the index by close.
@@ -86,7 +86,8 @@ pub(crate) struct Shards {
     pub(crate) rows: u32,
 }
 
-/// Encodes a head. `sort` is the sort key: `H` for the current head, or the key of a kept head, which is never due.
+/// Encodes a head. `sort` is the sort key: `H` for the current head, or the key of a kept head of an earlier run. A
+/// kept head is never due.
 pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shards) -> Result<Item, Error> {
     let partition = keys::partition(key);
     let mut item = Item::new();

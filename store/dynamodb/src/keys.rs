@@ -173,7 +173,7 @@ impl Rows {
     }
 }
 
-/// Returns the partition of an index of rows for this head.
+/// Returns the partition of an index of rows (`vis` or `end`) that contains the row of this head.
 pub(crate) fn rows(of: Rows, key: &HeadKey, partition: &str, shards: u32) -> String {
     rows_shard(of, &key.domain, shard(partition, shards))
 }

@@ -80,7 +80,7 @@ pub struct Options {
     pub table: String,
     /// Number of shards of the index `due`.
     pub due_shards: u32,
-    /// Number of shards of the index `vis` per domain.
+    /// Number of shards per domain of the index `vis`, which contains the rows of lists.
     pub row_shards: u32,
     /// True if DynamoDB's TTL deletes expired heads. Otherwise they are deleted by requests, which are billed.
     pub has_ttl: bool,
@@ -114,7 +114,7 @@ pub struct Dynamo {
     /// Client for writes. It never retries. If the first attempt succeeds but its response is lost, the condition of a
     /// retry fails.
     writes: Client,
-    /// Client for requests about the table itself, for which no run waits.
+    /// Client for requests about the table itself. No run waits for such requests.
     control: Client,
     /// Region or endpoint, for messages.
     place: String,
@@ -173,7 +173,7 @@ impl Dynamo {
         Shards { due: self.options.due_shards, rows: self.options.row_shards }
     }
 
-    /// Returns the latest time that a caller has passed. This store does not read a clock.
+    /// Returns the latest time that callers have passed to this store, which does not read a clock.
     fn latest_time(&self) -> Option<UnixMs> {
         Some(self.latest_time.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
@@ -260,7 +260,8 @@ impl Store for Dynamo {
                 Some((old.run, old.version))
             }
         };
-        // The condition includes the run, because versions begin again after a head is deleted.
+        // The condition includes the run, because the versions of a workflow id begin at 1 again after its head was
+        // deleted.
         let request = match exactly {
             None => request.condition_expression("attribute_not_exists(k)"),
             Some((run, version)) => request

@@ -35,7 +35,8 @@ struct RowRange {
 }
 
 impl RowRange {
-    /// Creates the range of rows whose start or close, as sorted by the index, is within `instants`.
+    /// Creates the range of the rows whose start is within `instants`. In the index `end`, their close is within
+    /// `instants` instead.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
         // The range ends after all rows of the oldest instant.
@@ -55,7 +56,7 @@ impl RowRange {
     }
 }
 
-/// Returns the instants that a query still needs after the previous page, or `None` if there are none.
+/// Returns the time range of the rows that may still follow the previous page, or `None` if no rows can follow.
 fn instants(query: &ListQuery, after: Option<&Position>) -> Option<RangeInclusive<UnixMs>> {
     let (from, before) = query.instants();
     let (mut first, mut last) = (from.unwrap_or(0), before.unwrap_or(UnixMs::MAX));
@@ -91,8 +92,8 @@ impl Dynamo {
         Ok(gathered.page())
     }
 
-    /// Counts the rows, one partition after another, so that no row is read twice. Partitions by start are used for
-    /// every order.
+    /// Counts the rows, one partition after another, so that no row is read twice. For lists in every order, the
+    /// partitions of the index by start are read.
     pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         let mut counting = CountBuilder::new(query, at_most);
         if query.workflow_id.is_some() {
@@ -189,8 +190,8 @@ impl Dynamo {
         Ok(())
     }
 
-    /// For a list by close, adds the runs without a row by close. They are read by start, until all further runs
-    /// certainly belong on later pages.
+    /// Adds the short runs of a list ordered by close, which have no row in the index by close. They are read in the
+    /// order of their start, until all unread short runs certainly belong on later pages.
     async fn short_rows(
         &self,
         shard: u32,

@@ -81,8 +81,8 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Writes a kept copy of an earlier run's head. If the request takes effect late, it does not replace a newer
-    /// version.
+    /// Writes a kept copy of an earlier run's head. If the request takes effect late, it does not replace a copy with a
+    /// newer version.
     pub(crate) async fn keep(&self, key: &HeadKey, old: &Head) -> Result<(), Error> {
         let item = item::write_head(key, keys::kept(old.run), old, self.shards())?;
         let answer = self

@@ -3,7 +3,8 @@
 //! `cargo run --profile dist -p baton-store-embedded --example load -- WRITERS SECONDS [COMMITS_PER_SECOND]
 //! [DIRECTORY]`
 //!
-//! Each writer takes one workflow after another through 16 commits of a 1.5 KB head, the last of which closes it.
+//! Each writer processes one workflow after another, with 16 commits each. Each commit writes a head of 1.5 KB, and the
+//! last commit closes the run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

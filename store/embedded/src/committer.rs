@@ -45,8 +45,8 @@ impl State {
 }
 
 impl Shared {
-    /// Releases the lock after a commit. If the committer thread sleeps although there is a batch, this writes the
-    /// batch or wakes the thread. The thread is not woken earlier, because it would then have to wait for the lock.
+    /// Releases the lock after a commit. If the committer thread sleeps although there is a batch, writes the batch or
+    /// wakes the thread. The thread is not woken earlier, because it would then have to wait for the lock.
     pub(crate) fn write_or_wake(&self, mut state: MutexGuard<'_, State>) {
         if !state.is_overslept() {
             return;

@@ -11,7 +11,7 @@
 //! Numbers are little-endian. The checksum of a frame (CRC-32) covers the salt of the segment, the length, the batch
 //! number and the operations. The salt is derived from the random id of the store and the number of the segment.
 //! Therefore the earlier content of a reused file, or a payload that looks like a frame, cannot be mistaken for a
-//! frame. A frame can be recognized even if the header is lost.
+//! frame. A frame can be recognized even if the header of its segment is lost.
 
 use store::Error;
 
@@ -32,8 +32,8 @@ const MAGIC: &[u8; 8] = b"BATONLOG";
 const ALIGNMENT: usize = 8;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// Maximum difference of batch numbers within a segment. Batches are numbered consecutively, so no segment can contain
-/// a larger difference.
+/// Maximum distance of a plausible batch number from the expected number. Batches are numbered consecutively, and no
+/// segment contains so many of them.
 const AHEAD_MAX: u64 = 1 << 32;
 
 /// Header of a segment.
@@ -142,7 +142,7 @@ impl Builder {
         self.bytes.len()
     }
 
-    /// Adds a put. Returns the offset of the value in the frame.
+    /// Adds an operation that sets a value. Returns the offset of the value in the frame.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> u32 {
         self.operation(PUT, key, value);
         if may_be_logged(key, value.len()) {
@@ -247,8 +247,8 @@ pub(crate) fn may_begin(bytes: &[u8], from: u64) -> impl Iterator<Item = (usize,
     numbered.filter_map(|(index, _)| {
         let offset = (index - 1) * ALIGNMENT;
         let size = frame_size(bytes.get(offset..)?)?;
-        // Many words look like batch numbers. The operation after them is checked next, because computing a checksum
-        // may have to read megabytes.
+        // Many words look like batch numbers. The operation after the number is checked next, because checking the
+        // checksum may require reading megabytes.
         let (_, key, value) = operation_header(&mut Fields(bytes.get(offset + FRAME_HEADER..)?))?;
         (PROBE + key + value <= size).then_some((offset, size))
     })
@@ -299,7 +299,7 @@ fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation
     Some(if is_put { BatchOperation::Put { key, value, at } } else { BatchOperation::Delete { key } })
 }
 
-/// Returns whether the operation is a put, and the lengths of its key and value.
+/// Returns whether the operation sets a value (instead of deleting it), and the lengths of its key and value.
 fn operation_header(fields: &mut Fields<'_>) -> Option<(bool, usize, usize)> {
     let [kind] = fields.array()?;
     let (key, value) = (usize::try_from(fields.u32()?).ok()?, usize::try_from(fields.u32()?).ok()?);

@@ -71,8 +71,9 @@ impl Layer {
         }
     }
 
-    /// Deletes a key. If it belongs to an index and redb has never contained it, its entry is removed. Otherwise the
-    /// deletion is recorded as an entry without a value, so that readers see the deletion only when it is durable.
+    /// Deletes a key. If the key belongs to an index, and neither redb nor an older layer contains it, its entry is
+    /// removed. Otherwise the deletion is recorded as an entry without a value, so that readers see the deletion only
+    /// when it is durable.
     pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
         let is_index = key.first().is_some_and(|table| keys::INDEXES.contains(table));
         match self.slots.entry(Box::from(key)) {

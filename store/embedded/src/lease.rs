@@ -1,6 +1,6 @@
-//! The lease of a store that is copied to an archive. It is the time for which the store may acknowledge commits after
-//! its last write to the archive. A standby waits for the same time before it takes over. The shipping thread renews
-//! the lease.
+//! The lease of a store that is copied to an archive: the time for which the store may acknowledge commits after its
+//! last write to the archive. A standby waits for the same time before it takes over, so that two stores never
+//! acknowledge commits at the same time. The shipping thread renews the lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +58,7 @@ impl Lease {
         is_over
     }
 
-    /// Returns the reason that is given when an expired lease stops the store.
+    /// Returns the error message for a store that stops because its lease has expired.
     pub fn expired_reason(&self) -> String {
         format!(
             "the archive `{}` was unreachable for longer than --ship-lease, and another store may have taken over",

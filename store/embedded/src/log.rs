@@ -32,8 +32,8 @@ use crate::private;
 const SPARES: usize = 2;
 /// Number of zero bytes that are written at a time.
 const ZEROS: usize = 256 << 10;
-/// Free disk space below which the log is not kept for copying to an archive. Chosen: four times the usual size of the
-/// log that waits for a checkpoint. An archive that cannot be reached must never fill the disk.
+/// Minimum free disk space for keeping log that an archive has not copied yet. Chosen: four times the usual size of the
+/// log that waits for a checkpoint. Log that is kept for an unreachable archive must never fill the disk.
 const HELD_FREE_MIN: u64 = 256 << 20;
 
 /// The segments of the log.
@@ -55,9 +55,9 @@ pub(crate) struct Segments {
     pub(crate) syncs: AtomicU64,
     sync_latency: LatencyRecorder,
     pub(crate) bytes_written: AtomicU64,
-    /// Positions up to which copies in progress have copied the log.
+    /// Holds of backups and of shipping, which keep log that they have not copied yet.
     pub(crate) holds: Arc<Holds>,
-    /// Maximum number of bytes of the log that are kept for copies in progress.
+    /// Maximum number of bytes of the log that are kept because of holds.
     held_bytes: u64,
     free: FreeSpace,
 }
@@ -197,8 +197,9 @@ impl Segments {
         let Some(mut file) = self.opening.if_possible(create)? else { return Ok(()) };
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
-        // Segments that are kept for their values are not reused. A new segment filled with zeros would then be written
-        // twice. Without zeros, its syncs take longer, but the difference is negligible for batches with large values.
+        // If the next segment will probably be kept for its large values, it is not filled with zeros. The zeros would
+        // double the bytes written, and the segment could not be reused later. Without zeros, syncs take longer, but
+        // the difference is negligible for batches with large values.
         if self.values().next_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;

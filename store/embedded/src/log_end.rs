@@ -12,10 +12,12 @@ use crate::frame::Builder;
 use crate::log::Tail;
 use crate::opening::Opening;
 
-/// Maximum duration of the last sync up to which a caller that commits writes the next batch itself. This blocks the
-/// caller's thread, but saves two thread switches of about 0.1 ms. Chosen: with a slower disk, the saving is small.
+/// Longest last sync after which a caller that commits writes the next batch itself, instead of the committer thread.
+/// This blocks the caller's thread, but saves two thread switches of about 0.1 ms. Chosen: on a disk with slower syncs,
+/// the saving is small compared with the sync.
 pub(crate) const SHORT_SYNC: Duration = Duration::from_micros(500);
-/// Maximum size of a batch that a caller writes itself. Chosen: a larger batch takes longer than the last batch did.
+/// Maximum size of a batch that a caller writes itself. Chosen: the duration of the last sync does not predict that of
+/// a larger batch.
 pub(crate) const SMALL_BATCH: usize = 64 << 10;
 
 /// The end of the log. Only the thread that owns it may write.
@@ -23,8 +25,8 @@ pub(crate) const SMALL_BATCH: usize = 64 << 10;
 pub(crate) struct LogEnd {
     tail: Tail,
     pub(crate) builder: Builder,
-    /// Directory of a store that has no batch yet. The existence of the log must be recorded there before the first
-    /// batch is acknowledged.
+    /// Directory of a store that has no batch yet, otherwise `None`. Before the first batch is acknowledged, the file
+    /// `KNOWN` in this directory must record that the log has a batch.
     first: Option<PathBuf>,
     last: Option<LastBatch>,
 }

@@ -8,12 +8,12 @@ use crate::keys;
 /// space in redb than its location would.
 pub(crate) const LOGGED_VALUE_MIN: usize = 4 << 10;
 
-/// Minimum part of a segment, in quarters, that must consist of values that may stay in the log. Only then is the
-/// segment kept for them. The whole segment is kept, including other data.
+/// Minimum fraction of a segment, in quarters, that must consist of values that may stay in the log. If the fraction is
+/// smaller, the segment is not kept for these values, because keeping a segment also keeps all its other data.
 const WORTH_QUARTERS: u64 = 3;
 
-/// Returns whether a value may stay in the log. Only parts may, because they are written once and read as a whole.
-/// Other values are overwritten often.
+/// Returns whether a value may stay in the log. Only parts of runs may, because they are written once and read as a
+/// whole. Other values are overwritten often.
 pub(crate) fn may_be_logged(key: &[u8], length: usize) -> bool {
     length >= LOGGED_VALUE_MIN && can_be_logged(key)
 }
@@ -54,8 +54,8 @@ impl LoggedValues {
         self.segments.values().next_back().is_some_and(is_worth_it)
     }
 
-    /// Forgets batches up to `through`, which are now in redb, and segments before `before`, which are no longer in the
-    /// log.
+    /// Removes the locations of batches up to `through`, which are now in redb, and the sizes of segments before
+    /// `before`, which are no longer in the log.
     pub(crate) fn forget(&mut self, through: u64, before: u64) {
         self.batches = self.batches.split_off(&(through + 1));
         self.segments = self.segments.split_off(&before);

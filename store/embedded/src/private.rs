@@ -72,8 +72,8 @@ pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     Ok(LockAttempt::Ours(file))
 }
 
-/// Creates a directory. If it exists, removes permissions of other users, provided that `is_empty_or_store` returns
-/// `true`. This function is called only if other users have permissions.
+/// Creates a directory. If it exists and other users have permissions, calls `is_empty_or_store`. If the result is
+/// `true`, removes these permissions. Otherwise fails.
 ///
 /// Returns whether other users had permissions.
 ///

@@ -26,7 +26,7 @@ pub(crate) fn rows_between(table: u8, query: &ListQuery, after: Option<&Position
     bounds(&keys::rows_of(table, &query.domain), query, after)
 }
 
-/// Returns the key range of keys with a prefix, in which the time follows the prefix. The range is limited to the
+/// Returns the range of keys that consist of `prefix`, an instant and further fields. The range is limited to the
 /// query's time range and to keys after `after`, the last key of the previous page.
 pub(crate) fn bounds(prefix: &[u8], query: &ListQuery, after: Option<Vec<u8>>) -> (Vec<u8>, Vec<u8>) {
     let at = |instant: u64| {

@@ -19,10 +19,11 @@ use crate::record::decode_head;
 use crate::shared::{Frozen, Shared};
 use crate::tree::{Pairs, Snapshot};
 
-/// Maximum number of entries of the active layer that are copied or looked up under the lock at a time.
+/// Maximum number of entries of the active layer (newest data in memory) that are copied or looked up under the lock at
+/// a time.
 pub(crate) const COPY: usize = 512;
 
-/// Pairs of a part of a range, and whether the range ends with them.
+/// Pairs read from a range, in order, and whether the range ends with them.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub(crate) pairs: Vec<(Bytes, Bytes)>,
@@ -157,7 +158,7 @@ struct Layers {
     snapshot: Snapshot,
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Position from which the range must be read further. `None` if these layers cover the whole range.
+    /// Key from which the rest of the range must be read. `None` if these layers cover the whole range.
     next: Option<Vec<u8>>,
     is_reverse: bool,
 }

@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_ready: Condvar,
     /// Ends a pause of the checkpoint thread early.
     pub(crate) pace: Condvar,
-    /// Signals that there may be space for a commit again.
+    /// Signals that there may be memory for a commit again.
     space: Notify,
     failure: watch::Sender<Option<Arc<str>>>,
     pub(crate) tree: Tree,
@@ -58,17 +58,17 @@ pub enum Phase {
     Stopping,
 }
 
-/// A layer that is being written to redb and accepts no more changes.
+/// A layer (data that is not yet in redb) that is being written to redb and accepts no more changes.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) layer: Layer,
-    /// Last batch whose changes are in this layer or in redb. The same is true of all earlier batches.
+    /// Batch up to which all changes are in this layer or in redb.
     pub(crate) position: u64,
     /// Batch up to which the log must be durable before anything of this layer may be written to redb.
     pub(crate) durable_needed: u64,
 }
 
-/// Numbers of rows by their stored keys. Keys whose number is zero are absent.
+/// Stored numbers of rows, each under its key (see `keys::count`). Keys whose number is zero are absent.
 pub(crate) type Counts = BTreeMap<Vec<u8>, u64>;
 
 /// The part of the shared state that is under the lock.
@@ -268,7 +268,8 @@ impl Shared {
         }
     }
 
-    /// Returns whether the active layer must be written to redb, because of its size or the size of the log for it.
+    /// Returns whether the active layer must be written to redb: it is too large, or too much log was written since it
+    /// became active.
     fn is_full(&self, state: &State) -> bool {
         state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
     }
@@ -292,8 +293,8 @@ impl Shared {
         Durable(Some(receiver))
     }
 
-    /// Waits until a commit is durable and may be acknowledged. After the lease has expired, no commit may be
-    /// acknowledged, even if it was written before.
+    /// Waits until a commit is durable and may be acknowledged. If the store has a lease that has expired, no commit
+    /// may be acknowledged, even if it was written before.
     pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
         if let Some(receiver) = durable.0 {
             receiver.await.map_err(|_| {

@@ -113,7 +113,7 @@ impl SpareSpace {
         }
     }
 
-    /// Returns whether redb has space to write this many bytes. It writes new pages before it frees old ones.
+    /// Returns whether redb has space to write this many bytes. redb writes new pages before it frees old ones.
     pub(crate) fn has_for_redb(&self, bytes: usize) -> bool {
         self.free().is_none_or(|free| free >= 2 * bytes as u64 + DELETING_MIN)
     }
@@ -148,7 +148,7 @@ impl SpareSpace {
             Err(error) => {
                 tracing::warn!(%error, "cannot reserve disk space for deletions");
                 self.is_refused.store(true, Ordering::SeqCst);
-                // The space could be reserved only in part, which is useless.
+                // The file may occupy a part of the space, which is useless.
                 drop(std::fs::remove_file(&self.path));
             }
         }

@@ -36,8 +36,8 @@ pub(crate) fn seal(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     to.extend_from_slice(&sum(key, value).to_le_bytes());
 }
 
-/// Writes the marker of a value that stays in the log into `to`. The old content of `to` is removed. The marker is the
-/// complement of the checksum of an empty value, so that it differs from a stored empty value.
+/// Writes a marker into `to`, which means that the value stays in the log. The old content of `to` is removed. The
+/// marker is the complement of the checksum of an empty value, so that it differs from a stored empty value.
 pub(crate) fn seal_logged(to: &mut Vec<u8>, key: &[u8]) {
     to.clear();
     to.extend_from_slice(&(!sum(key, &[])).to_le_bytes());
@@ -53,7 +53,7 @@ pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<SummedValue<'a>
     (value.is_empty() && found == !expected).then_some(SummedValue::InLog)
 }
 
-/// Returns the checksum of a number under a name.
+/// Returns the checksum of a number that is stored under a name.
 pub(crate) fn of_number(name: &str, number: u64) -> u64 {
     u64::from(sum(name.as_bytes(), &number.to_le_bytes()))
 }

@@ -94,8 +94,8 @@ impl ValueFiles {
         }
         let file = self.opening.patiently(|| {
             self.faults.before_open()?;
-            // If the segment is part of the log, this is its name. Otherwise it has its other name. No later segment
-            // gets the same number, so the wrong file cannot be opened.
+            // The first path applies if the segment is part of the log, the second if it is kept only for its values.
+            // No later segment gets the same number, so the wrong file cannot be opened.
             match File::open(segment_path(&self.log, segment)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(values_path(&self.log, segment)),
                 opened => opened,

@@ -64,7 +64,8 @@ pub async fn one_of_many_first_commits_wins(store: Arc<dyn Store>) {
     assert_eq!(won, 1);
 }
 
-/// Checks that a reader sees only growing versions, and never an older version than a writer has already received.
+/// Checks that a reader reads only growing versions, and none older than a version whose commit was already
+/// acknowledged.
 pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     let is_done = Arc::new(AtomicBool::new(false));

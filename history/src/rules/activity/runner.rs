@@ -144,8 +144,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Handles an activity that could not be delivered to its runner. With a retry policy, another runner can take it.
-    /// Without one, the activity times out.
+    /// Handles an activity that could not be delivered to its runner. If the activity has a retry policy, another
+    /// runner can take it. Otherwise the activity times out.
     pub(crate) fn return_activity(&mut self, task: TaskId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         let activity = held(&self.run, task)?;
         // The activity may have been sent to another poll in the meantime.

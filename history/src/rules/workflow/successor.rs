@@ -51,8 +51,8 @@ impl Transition {
     /// Creates the run that makes the next attempt. `input` is the input of the failed run, and the first turn is
     /// delayed until `not_before`. The same arguments always yield the same result.
     ///
-    /// A run with a cancel request is not retried. If an earlier version has nevertheless planned a retry,
-    /// `cancel_request` is the newest cancel request, as for [`successor`](Self::successor).
+    /// A run with a cancel request is not retried. But an earlier version of Baton may have planned a retry in spite of
+    /// the request. In this case, `cancel_request` is the newest cancel request, as for [`successor`](Self::successor).
     pub fn retry(
         run: &Run,
         run_id: RunId,

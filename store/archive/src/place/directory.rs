@@ -19,8 +19,8 @@ use store_embedded::private;
 /// values.
 const FILE_READ_MAX: u64 = 64 << 20;
 
-/// Intervals for a directory. Our choice: one second of data may be lost when a machine fails, and data is copied ten
-/// times as often.
+/// Intervals for a directory. Our choice: at most a second of data may be lost when a machine fails. To leave a margin,
+/// data is copied ten times per second.
 const INTERVALS: Intervals =
     Intervals { every: Duration::from_millis(100), heartbeat: Duration::from_secs(1), watch: Duration::ZERO };
 

@@ -94,7 +94,7 @@ impl MemoryBucket {
         self.is_released.notify_all();
     }
 
-    /// Loses the response to every `nth` put from now on. Zero loses none.
+    /// Loses the response to every `nth` put after this call. Zero loses none.
     pub fn lose_answers(&self, nth: u64) {
         self.lost_answers.store(nth, Ordering::SeqCst);
     }

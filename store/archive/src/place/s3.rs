@@ -30,7 +30,7 @@ const CONNECT_WITHIN: &str = "5 seconds";
 const REPEATED_FOR: Duration = Duration::from_secs(10);
 /// Maximum number of retries by the client library.
 const REPEATS: usize = 4;
-/// Timeout of a whole operation. It is longer than all retries of the client library take.
+/// Timeout of a whole operation. It is longer than all retries of the client library together.
 const LONGEST: Duration = Duration::from_secs(45);
 /// Number of attempts of a request without side effects, if there is no response.
 const READS: usize = 2;

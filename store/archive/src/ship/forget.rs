@@ -10,10 +10,10 @@ use crate::layout::{ArchivedSegment, SegmentEnd, chunks_folder, pieces_folder, s
 use crate::pieces::pieces_of;
 use store_embedded::files::now;
 
-/// Maximum difference between the clock and the last but one base, in milliseconds. A clock that is further ahead is
-/// treated as if it showed this difference. Otherwise a clock that is temporarily years ahead would cause the removal
-/// of all bases except the newest. Our choice: one day. If bases are taken less often than once a day, old data is kept
-/// longer.
+/// Maximum difference between the clock and the time of the last but one base, in milliseconds. A clock that is further
+/// ahead is treated as if it showed this difference. Otherwise a clock that is temporarily years ahead would cause the
+/// removal of all bases except the newest. Our choice: one day. If bases are taken less often than once a day, old data
+/// is kept longer.
 const AHEAD_MAX: u64 = 24 * 3_600 * 1_000;
 
 /// Returns the earliest instant to which a restore must still be possible.
@@ -64,7 +64,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Removes pieces of a closed segment that another writer has replaced.
+    /// Removes, from a closed segment, pieces that another writer has replaced.
     pub(super) fn tidy(&self, number: u64, end: &SegmentEnd) -> Result<(), ArchiveError> {
         let Some(runs) = &end.pieces else { return Ok(()) };
         let folder = pieces_folder(&self.folder, number);

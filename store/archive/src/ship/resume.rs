@@ -30,7 +30,7 @@ impl Shipper {
         lease: Duration,
         writer: ArchiveWriter,
     ) -> Result<Self, ArchiveError> {
-        // The log is kept until it is known how much of it has been copied.
+        // This hold keeps the whole log until it is known how much of the log has been copied.
         let _hold = source.hold(0);
         archive.place.prepare()?;
         let epoch = own_epoch(archive, source.id())?;

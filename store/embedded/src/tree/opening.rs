@@ -1,4 +1,5 @@
-//! Steps when the file of redb is opened: its pages are verified, and values of earlier versions get checksums.
+//! Steps when the file of redb is opened: its pages are verified, and values without checksums, written by earlier
+//! versions of Baton, get checksums.
 
 use std::ops::Bound;
 
@@ -38,9 +39,9 @@ pub(crate) fn verify(database: &mut Database) -> Result<(), Error> {
     }
 }
 
-/// Adds a checksum to every value of a file that an earlier version wrote, in transactions of limited size. If this was
-/// interrupted before, it continues after the last completed transaction. The pages are verified first, so that damaged
-/// data never gets a valid checksum.
+/// Adds a checksum to every value of a file written by an earlier version of Baton, in transactions of limited size. If
+/// an earlier call was interrupted, continues after its last completed transaction. The pages are verified first, so
+/// that damaged data never gets a valid checksum.
 pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
     verify(database)?;
     tracing::info!("adding checksums to the values of an earlier version, once, before the store opens");
