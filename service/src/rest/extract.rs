@@ -186,8 +186,8 @@ impl OperationInput for IdempotencyKey {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "Idempotency-Key",
-            "1 to 255 visible ASCII characters. Repeated requests with the same key are recorded once, within a day; \
-             starts within the retention of their run.",
+            "1 to 255 visible ASCII characters. A request that is repeated with the same key within a day is recorded \
+             only once. A repeated start is recognized as long as its run is kept.",
         );
     }
 }
