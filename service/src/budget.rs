@@ -209,7 +209,7 @@ impl Share {
         }
     }
 
-    /// Transfers as much of the share as `bytes` needs to the returned bytes. That part returns to the budget when the
+    /// Returns `bytes`, combined with the part of the share that they need. This part returns to the budget when the
     /// last clone of the returned bytes is dropped.
     ///
     /// # Errors

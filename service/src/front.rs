@@ -1,5 +1,5 @@
-//! State shared by all HTTP endpoints: the engine, the memory budget, the places of requests (`fair.rs`), and the
-//! results of reloading files.
+//! State shared by all HTTP endpoints: the engine, the memory budget, the concurrency slots of requests (`fair.rs`),
+//! and the results of reloading files.
 
 pub(crate) mod calls;
 mod metrics;
@@ -92,7 +92,8 @@ impl Front {
         &self.0.budget
     }
 
-    /// Returns the places that requests need while they are processed. Under load, domains take turns in getting them.
+    /// Returns the concurrency slots that requests need while they are processed. Under load, domains take turns in
+    /// getting them.
     pub fn places(&self) -> &Arc<Places> {
         &self.0.places
     }

@@ -1,6 +1,6 @@
 //! Detection of files that must be read again: all watched files when the process receives SIGHUP, and files whose
-//! content has changed. A component that has read files waits here for changes, reads the files again, and records the
-//! outcome for `/readyz` and the metrics.
+//! content has changed. A component that uses files waits for their changes with this module, reads the files again,
+//! and records the outcome for `/readyz` and the metrics.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

@@ -145,8 +145,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    // The operation ids of the previous run are kept, because a node may look here for a commit to that run whose
-    // outcome was unknown.
+    // The operation ids of the previous run are kept, because a node may search them for a commit to the previous run
+    // whose outcome was unknown.
     let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);

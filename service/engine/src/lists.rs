@@ -77,8 +77,8 @@ pub(crate) struct WaitingTask {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: EventId,
-    /// Poll to which the task was sent without reaching it, so that the task must be handed out again. `None` if the
-    /// task was not started.
+    /// Poll to which the task was sent but which the task did not reach. The task must then be handed out again. `None`
+    /// if the task was not started.
     pub(crate) lost: Option<PollId>,
     /// Tasks with a higher priority are taken first. Among tasks of equal priority, the one that has waited longest is
     /// first.

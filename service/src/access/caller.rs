@@ -1,5 +1,5 @@
-//! The authenticated caller, as handlers see it: its name, and which domains and payloads the responses to it may
-//! contain.
+//! The authenticated caller, as handlers see it: its name, and the domains and payloads that responses to this caller
+//! may contain.
 
 use std::sync::Arc;
 

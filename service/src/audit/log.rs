@@ -18,8 +18,8 @@ use engine::Clock;
 /// waits while the disk works normally.
 const CHANGES_MAX: usize = 4_096;
 
-/// Maximum time until a written outcome is made durable. If a change is written within this time, the outcome becomes
-/// durable together with the change. Our choice.
+/// Maximum time until a written outcome is made durable. If another change is announced within this time, the outcome
+/// becomes durable together with that announcement. Our choice.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
 /// Period in which refused changes cause at most one line in the service's log. Our choice.

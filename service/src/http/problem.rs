@@ -39,7 +39,7 @@ pub(crate) enum Refused {
         /// True for `GET` and `HEAD`, which cannot have changed anything.
         changes_nothing: bool,
     },
-    /// Too many requests are waiting for their turn. Nothing was changed.
+    /// Too many requests are waiting for a concurrency slot. This request has changed nothing.
     #[error("{Crowded}")]
     Crowded,
     /// The body did not arrive in time.

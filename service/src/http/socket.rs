@@ -128,8 +128,8 @@ impl Socket {
                 self.note_departure();
                 return Poll::Ready(state);
             }
-            // The client is present and has sent bytes of a later request, which stay unread here. Clearing the
-            // readiness lets the runtime report later events.
+            // The client is present and has sent bytes of a later request, which stay unread until the call ends.
+            // Clearing the readiness lets the runtime report later events.
             inner.has_unreported = true;
             let nothing: Result<()> =
                 inner.stream.try_io(Interest::READABLE, || Err(std::io::ErrorKind::WouldBlock.into()));

@@ -22,8 +22,8 @@ impl Group {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// Records that this process has waited for the child. From now on, the id of the group may be reused, so the group
-    /// must not be killed any more.
+    /// Records that this process has waited for the child. Afterwards, the operating system may reuse the id of the
+    /// group, so the group must not be killed any more.
     fn release(&mut self) {
         self.0 = None;
     }

@@ -114,8 +114,8 @@ impl SpanQueue {
         &self.counts
     }
 
-    /// Adds spans, or drops them if the queue is full. A warning is logged when the queue becomes full, but not again
-    /// until spans fit.
+    /// Adds spans, or drops them if the queue is full. A warning is logged when the queue becomes full. While it stays
+    /// full, the warning is not repeated.
     pub(super) fn put(&self, domain: &Arc<str>, spans: Vec<Span>) {
         let count = spans.len();
         let room = |waiting: usize| Some(waiting + count).filter(|waiting| *waiting <= QUEUE_SPANS_MAX);

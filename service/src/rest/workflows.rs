@@ -24,7 +24,7 @@ use engine::{Engine, RunRef};
 pub(super) const LIST_DEFAULT: usize = 100;
 pub(super) const LIST_MAX: usize = 1_000;
 
-/// Maximum number of runs that one count examines, including runs that do not match. Our choice: examining as many
+/// Maximum number of runs that one count examines, including runs that do not match. Our choice: examining 100,000 runs
 /// takes about a seventh of a second on one machine, or some 1,250 read units on DynamoDB.
 const COUNT_EXAMINED_MAX: u64 = 100_000;
 

@@ -42,10 +42,12 @@ pub struct Admitted {
     pub event_id: EventId,
     /// True if an earlier request with the same idempotency key recorded the command.
     pub repeated: bool,
-    /// Version of the run that the query results in the answer to a turn reflect; `None` for other commands. If
-    /// relevant events were recorded that the decider has not seen, this is lower than the run's current version.
+    /// For the answer to a turn: the version of the run that the query results in this answer reflect. The version is
+    /// lower than the run's current version if relevant events were recorded that the decider has not seen. `None` for
+    /// other commands.
     pub reflects: Option<EventId>,
-    /// Status of each update that the answer to a turn concerns, after the command. Empty for other commands.
+    /// For the answer to a turn: the status, after the command, of each update that the answer concerns. Empty for
+    /// other commands.
     pub judged: Vec<UpdateStatus>,
     /// Version of the run after the command.
     pub version: EventId,

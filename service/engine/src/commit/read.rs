@@ -199,8 +199,8 @@ impl RunReader {
         ids.iter().zip(parts).filter_map(decode).collect()
     }
 
-    /// Loads an earlier run. Its links with other runs are not loaded, because they were moved to the next run of the
-    /// workflow id.
+    /// Loads an earlier run of a workflow id. Its links with other runs are not loaded, because they were moved to the
+    /// next run of the workflow id.
     pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<StoredRun, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
@@ -291,7 +291,7 @@ impl RunReader {
         while before > ids.start && !read.is_full() {
             let newest = before - 1;
             // A chunk is identified by its last event, so the first chunk that ends with this event or a later one
-            // contains it.
+            // contains this event.
             let stored = self.stored_from(source, newest, 1).await?;
             if let Some(stored) = stored.first() {
                 before = read.take_newest(stored, ids.start..before)?;

@@ -105,7 +105,7 @@ pub(crate) struct WaitingSlots {
 }
 
 impl WaitingSlots {
-    /// Ends the standby of the slots. From now on, they are served in the same order as other pollers.
+    /// Ends the standby of the slots. After this call, the slots are served in the same order as other pollers.
     pub(crate) fn end_standby(&self) {
         self.is_standby.store(false, Relaxed);
     }
@@ -366,7 +366,8 @@ impl Matching {
             return None;
         }
         if !poller.is_waiting() {
-            // The poll has ended. If it got a task, the failed delivery would be recorded in the history.
+            // The poll has ended, so its poller must get no task. Otherwise, the failed delivery would be recorded in
+            // the history.
             return None;
         }
         let list = lists.entry(key.clone()).or_default();

@@ -1,6 +1,6 @@
 //! Polls with an id. If a client repeats such a poll, the responses to its earlier attempts were lost. If a task was
-//! started for an earlier attempt, no worker has the task. The service sends it again, to the repeated poll or to the
-//! next poll of the list.
+//! started for an earlier attempt, no worker has the task. The service sends the task again, to the repeated poll or to
+//! the next poll of the list.
 //!
 //! The run records the poll to which a task was sent ([`history::Sent`]). To find the run, each node remembers the
 //! polls for which it started tasks, and the polls of runs that it takes over from a failed node. This memory may be

@@ -20,8 +20,8 @@ pub(crate) struct Reserved {
 }
 
 impl TaskLists {
-    /// Starts each task that begins to wait with this commit and for which a poller waits. Returns the pollers reserved
-    /// for these tasks, and the tasks for which no poller waits.
+    /// Starts each task that becomes available with this commit and for which a poller waits. Returns the pollers
+    /// reserved for these tasks, and the tasks for which no poller waits.
     pub(crate) fn match_new_tasks(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -50,8 +50,8 @@ impl TaskLists {
                     }
                 }
                 TaskRef::Activity(task) => {
-                    // A retry either begins to wait with this commit or is already on its list. The two cases need no
-                    // distinction.
+                    // A retry either becomes available with this commit or is already on its list. Both cases are
+                    // handled in the same way.
                     let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
                     let is_retry = task.activity.attempts.is_some();
                     let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);

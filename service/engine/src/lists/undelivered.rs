@@ -23,7 +23,7 @@ pub(crate) trait RiderOwner: Send + Sync {
     fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64);
 }
 
-/// Receiver of tasks that were not delivered.
+/// Component that takes back tasks that could not be delivered to a poller.
 pub(crate) struct UndeliveredTasks {
     pub(crate) runs: Arc<Runs>,
     pub(crate) notices: Arc<Notices>,
@@ -38,7 +38,7 @@ impl UndeliveredTasks {
         drop(self.riders.set(riders));
     }
 
-    /// Returns the receiver of a started task that cannot be delivered.
+    /// Returns the component that takes back a started task if the task cannot be delivered to its poller.
     pub(crate) fn returner(self: &Arc<Self>) -> Arc<dyn TaskReturner> {
         Arc::new(Returner { tasks: Arc::clone(self), _kept: self.background.kept() })
     }
@@ -79,7 +79,8 @@ impl UndeliveredTasks {
     }
 }
 
-/// Receiver of one task. It keeps the executor of the runs alive until the task is delivered or returned.
+/// Component that takes back one task if the task cannot be delivered. It keeps the executor of the runs alive until
+/// the task is delivered or returned.
 struct Returner {
     tasks: Arc<UndeliveredTasks>,
     _kept: Option<Arc<dyn Any + Send + Sync>>,

@@ -33,7 +33,7 @@ pub struct Offer {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: u64,
-    /// Id of the poll to which the task was sent without reaching it; `None` if the task was not started.
+    /// Id of the poll to which the task was sent but which the task did not reach; `None` if the task was not started.
     pub(crate) lost: Option<u64>,
 }
 

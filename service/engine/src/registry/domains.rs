@@ -108,7 +108,7 @@ impl Registry {
     }
 
     /// Changes the description or the retention period of a domain. The new retention period applies to runs that are
-    /// started from now on. Existing runs keep theirs.
+    /// started after the change. Existing runs keep their retention period.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deprecates a domain: no run can be started and no type registered in it from now on. Open runs of the domain
+    /// Deprecates a domain. Afterwards, no run can be started and no type registered in it. Open runs of the domain
     /// continue.
     ///
     /// # Errors

@@ -316,9 +316,9 @@ impl Riders {
         self.rejections.find(run_id, update_id, now)
     }
 
-    /// Updates the riders of a workflow id after a commit, or after a rider was added to the newest run. Riders of a
-    /// turn that has ended wait again. Callers of riders that can no longer be answered get the outcome. Returns the
-    /// kinds of riders that need a separate task.
+    /// Updates the states of the riders of a workflow id after a commit, or after a rider was added to the newest run.
+    /// Riders of a turn that has ended wait again. Callers of riders that can no longer be answered get the outcome.
+    /// Returns the kinds of riders that need a separate task.
     pub(crate) fn settle(&self, key: &HeadKey, run: &Run) -> Vec<RiderKind> {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id);
@@ -346,8 +346,8 @@ impl Riders {
         })
     }
 
-    /// Updates the queries of a closed run, which may be an earlier run. Returns true if any query needs a separate
-    /// task.
+    /// Updates the states of the queries that wait for a closed run. This run need not be the newest of its workflow
+    /// id. Returns true if a separate task must be created for any of these queries.
     pub(crate) fn settle_closed(&self, key: &HeadKey, run: &Run) -> bool {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id && rider.kind() == RiderKind::Query);

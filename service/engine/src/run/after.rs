@@ -170,10 +170,10 @@ pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
-/// Returns the consequences of a wake, in addition to those of its commit. They offer all tasks and deliver all effects
-/// of the run that memory may have lost. Tasks that are already on their list stay on it. `before` and `round` are the
-/// outbox and its round when the wake began. Effects that became ready later are not included, because they are already
-/// being delivered.
+/// Returns the consequences of a wake, in addition to those of its commit. These consequences offer all tasks and
+/// deliver all effects of the run that memory may have lost. Tasks that are already on their list stay on it. `before`
+/// and `round` are the outbox and its round when the wake began. Effects that became ready later are not included,
+/// because they are already being delivered.
 pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();

@@ -146,7 +146,7 @@ impl OpenRuns {
         if let Some(known) = self.lock().get_mut(domain)
             && known.children.pop_front().is_some()
         {
-            // The run is in the store now. Counts that began earlier may not include it.
+            // At this point, the run is in the store. Counts that began earlier may not include it.
             let number = known.next();
             known.mark_completed(number);
         }
@@ -243,7 +243,7 @@ impl OpenRuns {
             return Ok(DomainCapacity::Free);
         }
         if let Some(max) = own.filter(|own| *own == min) {
-            // No caller receives this error, so it is counted and logged here.
+            // No caller receives this error, so this function counts and logs it.
             drop(self.quotas.reached(domain, LimitKind::OpenRuns, max));
             return Ok(DomainCapacity::Full);
         }
