@@ -45,8 +45,8 @@ bodies! {@request
         /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. An attempt after the first states that no
-        /// tasks have arrived in `slots`. It returns the turns that were started for these slots and were lost.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. A number above 1 states that no tasks have
+        /// arrived in `slots`. The response then contains the turns that were started for these slots and were lost.
         attempt: Option<u32>,
     }
     /// An answer to a turn: exactly one of `complete` and `fail`.
@@ -86,8 +86,9 @@ bodies! {@request
         /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. An attempt after the first states that no
-        /// tasks have arrived in `slots`. It returns the activities that were started for these slots and were lost.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. A number above 1 states that no tasks have
+        /// arrived in `slots`. The response then contains the activities that were started for these slots and were
+        /// lost.
         attempt: Option<u32>,
     }
     /// An answer to an activity: exactly one of `success`, `failure` and `canceled`.

@@ -122,7 +122,7 @@ answers! {
         /// Time from which the new secret signs tokens. If several nodes share a store, it is a few seconds in the
         /// future.
         from: Timestamp,
-        /// Time until which older tokens are valid. Some of them may expire before, at a time that an earlier rotation
+        /// Time until which older tokens are valid. Some of them may expire earlier, at a time that a previous rotation
         /// has set.
         previous_until: Timestamp,
     }

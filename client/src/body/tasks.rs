@@ -28,8 +28,9 @@ bodies! {@request
         /// Unique id of this poll. With this id the poll can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the poll, 1 to 32; 1 by default. An attempt after the first states that the
-        /// responses to all earlier attempts were lost. It returns the task that was started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. A number above 1 states that the responses to all
+        /// earlier attempts were lost. If a task was started for one of these attempts, the response contains this
+        /// task.
         attempt: Option<u32>,
     }
     /// A poll for an activity task.
@@ -39,8 +40,9 @@ bodies! {@request
         /// Unique id of this poll. With this id the poll can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the poll, 1 to 32; 1 by default. An attempt after the first states that the
-        /// responses to all earlier attempts were lost. It returns the task that was started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. A number above 1 states that the responses to all
+        /// earlier attempts were lost. If a task was started for one of these attempts, the response contains this
+        /// task.
         attempt: Option<u32>,
     }
     /// A decider's answer to a turn.
@@ -52,9 +54,9 @@ bodies! {@request
         /// Context that the service stores and returns to the decider with the next turn. At most 32 KiB.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
-        /// Names of the signals that the run awaits from now on; `baton.cancel` for a cancel request. If a run awaits
-        /// no signal and has nothing open (such as an activity, a timer or a child), it is flagged as stuck. At most
-        /// 32.
+        /// Names of the signals that the run awaits after this turn; `baton.cancel` for a cancel request. If a run
+        /// awaits no signal and has nothing open (such as an activity, a timer or a child), it is flagged as stuck. At
+        /// most 32.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",

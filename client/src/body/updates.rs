@@ -80,7 +80,7 @@ pub struct UpdateResult {
     /// Result of the update; may be `null`. Accepts and completes the update.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub accepted: Option<Payload>,
-    /// Reason for the rejection. Rejects the update, of which nothing is recorded.
+    /// Reason for the rejection. Rejects the update; nothing about the update is recorded.
     pub rejected: Option<Rejection>,
     /// Reason for the failure. Fails an update that this turn or an earlier turn has accepted. The failure is recorded.
     pub failed: Option<Rejection>,

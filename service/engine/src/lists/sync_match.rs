@@ -99,8 +99,9 @@ pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
     }
 }
 
-/// Starts a waiting task, or sends a started task again if the response with it was lost. Returns `None` if the task no
-/// longer waits on this list. Otherwise returns the number of this start, or 0 if starts of the task are not counted.
+/// Starts a waiting task, or sends a started task again if the response that contained the task was lost. Returns
+/// `None` if the task no longer waits on this list. Otherwise returns the number of this start, or 0 if starts of the
+/// task are not counted.
 pub(crate) fn start_task(
     transition: &mut Transition,
     scheduled_event_id: EventId,

@@ -74,7 +74,7 @@ impl Inbox {
         !std::mem::replace(&mut state.is_worked_on, true)
     }
 
-    /// Begins the use of the inbox by a worker. For the caller that [must run the worker](Self::add).
+    /// Begins the use of the inbox by a worker. Called only by the caller that [must run the worker](Self::add).
     pub(crate) fn begin(&self) -> Shift<'_> {
         Shift(self)
     }

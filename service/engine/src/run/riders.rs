@@ -83,7 +83,7 @@ impl RunWorker<'_> {
         })
     }
 
-    /// Returns a task with the queries of an earlier run.
+    /// Returns a task with the queries of an earlier run of the workflow id.
     async fn take_queries_of_earlier(&self, run_id: Uuid, taker: &Taker) -> Result<TakenRiders, Refusal> {
         match self.context.reader.load_run(self.key, run_id).await {
             Ok(loaded) => {

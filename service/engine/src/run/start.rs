@@ -160,8 +160,8 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Admits a command to a run and commits it. Returns false if the command must be admitted again, to the store's
-    /// state.
+    /// Admits a command in this state of a run and commits the result. Returns false if nothing was committed because
+    /// the store may have a newer state. The caller must then read the newer state and admit the command in it.
     pub(crate) async fn run_command(
         &mut self,
         run: Run,

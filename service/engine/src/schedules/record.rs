@@ -1,4 +1,4 @@
-//! Stored form of a schedule: a head with the schedule's next time for the due index, and a row for lists.
+//! Stored form of a schedule: a head with the next scheduled time for the due index, and a row for lists.
 
 use history::{Fault, Schedule, ScheduleState, ScheduleTimes, Timestamp};
 use serde::{Deserialize, Serialize};
