@@ -264,7 +264,7 @@ impl Core {
         if self.next_marker_is(name) { self.recorded_markers.as_ref()?.front().cloned() } else { None }
     }
 
-    /// Returns whether the run takes the new branch of a patch. The first call decides this for the run.
+    /// Returns whether the run takes the new branch of a patch. The first call determines the result for the run.
     pub(super) fn patched(&mut self, name: &str, marker: RecordMarker) -> bool {
         if let Some(known) = self.patches.get(name) {
             return *known;
