@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Deletes a run, or all runs of a workflow id if there is no run id. If `terminates` is true, an open run is
-    /// terminated before. Otherwise the deletion of an open run fails.
+    /// terminated first. Otherwise the deletion of an open run fails.
     ///
     /// # Errors
     ///

@@ -66,7 +66,7 @@ impl Context {
         lock(&self.shared).now
     }
 
-    /// Returns whether the code is replaying a turn that was decided before. Use it for logging only; a decision must
+    /// Returns whether the code is replaying a turn that was already decided. Use it for logging only; a decision must
     /// never depend on it.
     pub fn is_replaying(&self) -> bool {
         lock(&self.shared).recorded_markers.is_some()

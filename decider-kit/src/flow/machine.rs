@@ -166,8 +166,8 @@ impl Machine {
         self.check_for_deadlock();
     }
 
-    /// Decides the newest turn, unless the code has already run it. `recorded_markers` is set if the turn was decided
-    /// before.
+    /// Decides the newest turn, unless the code has already run it. `recorded_markers` is set if the turn was already
+    /// decided.
     pub(super) fn decide(
         &mut self,
         begin: &Begin,

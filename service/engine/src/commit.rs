@@ -28,7 +28,8 @@ const CROWDED_SOFTS: usize = 8;
 const CHUNK_PART_MIN: usize = 4;
 
 /// Maximum size in bytes of the engine's own data in a head, in addition to the state of the run. This data consists of
-/// the newest operation ids, short notes about attempts, and the location of a tail that is not in the head.
+/// the newest operation ids, short notes about attempts, and the location of the newest events if they are not in the
+/// head.
 const HEAD_ROOM: usize = 4 * 1024;
 
 const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
@@ -70,7 +71,7 @@ pub(crate) struct StoredRun {
 }
 
 impl StoredRun {
-    /// Decodes a head. The result has no heartbeats, and no tail if the tail is not in the head.
+    /// Decodes a head. The result has no heartbeats. It has no tail of events if the tail is stored outside the head.
     pub(crate) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
         Ok(Self { head, body, tail, heartbeats: Vec::new() })
@@ -135,7 +136,7 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, because the tail in the head belongs to the previous run.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
-    // Must be read here, because large payloads are moved out of their events below.
+    // Must be read before large payloads are moved out of their events.
     let close_reason = CloseReason::find(&events).filter(|_| !run.is_open());
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut packer = Packer::new(op, limits);
@@ -172,8 +173,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         expires_at: expires_at.map(Timestamp::as_millis),
     };
     let worth_moving = (limits.head_soft / CHUNK_PART_MIN).max(1);
-    // Weighing a head requires compressing it, so it is only done if the tail or the notes are large enough to be
-    // moved.
+    // Weighing a head requires compressing it, so it is only done if the tail of events or the notes about attempts are
+    // large enough to be moved.
     let mut is_heavy =
         (tail.len() >= worth_moving || body.run.long_notes() >= worth_moving) && weigh(&head) > limits.head_soft;
     if is_heavy && body.run.long_notes() >= worth_moving {

@@ -71,7 +71,8 @@ impl ListKey {
     }
 }
 
-/// A waiting task, as a hint: the task is started by a commit, which fails if another poller has taken the task before.
+/// A waiting task, as a hint: the task is started by a commit, which fails if another poller has already taken the
+/// task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaitingTask {
     pub(crate) key: HeadKey,
@@ -251,8 +252,8 @@ impl Poller {
         }
     }
 
-    /// Sends the poller its task. If the poller has disconnected, the grant is dropped, which returns the task to its
-    /// list.
+    /// Sends the poller its task. If the poller has disconnected, the grant (the started task) is dropped, which
+    /// returns the task to its list.
     pub(crate) fn grant(self, grant: Grant) {
         match self.answer {
             PollAnswer::Task(answer) => {

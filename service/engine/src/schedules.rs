@@ -101,8 +101,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Creates a schedule. If a request with the same `request` key was made before, returns the schedule that it
-    /// created.
+    /// Creates a schedule. If an earlier request had the same `request` key, returns the schedule that this earlier
+    /// request created.
     ///
     /// # Errors
     ///
@@ -345,7 +345,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Returns true if a request with this key was recorded before.
+    /// Returns true if a request with this key is already recorded.
     async fn is_repeated(
         &self,
         key: &HeadKey,

@@ -122,7 +122,7 @@ impl Writer {
         }
         if let Err(error) = current.file.write_all(&lines) {
             self.is_torn = true;
-            // An error is ignored here, because the next write cuts off the bytes again before it writes.
+            // An error of this call is ignored, because the next write cuts off the bytes again before it writes.
             let _ = self.cut();
             return Err(error);
         }

@@ -132,9 +132,10 @@ impl Agenda {
         self.set_by(key, now.plus(RETRY_DELAY));
     }
 
-    /// Extends the horizon and returns the old and the new horizon. After this call, a run is put on the agenda if its
-    /// commit sets a wake before the new horizon. The caller must read the due index up to the new horizon, then call
-    /// [`Agenda::fill`]. If the read fails, the caller must call [`Agenda::retract`] with the old horizon.
+    /// Extends the horizon, which is the time up to which all due runs are on the agenda. Returns the old and the new
+    /// horizon. After this call, a run is put on the agenda if its commit sets a wake before the new horizon. The
+    /// caller must read the due index up to the new horizon, then call [`Agenda::fill`]. If the read fails, the caller
+    /// must call [`Agenda::retract`] with the old horizon.
     pub(crate) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let mut entries = self.lock();
         let before = entries.horizon;

@@ -162,7 +162,7 @@ impl RunReader {
             let run_id = run.started.run_id;
             let packs = self.packs(key, run_id, &kept_in).await?;
             run.fill_notes(|place| kept(&packs, place).and_then(Note::read));
-            // A note read from a pack may itself refer to another pack.
+            // A note about attempts that was read from a pack may itself refer to another pack.
             if run.notes_kept() == kept_in {
                 return Err(Refusal::Corrupt { what: format!("what was said of tries of run {run_id} is missing") });
             }
@@ -414,7 +414,8 @@ impl RunReader {
     /// Replaces references to large payloads by the payloads. Reads only packs that these events refer to, and holds at
     /// most one [group](groups) of packs in memory at a time.
     async fn redeem(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
-        // A note read from a pack may itself refer to another pack. In that case a second iteration is needed.
+        // A note about attempts that was read from a pack may itself refer to another pack. In that case a second
+        // iteration is needed.
         loop {
             let open: Vec<_> = events.iter().map(claims).enumerate().filter(|(_, claims)| !claims.is_empty()).collect();
             if open.is_empty() {

@@ -77,8 +77,8 @@ impl Poll {
     }
 }
 
-/// Maximum number of tasks that a node remembers by their poll, and maximum number of lost polls that it remembers. The
-/// newest are kept. Our choice: at about 200 bytes each, the tasks take at most 4 MB.
+/// Maximum number of tasks that a node remembers, each by the poll to which it was sent. Also the maximum number of
+/// remembered lost polls. The newest are kept. Our choice: at about 200 bytes each, the tasks take at most 4 MB.
 const REMEMBERED: usize = 20_000;
 
 /// Time for which a node reports a lost poll to nodes that join. Our choice: equal to the longest wait of a poll.

@@ -80,8 +80,8 @@ impl TaskLists {
         (reserved, unmatched)
     }
 
-    /// Puts back pollers whose tasks were not started. If the service does not know whether a task was started, it may
-    /// end the poll instead.
+    /// Puts back pollers whose tasks were not started. If the service does not know whether a task was started, this
+    /// function may end the poll instead.
     pub(crate) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>, refusal: Option<&Refusal>) {
         for Reserved { list, poller, .. } in reserved.into_iter().rev() {
             self.unreserve_one(&list, poller, refusal);

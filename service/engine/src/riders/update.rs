@@ -135,7 +135,7 @@ impl RequestReply {
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
         // True if a decider of another node may have the update. There are two such cases:
-        // * The caller chose the id, so it may have sent the update to another node before.
+        // * The caller chose the id, so it may have sent the update to another node earlier.
         // * A node to which the update was lent has not replied.
         let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {

@@ -180,7 +180,7 @@ impl Riders {
     }
 
     /// Assigns riders to a turn that is handed out. If the turn is handed out again because its delivery failed, it
-    /// also takes the riders that were assigned to it before.
+    /// also takes the riders that are already assigned to it.
     pub(crate) fn take_with_turn(&self, key: &HeadKey, run: &Run, turn: TurnId, taker: &Taker) -> TakenAlong {
         self.lose(key, By::Turn(turn));
         self.take(key, run, &Carrier::Turn(turn, taker))

@@ -92,9 +92,9 @@ impl Effects {
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
-            // Forgetting must happen before `is_owed` is called. If an effect is settled between the two steps, it is
-            // then either still in `seen` or no longer in the outbox. With the opposite order, an effect could be found
-            // in the outbox, then be removed from `seen`, and be applied again.
+            // Settled effects must be forgotten before `is_owed` is called. If an effect is settled between the two
+            // steps, it is then either still in `seen` or no longer in the outbox. With the opposite order, an effect
+            // could be found in the outbox, then be removed from `seen`, and be applied again.
             self.forget_settled(&key.domain, transition).await;
         }
         join_all(sources.iter().map(async |source: &&EffectSource| self.is_owed(source).await)).await

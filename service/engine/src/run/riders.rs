@@ -175,7 +175,7 @@ impl RunWorker<'_> {
             let heard = context.riders.rejection(run_id, &put.asked.update_id, now)?;
             Some(UpdateSubmission::Known(run_id, heard))
         });
-        // A turn has rejected this update before. That turn may also have closed the run, but a repeated request must
+        // An earlier turn has rejected this update. That turn may also have closed the run, but a repeated request must
         // not start another run.
         if let Some(known) = rejection {
             return Ok(known);

@@ -28,7 +28,8 @@ pub struct SwfQuotas {
 }
 
 /// Default maximum number of open runs of a domain. Source of all defaults in this file: SWF's quotas. SWF's limits on
-/// types (10,000 of each kind per domain) and on open items of a run are always enforced, so they are not listed here.
+/// types (10,000 of each kind per domain) and on open items of a run are always enforced, so they are not listed in
+/// this file.
 const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;
@@ -67,8 +68,9 @@ struct QuotaCount {
 struct KnownOfDomain {
     /// The newest count.
     counted: Option<QuotaCount>,
-    /// Starts that use capacity: the sequence number of each start, with that of its completion. A start is added to
-    /// the last count unless the count began after the completion, because such a count already includes the run.
+    /// Starts that use capacity: the sequence number of each start, and the sequence number of its completion, if it is
+    /// completed. A start is added to the last count if this count began before the completion. A later count already
+    /// includes the run.
     starts: BTreeMap<u64, Option<u64>>,
     /// Times at which deciders requested the children that have not started yet.
     children: VecDeque<Instant>,
