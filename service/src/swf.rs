@@ -243,7 +243,7 @@ async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>,
     answer
 }
 
-/// Returns the names in a request that the audit log records.
+/// Returns the names to record in the audit log, from the members of a request.
 fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> Names {
     let mut names = Names::default();
     for (member, value) in input {

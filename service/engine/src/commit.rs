@@ -131,7 +131,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) due: Option<Timestamp>,
 }
 
-/// Lays out a commit. `weigh` returns the size of a head that is compared with [`Limits::head_soft`].
+/// Lays out a commit. `weigh` computes the size of a head, which is compared with [`Limits::head_soft`].
 pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, because the tail in the head belongs to the previous run.
@@ -146,8 +146,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    // The operation ids of the previous run are kept, because a node may search them for a commit to the previous run
-    // whose outcome was unknown.
+    // The operation ids of the previous run are kept, because a node may search them for a commit of unknown outcome to
+    // the previous run.
     let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);

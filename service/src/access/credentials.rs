@@ -317,7 +317,7 @@ impl Credentials {
     }
 
     /// Returns the holder of the signing key with this id, and the key's secret. The key may have expired. The caller
-    /// of this function must report that only if the signature is correct.
+    /// of this function must report the expiry only if the signature is correct.
     pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Principal, String)> {
         let set = self.now();
         let (holder, key) = set.holders.iter().find_map(|holder| {

@@ -137,7 +137,7 @@ impl Sessions {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Begins a session for a caller with this name that was authenticated by `method`.
+    /// Begins a session for the caller with this name, who was authenticated by `method`.
     pub(super) fn begin(&self, method: AuthenticatedBy, who: CallerName, now: Timestamp) -> Option<BegunSession> {
         let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
         let (begun_at, ended) = (Instant::now(), watch::Sender::new(()));

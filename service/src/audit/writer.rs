@@ -14,7 +14,7 @@ use engine::Clock;
 /// Function that makes a file durable. Tests replace it.
 pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;
 
-/// Length of a file, with the end of the chain of entries that it contains.
+/// Length of a file, and its last entry, which is the end of the chain of entries.
 #[derive(Debug, Clone)]
 struct ChainEnd {
     length: u64,

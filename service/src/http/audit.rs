@@ -85,8 +85,8 @@ impl Audited {
         })
     }
 
-    /// Returns a ticket for the audit entries of one of several changes that a request makes. The change concerns the
-    /// task that `token` identifies.
+    /// Returns a ticket for the audit entries of one change, if a request makes several changes. The change concerns
+    /// the task that `token` identifies.
     pub(crate) fn change_of_task(
         &self,
         engine: &Engine,

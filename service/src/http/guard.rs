@@ -42,8 +42,8 @@ impl Hosts {
         Self::default()
     }
 
-    /// Accepts the loopback names and addresses, and the given names. Used if callers are not authenticated. Requests
-    /// under the DNS name of another site that points to this machine are then refused.
+    /// Accepts the loopback names and addresses, and the given names. Used if callers are not authenticated. A request
+    /// is then refused if it uses the DNS name of another site, even if that name points to this machine.
     pub fn loopback_and(names: Vec<String>) -> Self {
         Self { known: Some(names) }
     }

@@ -356,7 +356,7 @@ impl Refused {
         }
     }
 
-    /// Returns the members of the problem document that only some codes have. Programs can read them.
+    /// Returns the additional members of the problem document, which only some codes have. Programs can read them.
     fn members(&self) -> Value {
         match self {
             Self::Engine(refusal) => refusal_members(refusal),

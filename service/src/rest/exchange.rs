@@ -173,8 +173,8 @@ impl Exchange {
         AnswerReceipt { problem, warnings }
     }
 
-    /// Refuses the token of a task that belongs to another list. The caller's permission was checked only for the list
-    /// in the path.
+    /// Refuses a token whose task belongs to another list. The caller's permission was checked only for the list in the
+    /// path.
     fn must_be_of_list(&self, domain: &str, list: &str) -> Result<(), Refused> {
         if domain == self.domain && list == self.list {
             return Ok(());

@@ -211,7 +211,7 @@ async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<boo
 /// a time.
 const RELATED_BYTES: usize = 64 * 1024;
 
-/// Reads the facts from earlier in the run that are needed to render these events.
+/// Reads the facts about the run and its earlier events that are needed to render these events.
 pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Related, SwfFault> {
     let mut related = Related::default();
     let needs_policy =

@@ -42,9 +42,9 @@ pub struct Admitted {
     pub event_id: EventId,
     /// True if an earlier request with the same idempotency key recorded the command.
     pub repeated: bool,
-    /// For the answer to a turn: the version of the run that the query results in this answer reflect. The version is
-    /// lower than the run's current version if relevant events were recorded that the decider has not seen. `None` for
-    /// other commands.
+    /// Version of the run that the query results in the decider's answer reflect. Present only for the answer to a
+    /// turn. The version is lower than the run's current version if relevant events were recorded that the decider has
+    /// not seen.
     pub reflects: Option<EventId>,
     /// For the answer to a turn: the status, after the command, of each update that the answer concerns. Empty for
     /// other commands.

@@ -144,7 +144,7 @@ impl RunReader {
         Ok(tail.into())
     }
 
-    /// Returns the packs of a run that contain these locations.
+    /// Reads the packs to which these locations refer.
     async fn packs(&self, key: &HeadKey, run_id: Uuid, places: &[PackRef]) -> Result<Packs, Refusal> {
         let ops: BTreeSet<u64> = places.iter().map(|place| place.op).collect();
         let want: Vec<PartKey> = ops.iter().map(|op| PartKey::Pack { op: *op }).collect();
@@ -322,8 +322,8 @@ impl RunReader {
         self.find(source, id..id + 1, |_| true).await
     }
 
-    /// Returns the oldest event with an id in this range for which `is_wanted` returns true, with its payload. Payloads
-    /// of other events are not read.
+    /// Returns the oldest wanted event in this range of ids, with its payload. An event is wanted if `is_wanted`
+    /// returns true for it. Payloads of other events are not read.
     pub(crate) async fn find(
         &self,
         source: &RunEvents<'_>,
@@ -401,8 +401,8 @@ impl RunReader {
         Ok(())
     }
 
-    /// Returns the error for a part to which a run's head refers and which is missing in the store. Either the run was
-    /// deleted after its head was read, or the part was lost.
+    /// Returns the error for a missing part: a run's head refers to the part, but the store does not have it. Either
+    /// the run was deleted after its head was read, or the part was lost.
     async fn missing(&self, source: &RunEvents<'_>, what: &str) -> Refusal {
         let RunEvents { key, run_id, .. } = *source;
         match self.load_run(key, run_id).await {

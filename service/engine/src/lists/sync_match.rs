@@ -20,7 +20,7 @@ pub(crate) struct Reserved {
 }
 
 impl TaskLists {
-    /// Starts each task that becomes available with this commit and for which a poller waits. Returns the pollers
+    /// If a poller waits for a task that becomes available with this commit, starts the task. Returns the pollers
     /// reserved for these tasks, and the tasks for which no poller waits.
     pub(crate) fn match_new_tasks(
         self: &Arc<Self>,

@@ -19,7 +19,7 @@ use crate::run::runs::Runs;
 
 /// Owner of the riders that were handed out in separate tasks.
 pub(crate) trait RiderOwner: Send + Sync {
-    /// Makes the riders of a task that was not delivered wait for another task.
+    /// Handles a separate task of riders that was not delivered: its riders wait for another task.
     fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64);
 }
 

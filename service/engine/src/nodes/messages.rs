@@ -183,7 +183,7 @@ pub enum FromRecorder {
     Unknown(String),
 }
 
-/// Message to other nodes that a decider has rejected an update.
+/// Message with which a node informs other nodes that a decider has rejected an update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedUpdate {

@@ -218,7 +218,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Records in the domain that types may be registered in it.
+    /// Sets `has_types` in the domain's record, before a type is registered in the domain.
     pub(super) async fn expect_types(&self, name: &str) -> Result<(), Refusal> {
         if self.domain(name).await?.has_types {
             return Ok(());

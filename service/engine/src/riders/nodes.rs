@@ -67,8 +67,8 @@ impl From<UpdateTurnOutcome> for FromJudge {
             UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
             UpdateTurnOutcome::Rejected { reason, details } => Self::Rejected { reason, details },
             UpdateTurnOutcome::Unanswered => Self::Unanswered,
-            // The request with this update id that waited at the replying node has ended. A decider of that node may
-            // still have the update.
+            // At the replying node, the request with this update id no longer waits. A decider of that node may still
+            // have the update.
             UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { .. }) => Self::Held,
             // The node that lent the update looks for the outcome in the run.
             UpdateTurnOutcome::Refused(_) | UpdateTurnOutcome::Continued => Self::Withdrawn,
@@ -311,7 +311,7 @@ impl RequestReply {
         }
     }
 
-    /// Handles a message of another node that an update was rejected. Returns true if no decider has received the
+    /// Handles another node's message about the rejection of an update. Returns true if no decider has received the
     /// update from this node.
     pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;

@@ -281,9 +281,9 @@ impl Riders {
         rider.send_outcome(heard);
     }
 
-    /// Handles the message that another node has rejected an update. If a task or another node has taken the update
-    /// from this node, returns false and changes nothing. Otherwise rejects the update and any later repetition of it
-    /// at this node, and returns true.
+    /// Handles the message in which another node reports the rejection of an update. If a task or another node has
+    /// taken the update from this node, returns false and changes nothing. Otherwise rejects the update and any later
+    /// repetition of it at this node, and returns true.
     pub(crate) fn give_up(
         &self,
         key: &HeadKey,

@@ -51,7 +51,7 @@ pub(crate) enum After {
     DispatchRiders,
     /// Notify the run's watchers of its progress.
     Notify(RunProgress),
-    /// Schedule a wake of the schedule that started the run.
+    /// Wake the schedule that started the run, at this time.
     WakeSchedule(HeadKey, Timestamp),
     /// Remember that a started task was sent to this poll. If the response to the poll is lost, the task is sent again.
     Remember(PollId, ListKey, WaitingTask),
@@ -275,7 +275,8 @@ fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventI
     Hold::Ends { failed_try: failed.map(|activity| activity.activity_type.clone()) }
 }
 
-/// Adds the tasks that are no longer in flight, followed by the tasks that were started.
+/// Adds an [`InFlight`](After::InFlight) for each task that is no longer in flight, and then for each task that was
+/// started.
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
     let mut add_changes = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);

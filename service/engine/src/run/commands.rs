@@ -16,7 +16,7 @@ use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasIm
 /// Maximum number of times that a deletion checks whether the runs have delivered their effects on other runs.
 const CHECKS_MAX: u32 = 10;
 
-/// Number of the check after which the deletion wakes the run, which begins another round of deliveries. The run is
+/// Number of the check after which the deletion wakes the run. The wake begins another round of deliveries. The run is
 /// woken only once, because a new round ends the deliveries of the previous round.
 const CHECK_WITH_ROUND: u32 = 4;
 

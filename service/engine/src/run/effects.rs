@@ -28,7 +28,7 @@ const EFFECTS_AT_ONCE: usize = 64;
 /// them are still in the outboxes of their source runs, and forgets the others.
 const SEEN_MAX: usize = 4;
 
-/// Returns true if a command records the result of an effect that is not, or no longer, in the run's outbox.
+/// Returns true if a command records the result of an effect that is no longer in the run's outbox, or never was.
 pub(crate) fn is_settled(command: &Command, transition: &Transition) -> bool {
     let (holder, outbox) = (transition.run().started.run_id, &transition.links().outbox);
     matches!(command, Command::SettleEffect { owner, event_id, .. } if !outbox.owes_for(holder, *owner, *event_id))

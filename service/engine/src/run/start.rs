@@ -119,9 +119,9 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Starts the successor of a run that has continued as new, is retried or was reset, if the successor has not
-    /// started yet. Until the successor has started, the workflow id counts as in use, and every request to the run
-    /// starts the successor first.
+    /// If a run has continued as new, is retried or was reset, starts its successor, unless the successor has already
+    /// started. Until the successor has started, the workflow id counts as in use, and every request to the run starts
+    /// the successor first.
     pub(crate) async fn start_successor(&mut self) -> Result<(), Refusal> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;

@@ -41,9 +41,9 @@ impl Tasks {
         self.mint.open_activity(token)
     }
 
-    /// Fails if no decider has the token's task any longer, so that an old token does not give access to a run forever.
-    /// A task without an event is known only to the node that handed it out. For such a task of another node, this
-    /// check always succeeds.
+    /// Fails if the token's task is no longer with a decider. An old token therefore does not give access to a run
+    /// forever. A task without an event is known only to the node that handed it out. For such a task of another node,
+    /// this check always succeeds.
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
         let key = token.key();
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));

@@ -1,4 +1,4 @@
-//! Passes answers to turns to another node if that node holds the turn's updates, because it must record the answer.
+//! Passes the answer to a turn to the node that holds the turn's updates, because that node must record the answer.
 
 use history::admit::must_hold;
 use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};

@@ -30,7 +30,7 @@ const BELIEVED_AFTER: std::time::Duration = std::time::Duration::from_secs(24 * 
 /// corrects in one step.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// Interval at which the newest time is stored. Our choice: one write per minute, and no longer than the lag of a clock
+/// Interval at which the newest time is stored. Our choice: one write per minute, and not longer than the clock lag
 /// that is tolerated without a report.
 const WRITE_EVERY: Duration = Duration::from_secs(60);
 

@@ -31,8 +31,8 @@ use crate::schedules::Scheduler;
 use crate::time::guard::{Guard, WATCH_EVERY};
 use crate::{Clock, Metrics, Refusal};
 
-/// Length of the period from now for which a node that takes over reads the due index. The period covers all waiting
-/// tasks that have no row in the backlog of their list, plus one second because clocks may differ.
+/// Length of the period, from now, for which a node reads the due index when it takes over. The period covers all
+/// waiting tasks that have no row in the backlog of their list, plus one second because clocks may differ.
 const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_SOON_MAX.as_millis() + 1_000);
 
 /// Number of entries of the due index that are read with one request during a takeover. Our choice.

@@ -105,7 +105,7 @@ impl Measured {
         self.to_start.of(labels).observe(seconds(waited));
     }
 
-    /// Counts a failed attempt of an activity that will be retried.
+    /// Counts a failed attempt of an activity. Another attempt will follow.
     pub(crate) fn try_failed(&self, domain: &Arc<str>, activity_type: &str) {
         self.tries_failed.of([("domain", domain.into()), ("type", activity_type.into())]).inc();
     }
