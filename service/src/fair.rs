@@ -4,9 +4,9 @@
 //! request gets the next free slot.
 //!
 //! A request holds a slot only while it is being processed. It gets a slot when it can continue. It releases the slot
-//! when it is answered or has to wait, for example for the store, a task, a change, or more of its body. A request that
-//! waits for such an event therefore holds no slot. The slot is released whenever the future of the request returns
-//! `Pending`, so the code that processes a request does not have to report that it waits.
+//! when it is answered or has to wait, for example for the store or for a task. A waiting request therefore holds no
+//! slot. A slot is released whenever the future of its request returns `Pending`. The code that processes requests
+//! therefore does not have to report that a request waits.
 
 mod order;
 

@@ -96,9 +96,9 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Waits until the files should be read again. A change is reported only when two successive checks have found
-    /// the same new content, because another process may be in the middle of writing a file. This method is cancel
-    /// safe.
+    /// Waits until the files should be read again. A change is reported only when two successive checks have found the
+    /// same new content. At a single check, another process may be in the middle of writing a file. This method is
+    /// cancel safe.
     pub async fn changed(&mut self) -> Why {
         loop {
             let is_signal = tokio::select! {

@@ -84,7 +84,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Returns a page of the open runs of the client's domain with deadlines that are too late, because they were set
+    /// Returns a page of the open runs of the client's domain with deadlines that are too late. Such deadlines were set
     /// while the service's clock was ahead. `page` is the `nextPage` of the previous page. If a workflow id is given,
     /// only its run is examined.
     ///

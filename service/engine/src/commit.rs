@@ -173,7 +173,7 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         expires_at: expires_at.map(Timestamp::as_millis),
     };
     let worth_moving = (limits.head_soft / CHUNK_PART_MIN).max(1);
-    // Weighing a head requires compressing it, so it is only done if the tail of events or the notes about attempts are
+    // A head must be compressed to be weighed. This is only done if the tail of events or the notes about attempts are
     // large enough to be moved.
     let mut is_heavy =
         (tail.len() >= worth_moving || body.run.long_notes() >= worth_moving) && weigh(&head) > limits.head_soft;

@@ -125,7 +125,7 @@ pub struct ActivityTask {
 
 /// A task that is being delivered to its poller. The task is boxed, because space for this value is reserved in each
 /// waiting poll. If this value is dropped without a call of [`delivered`](Self::delivered), the task is returned at
-/// once and can be handed out again, without waiting for its timeout.
+/// once. It can then be handed out again before its timeout.
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
     task: Box<T>,

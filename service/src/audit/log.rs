@@ -207,7 +207,7 @@ impl Drop for AuditLog {
 }
 
 /// Change whose entry is durable. If this is dropped before [`tell`](Self::tell) is called, an outcome without a status
-/// is recorded, which means that the caller did not wait for the response.
+/// is recorded. Such an outcome means that the caller did not wait for the response.
 pub struct Announced {
     seq: u64,
     shared: Arc<LogShared>,

@@ -1,5 +1,6 @@
 //! Writes entries to their file. All waiting entries are written at once, followed by one sync. If a write fails, the
-//! bytes that it has written are cut off before the next write, so that each batch is stored completely or not at all.
+//! bytes that it has written are cut off before the next write. Each batch is therefore stored completely or not at
+//! all.
 
 use std::fs::File;
 use std::io::Write as _;

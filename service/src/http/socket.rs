@@ -2,7 +2,7 @@
 //!
 //! During a call, hyper does not notice that a client has closed its sending half. A client that did so therefore still
 //! receives its response. The service cannot distinguish such a client from one that is gone. Calls that take tasks
-//! must not hand any task to a client that is gone, so they treat both cases as a client that has left
+//! must not hand any task to a client that is gone. They therefore treat both cases as a client that has left
 //! ([`PeerPresence::left`]).
 
 use std::convert::Infallible;

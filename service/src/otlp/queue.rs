@@ -144,8 +144,8 @@ impl SpanQueueEnd {
     }
 
     /// Returns the next batch of at most `most` spans. Waits for the first span, and then at most `wait` for further
-    /// ones. When the service is stopping, it waits no longer, and returns `None` once no spans are left. The spans
-    /// count as waiting until they are reported as [left](SpanCounts::left).
+    /// ones. When the service is stopping, this function no longer waits, and returns `None` once no spans are left.
+    /// The spans count as waiting until they are reported as [left](SpanCounts::left).
     pub(super) async fn batch(
         &mut self,
         most: usize,

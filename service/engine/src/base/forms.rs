@@ -116,7 +116,8 @@ pub struct HistoryPage {
     pub last_event_id: EventId,
     /// True if the run has closed.
     pub closed: bool,
-    /// Parameter for the next page: its `before` if `reverse` is set, otherwise its `after`. `None` on the last page.
+    /// Value of `before` for the next page if `reverse` is set, otherwise value of `after` for the next page. `None` on
+    /// the last page.
     pub next: Option<EventId>,
 }
 

@@ -1,5 +1,5 @@
-//! Tasks that did not reach their poller. The return of a turn or an activity is recorded in the history, and the task
-//! is handed out again at once instead of timing out. The return of riders (queries and updates) is not recorded: they
+//! Tasks that did not reach their poller. The return of a turn or an activity is recorded in the history. The task is
+//! then handed out again at once, before its timeout. The return of riders (queries and updates) is not recorded: they
 //! wait for another task.
 
 use std::any::Any;

@@ -206,7 +206,7 @@ impl Registry {
         add: &BTreeMap<String, String>,
         remove: &[String],
     ) -> Result<Domain, Refusal> {
-        // If the request had more tags, the lists were truncated when it was parsed, but they still exceed the maximum.
+        // Longer lists were truncated during parsing, but only to a length that still exceeds the maximum.
         if add.len().max(remove.len()) > DOMAIN_TAGS_MAX {
             return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
         }

@@ -3,10 +3,10 @@
 //! belongs to the other node until that node replies, so that two deciders never validate the update at the same time.
 //! A decider may send its answer to any node. That node passes the answer to the node that holds the riders.
 //!
-//! Before a node adds a query, it reads the run from the store, so that the answer reflects all commits that other
-//! nodes have acknowledged. If a node with a lent update fails, the lending node does not know whether a decider has
-//! accepted the update. If the outcome was recorded, the lending node finds it in the run by the update's id. Otherwise
-//! the update is validated again. `update/reject.rs` describes when the caller gets a rejection.
+//! Before a node adds a query, it reads the run from the store. The answer then reflects all commits that other nodes
+//! have acknowledged. If a node with a lent update fails, the lending node does not know whether a decider has accepted
+//! the update. If the outcome was recorded, the lending node finds it in the run by the update's id. Otherwise the
+//! update is validated again. `update/reject.rs` describes when the caller gets a rejection.
 
 use std::convert::Infallible;
 use std::sync::Arc;

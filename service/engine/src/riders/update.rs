@@ -29,8 +29,8 @@ use crate::{EventRange, Refusal, RunRef};
 /// Delay before the service looks again for the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
-/// Interval at which the run is read while a caller waits for an accepted update to be completed, if other nodes may
-/// write to the run. Our choice.
+/// Interval at which the run is read while a caller waits for the completion of an accepted update. The run is read
+/// only if other nodes may write to it. Our choice.
 const SHARED_CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// Reason in the error for an update that a decider has taken without answering it.

@@ -3,9 +3,9 @@
 //!
 //! A rider waits until a task takes it. This is the next turn that starts. If no turn is outstanding, it is a separate
 //! task, which causes no write and no event. A rider is never added to a task that was already handed out. Concurrent
-//! callers that send the same query to the same run share one rider, and so do callers that send updates with the same
-//! id. The worker of a run adds the run's riders and assigns them to tasks. Thus the answer to a query reflects every
-//! event that was recorded before the query was added.
+//! callers that send the same query to the same run share one rider. Callers that send updates with the same id share
+//! one rider, too. The worker of a run adds the run's riders and assigns them to tasks. Thus the answer to a query
+//! reflects every event that was recorded before the query was added.
 //!
 //! An update that was handed out to a decider is kept until the task ends, even if no caller waits for the update. Thus
 //! the decider's answer can be matched to the update.

@@ -25,7 +25,7 @@ use crate::{Metrics, Refusal, commit::head};
 const EFFECTS_AT_ONCE: usize = 64;
 
 /// Number of received effects that a target run remembers without a check. If it remembers more, it checks which of
-/// them are still in the outboxes of their source runs, and forgets the others.
+/// them are still in the outboxes of their source runs, and forgets all others.
 const SEEN_MAX: usize = 4;
 
 /// Returns true if a command records the result of an effect that is no longer in the run's outbox, or never was.

@@ -27,9 +27,9 @@ pub struct SwfQuotas {
     pub pollers: usize,
 }
 
-/// Default maximum number of open runs of a domain. Source of all defaults in this file: SWF's quotas. SWF's limits on
-/// types (10,000 of each kind per domain) and on open items of a run are always enforced, so they are not listed in
-/// this file.
+/// Default maximum number of open runs of a domain. Source of all defaults in this file: SWF's quotas. This file does
+/// not contain SWF's limits on types (10,000 of each kind per domain) and on open items of a run, because they are
+/// always enforced.
 const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;
