@@ -17,9 +17,9 @@ use crate::base::agenda::OFFER_SOON_MAX;
 /// given by [`CROWDED_SOFTS`]. Larger payloads of such a commit go to packs. Our choice.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
-/// Multiple of the head's soft limit. If the payloads of a commit together are larger, those over
-/// [`PAYLOAD_INLINE_CROWDED_MAX`] are moved to packs. Our choice: on DynamoDB, each kilobyte of payloads in the head is
-/// paid for again when it moves to a chunk.
+/// Multiple of the head's soft limit. If the payloads of a commit together are larger than this multiple, each payload
+/// over [`PAYLOAD_INLINE_CROWDED_MAX`] is moved to a pack. Our choice: on DynamoDB, each kilobyte of payloads in the
+/// head is paid for again when it moves to a chunk.
 const CROWDED_SOFTS: usize = 8;
 
 /// Divisor of the head's soft limit. Events move out of the head only if their size is at least the soft limit divided
@@ -385,8 +385,8 @@ pub(crate) fn due(
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
     let successor = is_continued(run, links).then(|| now.plus(SUCCESSOR_AFTER));
-    // Includes tasks that were sent to a poll: if this node fails, the node that takes over its runs must find these
-    // tasks. That node reads the due index only [`OFFER_SOON_MAX`] ahead (`time/sweep.rs`).
+    // The due time also covers tasks that were sent to a poll. If this node fails, the node that takes over its runs
+    // must find these tasks. That node reads the due index only [`OFFER_SOON_MAX`] ahead (`time/sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());

@@ -28,7 +28,7 @@ impl SampleRatio {
     /// Ratio that samples all traces.
     pub const ALL: Self = Self(1.0);
 
-    /// Creates a ratio. Returns `None` unless the value is from 0 to 1.
+    /// Creates a ratio. Returns `None` if the value is not from 0 to 1.
     pub fn new(ratio: f64) -> Option<Self> {
         (0.0..=1.0).contains(&ratio).then_some(Self(ratio))
     }

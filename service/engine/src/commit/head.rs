@@ -17,7 +17,7 @@ pub(crate) struct Body {
     /// this list for the commit's id.
     #[n(1)]
     pub(crate) ops: Vec<u64>,
-    /// Id of the first event in the tail of events that the head contains. All earlier events are in chunks.
+    /// Id of the first event in the tail, which contains the newest events. All earlier events are in chunks.
     #[n(2)]
     pub(crate) tail_first: u64,
     /// Number of times that the run's waiting tasks were offered again.

@@ -78,8 +78,8 @@ impl Gathered {
         true
     }
 
-    /// Adds the stored events whose ids are in this range, oldest first. Returns the id after that of the last event
-    /// added.
+    /// Adds the stored events whose ids are in this range, oldest first. Returns the id that follows the id of the last
+    /// added event.
     fn take_oldest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut next = ids.start;
         for event in codec::events_from(stored, next) {

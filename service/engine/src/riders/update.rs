@@ -228,7 +228,7 @@ impl RequestReply {
         place: Option<RiderPlace>,
         list: &ListKey,
     ) -> Refusal {
-        // True unless the update is still waiting. A decider has the update, or its answer is about to arrive.
+        // True if the update no longer waits. Either a decider has the update, or its answer is about to arrive.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
         let waits_for = if waits { self.turn_wait(key, run_id, list).await } else { None };

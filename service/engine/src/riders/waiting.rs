@@ -1,11 +1,11 @@
 //! All riders (queries and updates) at this node. They are only in memory and may be lost. If a rider is lost, its
 //! waiting callers send it again. The id of an update prevents the update from being applied twice.
 //!
-//! A rider waits until a task takes it. This is the next turn that starts. If no turn is outstanding, it is a separate
-//! task, which causes no write and no event. A rider is never added to a task that was already handed out. Concurrent
-//! callers that send the same query to the same run share one rider. Callers that send updates with the same id share
-//! one rider, too. The worker of a run adds the run's riders and assigns them to tasks. Thus the answer to a query
-//! reflects every event that was recorded before the query was added.
+//! A rider waits until a task takes it. This task is the next turn that starts or, if no turn is outstanding, a
+//! separate task. A separate task causes no write and no event. A rider is never added to a task that was already
+//! handed out. Concurrent callers that send the same query to the same run share one rider. Callers that send updates
+//! with the same id share one rider, too. The worker of a run adds the run's riders and assigns them to tasks. Thus the
+//! answer to a query reflects every event that was recorded before the query was added.
 //!
 //! An update that was handed out to a decider is kept until the task ends, even if no caller waits for the update. Thus
 //! the decider's answer can be matched to the update.

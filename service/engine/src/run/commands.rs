@@ -74,7 +74,8 @@ impl Commands {
         let admitted =
             self.runs.submit(&at.key(), |reply| RunRequest::command(at.run_id, command, author, reply)).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&admitted, at.run_id) {
-            // If the run does not exist, fails with the error for an unknown run instead.
+            // If the run does not exist, this fails with the error for an unknown run, instead of the error for a run
+            // that is not the newest.
             self.reader.load_run(&at.key(), run_id).await?;
         }
         admitted

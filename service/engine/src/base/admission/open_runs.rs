@@ -111,7 +111,7 @@ impl KnownOfDomain {
         Some(number)
     }
 
-    /// Marks a start as completed. Counts that begin after this include its run.
+    /// Marks a start as completed. Counts that begin later include the started run.
     fn mark_completed(&mut self, number: u64) {
         let done = self.next();
         self.starts.insert(number, Some(done));
