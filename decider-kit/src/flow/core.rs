@@ -116,7 +116,7 @@ pub(super) struct Core {
     pub(super) error: Option<FlowError>,
     waits: BTreeMap<Key, PendingWait>,
     keys: Key,
-    /// Waits for scheduled steps, by the id of the event that scheduled the step.
+    /// The waits for scheduled steps, by the id of the event that scheduled the step.
     scheduled: BTreeMap<EventId, Key>,
     /// Number of times each id has been assigned.
     ids: BTreeMap<String, u64>,
@@ -401,7 +401,8 @@ impl Core {
     }
 }
 
-/// Changes to updates. They are ignored while the code is not running, for example when a state is dropped.
+/// Methods that change the state of updates. They do nothing while the code is not running, for example when a state is
+/// dropped.
 impl Core {
     /// Stops accepting updates of this name.
     pub(super) fn forget_updates(&mut self, name: &str, number: u64) {

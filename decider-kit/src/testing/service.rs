@@ -54,7 +54,7 @@ pub struct TestService {
     newest: BTreeMap<String, usize>,
     agenda: BTreeMap<(Timestamp, u64), Item>,
     items: u64,
-    /// Next wakes of runs, ordered by time. `wake_of` has the same times by run.
+    /// Times at which runs wake next, in ascending order. `wake_of` has the same times by run.
     wakes: BTreeSet<(Timestamp, usize)>,
     wake_of: Vec<Option<Timestamp>>,
     turns_take: Duration,

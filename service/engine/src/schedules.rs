@@ -1,6 +1,6 @@
 //! Schedules: their records in the store, and the commands that callers send to them (ADR 14). `schedules/wake.rs`
-//! executes the actions that are due. The crate `history` decides the times of a schedule, and its action at each of
-//! these times.
+//! executes the actions that are due. The crate `history` decides at which times a schedule acts, and what it does at
+//! each of these times.
 //!
 //! A schedule is stored as a head in an internal domain that callers cannot use. The head's entry in the due index is
 //! the schedule's next time, so that any node finds it. The head's row makes it possible to list the schedule.

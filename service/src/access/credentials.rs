@@ -143,7 +143,7 @@ impl Credentials {
             let why = "there are no credentials any more, so that everybody would be let in";
             return Err(format!("{why}; restart the service if that is meant"));
         }
-        // Issuers' keys may have been fetched while the new set was being parsed. They are added.
+        // Issuers' keys may have been fetched while the new set was being parsed. Those keys are added to the new set.
         self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));
         Ok(())
     }

@@ -72,7 +72,7 @@ pub(crate) struct Audited {
 }
 
 impl Audited {
-    /// Returns the facts of a request; `None` if there is no audit log.
+    /// Returns the facts about a request that its audit entry needs; `None` if there is no audit log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         Self::among(request.extensions())
     }

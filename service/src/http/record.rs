@@ -273,7 +273,7 @@ fn shown_path(route: &str, path: &str) -> String {
         _ => segment,
     });
     let mut shown = segments.collect::<Vec<_>>().join("/");
-    // Cutting at any byte is safe, because the path is ASCII: other characters are percent-encoded.
+    // Cutting at any byte is safe, because the path is pure ASCII. Other characters are percent-encoded.
     shown.truncate(PATH_BYTES_MAX);
     shown
 }

@@ -41,8 +41,8 @@ impl ScheduleRecord {
         }
     }
 
-    /// Returns the times of the schedule. The specification was validated before it was stored, so an error means that
-    /// the stored data is damaged.
+    /// Returns the calculator of the schedule's times. The specification was validated before it was stored, so an
+    /// error means that the stored data is damaged.
     pub(super) fn times(&self) -> Result<ScheduleTimes, Refusal> {
         let garbled = |fault: Fault| Refusal::Corrupt { what: format!("a schedule: {fault}") };
         ScheduleTimes::new("spec", &self.schedule.spec).map_err(garbled)

@@ -26,7 +26,8 @@ impl Tasks {
     ) -> Result<(), Refusal> {
         let what = match command {
             Command::CompleteTurn { answer, .. } => {
-                // `decision_context` is not sent, because the other node looks up the registered types itself.
+                // `decision_context` is not sent, because the node that records the answer looks up the registered
+                // types itself.
                 let TurnAnswer { decisions, context, awaiting, next_task_list, decision_context: _ } = *answer;
                 Passed::Completed { decisions, context, awaiting, next_task_list }
             }

@@ -246,7 +246,7 @@ impl Guard {
             match self.records.write(RECORD, head.as_ref(), &record).await {
                 Ok(Cas::Won) => self.lock().written = Some(newest),
                 // If the disk is full, the stored time stays valid. No error is returned, because deletion by age must
-                // continue: it frees space.
+                // continue, because it frees space.
                 Ok(Cas::Lost(_)) | Err(Refusal::DiskFull { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
