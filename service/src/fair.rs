@@ -59,7 +59,8 @@ struct Rota {
 }
 
 impl Rota {
-    /// Requests a slot for the request to which this seat belongs, and updates the statistics.
+    /// Gives a slot to the request whose waker is `claim`. If no slot is free, queues or refuses the request. Updates
+    /// the statistics.
     fn ask(&mut self, claim: &Arc<Seat>, must: bool) -> Granting {
         let asked = self.order.ask(&claim.domain, Arc::clone(claim), must);
         match asked {
@@ -73,7 +74,7 @@ impl Rota {
         asked
     }
 
-    /// Releases a slot. If a request is waiting, it gets the slot, and its seat is returned. The caller must wake the
+    /// Releases a slot. If a request is waiting, it gets the slot, and its waker is returned. The caller must wake the
     /// task of this request after unlocking.
     fn give_back(&mut self) -> Option<Arc<Seat>> {
         let next = self.order.give_back()?;

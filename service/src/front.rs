@@ -52,7 +52,7 @@ struct FrontParts {
     tls: OnceLock<Arc<TlsStatus>>,
     /// Counters of the audit log; unset if there is none.
     audit: OnceLock<Arc<AuditCounts>>,
-    /// Status of shipping; unset if the store is not shipped.
+    /// Status of shipping, which continuously copies the store to an archive; unset if the store is not shipped.
     shipping: OnceLock<ShippingStatusFn>,
     /// Counters of spans; unset if they are not exported.
     spans: OnceLock<Arc<SpanCounts>>,
@@ -128,7 +128,7 @@ impl Front {
         drop(self.0.audit.set(Arc::clone(counts)));
     }
 
-    /// Adds the status of shipping to the metrics and the readiness check.
+    /// Adds the status of shipping (see `--ship-to`) to the metrics and the readiness check.
     pub fn set_shipping(&self, tell: impl Fn() -> ShippingStatus + Send + Sync + 'static) {
         drop(self.0.shipping.set(Box::new(tell)));
     }

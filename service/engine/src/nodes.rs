@@ -94,7 +94,7 @@ struct NodeEntry {
     zones: Option<String>,
 }
 
-/// A record in the store: the entries of its nodes by address.
+/// A record in the store: entries of nodes, each under the node's address.
 type NodesRecord = BTreeMap<String, NodeEntry>;
 
 /// The newest heartbeat of a node, and the time when this node first saw it.

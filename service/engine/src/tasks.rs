@@ -83,7 +83,7 @@ pub struct DeciderTask {
     /// True if the turn exists only for its updates. Its last two events are not recorded yet. If the turn has no
     /// effect, they are never recorded (ADR 10).
     pub speculative: bool,
-    /// Trace context of the run, which is the parent of the decider's spans.
+    /// Trace context of the run. It is the parent of the decider's spans.
     pub trace: Option<TraceContext>,
 }
 
@@ -119,7 +119,7 @@ pub struct ActivityTask {
     pub input: Option<Payload>,
     /// Timeouts of the activity.
     pub timeouts: ActivityTimeouts,
-    /// Trace context of the run, which is the parent of the runner's spans.
+    /// Trace context of the run. It is the parent of the runner's spans.
     pub trace: Option<TraceContext>,
 }
 

@@ -83,8 +83,8 @@ impl Writer {
         let file_bytes_max = FILE_BYTES_MAX;
         let mut writer =
             Self { directory, lock, clock, sync, current, written, synced, unsynced, is_torn: false, file_bytes_max };
-        // This makes the service fail at its start if the log cannot be written. Without this call, each later change
-        // would fail instead.
+        // This call makes the service fail at its start if the log cannot be written. Otherwise each later change would
+        // fail instead.
         writer.ready(&mut Vec::new()).map_err(|error| files::said(&writer.directory, &error))?;
         Ok(writer)
     }

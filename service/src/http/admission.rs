@@ -169,8 +169,8 @@ struct OrderedBody(InTurn);
 
 impl BodyFilter for OrderedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
-        // Only a request that has not begun can be refused. The error therefore does not occur for a body, whose
-        // request has begun.
+        // Only a request that has not begun can be refused. The request of this body has begun, so the error does not
+        // occur.
         let piece = ready!(self.0.poll(context, |context| next_frame(body, context)));
         Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }

@@ -318,9 +318,9 @@ impl TasksOf {
         Self { engine, slots, is_decider: level == Level::Decider, peer, waits }
     }
 
-    /// Waits for the next tasks. Returns them as JSON, together with `receipts`, which belong to the answers of the
-    /// exchange. Also returns the receipts to which the delivery of the tasks is reported. Returns `None` if no more
-    /// tasks can arrive.
+    /// Waits for the next tasks. Returns a JSON text with the tasks and with `receipts`, the receipts for the answers
+    /// of the exchange. Also returns the receipts of the tasks, to which the delivery of the tasks is reported. Returns
+    /// `None` if no more tasks can arrive.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         if self.is_decider {
             let found = self.peer.take(self.engine.tasks().next_turns(&mut self.slots)).await;

@@ -42,7 +42,7 @@ pub struct Admitted {
     pub event_id: EventId,
     /// True if an earlier request with the same idempotency key recorded the command.
     pub repeated: bool,
-    /// Version of the run that the query results in the decider's answer reflect. Present only for the answer to a
+    /// The query results in the decider's answer reflect this version of the run. Present only for the answer to a
     /// turn. The version is lower than the run's current version if relevant events were recorded that the decider has
     /// not seen.
     pub reflects: Option<EventId>,

@@ -31,7 +31,7 @@ pub(crate) struct Grant {
     pub(crate) what: Granted,
     /// Riders (queries and updates) that a turn carries, or that a separate task for riders consists of.
     pub(crate) riders: TakenAlong,
-    /// Trace context of the run, which is the parent of the poller's spans.
+    /// Trace context of the run. It is the parent of the poller's spans.
     pub(crate) trace: Option<TraceContext>,
 }
 

@@ -61,7 +61,7 @@ fn never_starts(kind: EffectKind, refusal: &Refusal) -> bool {
     kind == EffectKind::StartChild && matches!(refusal, Refusal::Fault(_) | Refusal::RunTooLarge { .. })
 }
 
-/// Effects of a source run, with the state of this run from which their content is read.
+/// Effects of a source run, and the state of the source run from which the content of the effects is read.
 struct Bundle {
     key: HeadKey,
     started: RunStart,

@@ -59,7 +59,7 @@ impl RunWorker<'_> {
 
 /// Position of an imported run among the runs of its workflow id.
 enum Place<'a> {
-    /// The imported run becomes the newest run. It replaces the run in the value, if there is one.
+    /// The imported run becomes the newest run. The value is the run that it replaces, if there is one.
     Newest(Option<&'a StoredRun>),
     /// The imported run becomes an earlier run. The current run remains the newest.
     Beside,
