@@ -143,7 +143,7 @@ pub(crate) enum Who {
     Stranger,
 }
 
-/// Bytes taken from the budget, which are returned when this is dropped.
+/// Bytes taken from the budget, which are returned when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,

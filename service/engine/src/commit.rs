@@ -136,7 +136,7 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, because the tail in the head belongs to the previous run.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
-    // Must be read before large payloads are moved out of their events.
+    // The close reason must be read before large payloads are moved out of their events.
     let close_reason = CloseReason::find(&events).filter(|_| !run.is_open());
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut packer = Packer::new(op, limits);

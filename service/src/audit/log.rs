@@ -174,7 +174,7 @@ impl AuditLog {
         written.await.unwrap_or(Err(Unwritten))
     }
 
-    /// Waits until all recorded outcomes are written and durable, or until this has failed.
+    /// Waits until all recorded outcomes are written and durable, or until an attempt to do so has failed.
     pub async fn flush(&self) {
         let (sender, done) = oneshot::channel();
         {

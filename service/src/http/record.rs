@@ -137,8 +137,8 @@ struct AccessEntry {
     milliseconds: f64,
 }
 
-/// Log line of a request in progress. It is written when this is dropped: after the last byte of the response, or
-/// when the client has left.
+/// Log line of a request in progress. It is written when this value is dropped, which happens after the last byte of
+/// the response, or when the client has left.
 struct AccessLine {
     /// Access log; `None` if the line goes only to the service's log.
     log: Option<Arc<AccessLog>>,
