@@ -97,8 +97,8 @@ impl Error {
         }
     }
 
-    /// Returns true if the answered task no longer belongs to the caller: the task timed out or was answered before, or
-    /// its run was closed or deleted. A retry of the answer cannot succeed.
+    /// Returns true if the answered task no longer belongs to the caller: the task timed out or was already answered,
+    /// or its run was closed or deleted. A retry of the answer cannot succeed.
     pub fn is_task_lost(&self) -> bool {
         let of_late_answers = ["turn-completed", "turn-lost", "query-task-lost", "activity-closed", "run-closed"];
         let of_deleted_runs = ["unknown-workflow", "unknown-run"];

@@ -57,8 +57,8 @@ pub async fn host<K: TaskKind, W: Works<K>>(
 }
 
 /// Runs the future on a worker thread of a multi-threaded runtime. The future that a program awaits in `main` runs on
-/// the program's main thread, which is not a worker thread. Waking it would cost an additional wake of that thread each
-/// time.
+/// the program's main thread, which is not a worker thread. There, each wake of the future would also have to wake that
+/// thread.
 async fn on_worker_thread(work: impl Future<Output = bool> + Send + 'static) -> bool {
     if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
         return work.await;

@@ -38,7 +38,7 @@ impl Polls {
         *self = Self::default();
     }
 
-    /// Records that the response may have been lost. The next poll repeats the same poll, as another attempt.
+    /// Records that the response may have been lost. The next poll then repeats this poll, as another attempt.
     pub fn lost(&mut self) {
         self.attempt += 1;
         if self.attempt > POLL_ATTEMPTS_MAX {

@@ -217,7 +217,8 @@ impl Client {
         let mut waits = Waits::new(self.patience);
         loop {
             match self.call_once(Method::POST, url, Some(body.clone()), Some(wait), headers.clone()).await {
-                // The service has waited for the caller's whole wait, so a retry would exceed this wait.
+                // The service has already waited for the maximum time that the caller permits. A retry would exceed
+                // this time.
                 Err(error) if error.code() == Some("query-timed-out") => return Err(error),
                 Err(error) => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,

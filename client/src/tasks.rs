@@ -16,7 +16,8 @@ use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error, Page, Patience};
 
-/// Header of an empty poll response that names the lists with waiting tasks and no pollers. Source: docs/delivery.md.
+/// Header with which an empty poll response names the lists that have waiting tasks and no pollers. Source:
+/// docs/delivery.md.
 const UNPOLLED: &str = "baton-no-pollers";
 
 /// Outcome of answering a task.
@@ -115,7 +116,7 @@ impl Client {
         self.answer(&url, fail, patience).await
     }
 
-    /// Returns a page of the history that the decider of a turn may see.
+    /// Returns a page of that part of a run's history that a turn's decider may see.
     ///
     /// # Errors
     ///

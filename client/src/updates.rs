@@ -34,9 +34,9 @@ impl Client {
         tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
     }
 
-    /// Sends an update to a run's decider. If the workflow id has no open run, starts a run in the same call, and the
-    /// first turn of the new run validates the update. The run stays open even if the update is rejected. Apart from
-    /// the start, works like [`update`](Self::update).
+    /// Sends an update to a run's decider. If the workflow id has no open run, starts a run in the same call. The first
+    /// turn of the new run then validates the update. The run stays open even if the update is rejected. Apart from the
+    /// start, works like [`update`](Self::update).
     ///
     /// # Errors
     ///

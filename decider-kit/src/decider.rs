@@ -28,7 +28,7 @@ pub trait Decider: Send + Sync + 'static {
     }
 
     /// Answers a query from `state` alone. A query is read-only: its outcome affects neither the run nor the turn. If
-    /// the turn also needs decisions, this is called after [`decide`](Self::decide); see [`Query::decided`].
+    /// the turn also needs decisions, this method is called after [`decide`](Self::decide); see [`Query::decided`].
     ///
     /// # Errors
     ///

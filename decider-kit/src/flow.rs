@@ -102,9 +102,9 @@
 //!
 //! # Children and other runs
 //!
-//! A child is a separate run that you await like an activity. It continues if the parent's process dies, and its
-//! workflow id prevents a second run with the same id from working at the same time. [`Context::signal_external`] and
-//! [`Context::cancel_external`] reach any run.
+//! A child is a separate run that you await like an activity. It continues if the parent's process dies. At most one
+//! open run can have its workflow id, so no second run does the same work at the same time.
+//! [`Context::signal_external`] and [`Context::cancel_external`] reach any run.
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};

@@ -185,9 +185,9 @@ impl Step {
         self.outcome.as_ref()?.as_ref().err()
     }
 
-    /// Returns the number of attempts. Every scheduling counts as one attempt. If the activity has a retry policy,
-    /// every time that a runner took it counts as one attempt. The history contains this number only after the activity
-    /// has ended.
+    /// Returns the number of attempts of this step and of earlier steps with the same id. A step counts as one attempt.
+    /// An activity with a retry policy counts as one attempt for each time that a runner took it. The history contains
+    /// this number only after the activity has ended.
     pub fn attempts(&self) -> u32 {
         self.tries_before + self.tries
     }

@@ -141,7 +141,7 @@
 //! ```
 //!
 //! Every turn is decided twice, with the cached state and with a state rebuilt from event 1. Both times, the decisions
-//! must be equal. The service's own rules make every history, and their invariants are checked
+//! must be equal. Every history is made by the service's own rules, and the invariants of the history are checked
 //! ([`baton_history::check::history`]). A failed test prints the history as a table.
 
 mod commands;

@@ -40,8 +40,8 @@ pub(crate) fn with_activity_names(history: &[Event], mut events: Vec<Event>) -> 
 }
 
 impl Window {
-    /// Builds the window of the next turn of a history, as a decider would receive it if it polled now. Use it in
-    /// tests.
+    /// Builds the window of the next turn of a history, as a decider would receive it if it polled at the end of this
+    /// history. Use it in tests.
     pub fn of_history(events: &[Event]) -> Self {
         let started_event_id = events.last().map_or(0, |event| event.id);
         let completed = events.iter().rev().find_map(|event| match &event.kind {

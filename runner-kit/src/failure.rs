@@ -14,7 +14,7 @@ pub struct ActivityFailure {
 }
 
 impl ActivityFailure {
-    /// Creates a failure. `reason` is a fail code for programs (1 to 256 characters).
+    /// Creates a failure. `reason` is a failure code for programs (1 to 256 characters).
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), details: None, non_retryable: false, retry_after: None, is_cancellation: false }
     }

@@ -1,9 +1,9 @@
 //! A kit for writing activities: functions that do the work, on the machines that are allowed to do this work.
 //!
 //! An activity takes a typed input and returns a typed output or an [`ActivityFailure`]. A [`Host`] polls a task list,
-//! runs the activities that are registered with it, and sends their answers. To deploy a runner on a separate list (for
-//! example `PCI`, on separate servers), configure it with the name of this list and a credential that may poll the
-//! list.
+//! runs the activities that are registered with it, and sends their answers. A runner can be deployed on a separate
+//! list, for example on the list `PCI` on separate servers. Configure it with the name of this list and a credential
+//! that may poll the list.
 //!
 //! ```no_run
 //! use baton_runner_kit::{ActivityContext, ActivityFailure, Host, activity_fn};

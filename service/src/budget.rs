@@ -143,7 +143,7 @@ pub(crate) enum Who {
     Stranger,
 }
 
-/// Bytes taken from the budget, which are returned when this is dropped.
+/// Bytes taken from the budget, which are returned when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -178,7 +178,7 @@ impl Share {
         Ok(())
     }
 
-    /// Increases the share to at least this number of bytes.
+    /// Increases this share of the budget to at least this number of bytes.
     fn grow_to(&mut self, bytes: usize) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             None | Some(0) => Ok(()),
@@ -186,7 +186,7 @@ impl Share {
         }
     }
 
-    /// Reduces the share to at most this number of bytes.
+    /// Reduces this share of the budget to at most this number of bytes.
     fn shrink_to(&mut self, bytes: usize) {
         let beyond = self.bytes.saturating_sub(bytes);
         if beyond > 0 {
@@ -209,8 +209,8 @@ impl Share {
         }
     }
 
-    /// Transfers as much of the share as `bytes` needs to the returned bytes. That part returns to the budget when the
-    /// last clone of the returned bytes is dropped.
+    /// Returns `bytes` in a form that takes their number of bytes out of this share. When the last clone of the
+    /// returned value is dropped, this part of the share returns to the budget.
     ///
     /// # Errors
     ///
@@ -289,7 +289,7 @@ impl GatheredBytes {
         Self { bytes: Vec::new(), purse }
     }
 
-    /// Returns the purse of the request, from which these bytes are taken.
+    /// Returns the purse (the request's part of the memory budget) from which these bytes are taken.
     pub(crate) fn purse(&self) -> &Purse {
         &self.purse
     }

@@ -11,9 +11,9 @@ use toml::de::{DeTable, DeValue};
 /// Permission bits that must not be set for a file with secrets. They concern all users except the owner.
 const OTHERS: u32 = 0o077;
 
-/// Permission bits that must not be set for a file with secrets that is owned by root. The file's group may read it, so
-/// that the service can run as a user of that group, who can read but not change the file. Source: `PostgreSQL`'s rule
-/// for the key of its certificate.
+/// Permission bits that must not be set for a file that contains secrets and is owned by root. The file's group may
+/// read it, so that the service can run as a user of that group, who can read but not change the file. Source:
+/// `PostgreSQL`'s rule for the key of its certificate.
 const OTHERS_THAN_ROOT: u32 = 0o037;
 
 /// Sections that contain secrets: credentials, and the addresses and commands of functions.

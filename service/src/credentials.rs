@@ -123,8 +123,8 @@ impl Keeper {
         }
     }
 
-    /// Returns the domains in the file that do not exist, each with a description of the credential or quota that
-    /// names it. Also updates the metric about them.
+    /// Returns the domains that the file names but that do not exist, each with a description of the credential or
+    /// quota that names it. Also updates the metric about them.
     async fn look_for_unknown_domains(&self) -> BTreeMap<String, String> {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {

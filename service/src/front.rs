@@ -1,5 +1,5 @@
-//! State shared by all HTTP endpoints: the engine, the memory budget, the places of requests (`fair.rs`), and the
-//! results of reloading files.
+//! State shared by all HTTP endpoints: the engine, the memory budget, the concurrency slots of requests (`fair.rs`),
+//! and the results of reloading files.
 
 pub(crate) mod calls;
 mod metrics;
@@ -52,7 +52,7 @@ struct FrontParts {
     tls: OnceLock<Arc<TlsStatus>>,
     /// Counters of the audit log; unset if there is none.
     audit: OnceLock<Arc<AuditCounts>>,
-    /// Status of shipping; unset if the store is not shipped.
+    /// Status of shipping, which continuously copies the store to an archive; unset if the store is not shipped.
     shipping: OnceLock<ShippingStatusFn>,
     /// Counters of spans; unset if they are not exported.
     spans: OnceLock<Arc<SpanCounts>>,
@@ -92,7 +92,8 @@ impl Front {
         &self.0.budget
     }
 
-    /// Returns the places that requests need while they are processed. Under load, domains take turns in getting them.
+    /// Returns the concurrency slots that requests need while they are processed. Under load, domains take turns in
+    /// getting them.
     pub fn places(&self) -> &Arc<Places> {
         &self.0.places
     }
@@ -127,7 +128,7 @@ impl Front {
         drop(self.0.audit.set(Arc::clone(counts)));
     }
 
-    /// Adds the status of shipping to the metrics and the readiness check.
+    /// Adds the status of shipping (see `--ship-to`) to the metrics and the readiness check.
     pub fn set_shipping(&self, tell: impl Fn() -> ShippingStatus + Send + Sync + 'static) {
         drop(self.0.shipping.set(Box::new(tell)));
     }

@@ -23,8 +23,8 @@ const PART_MIN_MIB: u64 = 2;
 /// Divisor of the control group's limit. The quotient is the default limit of bytes in flight. Our choice.
 const IN_FLIGHT_PARTS: u64 = 4;
 
-/// Smallest value of a limit file that means "no limit". Source: version 1 of control groups, which shows an absent
-/// limit as the largest multiple of the page size.
+/// Smallest value that means "no limit" in a limit file of a control group. Source: version 1 of control groups, which
+/// shows an absent limit as the largest multiple of the page size.
 const UNLIMITED: u64 = 1 << 60;
 
 /// Effective memory limit, and the file that it was read from.

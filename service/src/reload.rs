@@ -1,6 +1,6 @@
 //! Detection of files that must be read again: all watched files when the process receives SIGHUP, and files whose
-//! content has changed. A component that has read files waits here for changes, reads the files again, and records the
-//! outcome for `/readyz` and the metrics.
+//! content has changed. A component that uses files waits for their changes with this module, reads the files again,
+//! and records the outcome for `/readyz` and the metrics.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -96,9 +96,9 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Waits until the files should be read again. A change is reported only when two successive checks have found
-    /// the same new content, because another process may be in the middle of writing a file. This method is cancel
-    /// safe.
+    /// Waits until the files should be read again. A change is reported only when two successive checks have found the
+    /// same new content. At a single check, another process may be in the middle of writing a file. This method is
+    /// cancel safe.
     pub async fn changed(&mut self) -> Why {
         loop {
             let is_signal = tokio::select! {

@@ -283,8 +283,8 @@ impl Serve {
         tokio::select! {
             () = server.run_while(may_answer, stopping) => {}
             failed = store.failed() => {
-                // The store may have lost changes of requests in progress, which must not be acknowledged. The process
-                // therefore exits at once instead of finishing the requests.
+                // The store may have lost changes of requests in progress. Such changes must not be acknowledged, so
+                // the process exits at once instead of finishing the requests.
                 tracing::error!("stopping: an answer may only be given if its change is kept");
                 return Err(failed.to_string());
             }

@@ -89,7 +89,7 @@ impl Shipping {
     }
 }
 
-/// If the store was restored or taken over with a loss of data, invalidates all task tokens that were issued before.
+/// If the store was restored or taken over with a loss of data, invalidates all task tokens that were issued earlier.
 /// Tokens refer to events by number. After the loss, a new event can get the number of a lost one, to which an old
 /// token refers.
 pub(crate) async fn begin_epoch(store: &Embedded, engine: &Engine) -> Result<(), String> {

@@ -208,7 +208,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
-        // An invalid token is ignored here, because the operation itself reports it.
+        // An invalid task token is ignored at this point, because the operation itself reports it.
         let admission = admit_under_quotas(front, None, need.ok().as_ref(), operation, &input)?;
         admission.count_bytes(size);
         let call = SwfCall::new(front, Caller::anonymous(), region, trace, peer);
@@ -243,7 +243,7 @@ async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>,
     answer
 }
 
-/// Returns the names in a request that the audit log records.
+/// Returns the names to record in the audit log, from the members of a request.
 fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> Names {
     let mut names = Names::default();
     for (member, value) in input {

@@ -67,7 +67,7 @@ pub struct BackfillSchedule {
 pub struct ScheduleAction {
     /// Number of the action among the actions of the schedule: 1, 2, 3, …
     pub action: u64,
-    /// Time of the schedule for which the action was executed.
+    /// Scheduled time for which the action was executed.
     pub nominal_time: Timestamp,
     /// Cause of the action: `time`, `trigger` or `backfill`.
     pub cause: String,
@@ -119,7 +119,7 @@ pub struct DescribedSchedule {
     pub paused_at: Option<Timestamp>,
     /// Reason for the pause.
     pub pause_reason: Option<String>,
-    /// Next times of the schedule, without jitter; empty while the schedule is paused.
+    /// Next scheduled times, without jitter; empty while the schedule is paused.
     pub next_times: Vec<Timestamp>,
     /// Number of runs of the schedule that are not known to have closed.
     pub running: u64,
@@ -159,7 +159,7 @@ pub struct Schedules {
     pub next_page: Option<String>,
 }
 
-/// Next times of a schedule.
+/// Next times at which a schedule starts runs.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -42,8 +42,7 @@ answers! {
     }
     /// Credentials that are currently valid, without their secrets.
     CredentialList {
-        /// Credentials, sorted by name. Does not include token issuers, or callers that are authenticated by their
-        /// tokens.
+        /// Credentials, sorted by name. Does not include token issuers, or callers that authenticate with a token.
         credentials: Vec<CredentialLevels>,
     }
     /// A node that shares the store with other nodes.

@@ -52,9 +52,9 @@ bodies! {@request
         /// Context that the service stores and returns to the decider with the next turn. At most 32 KiB.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
-        /// Names of the signals that the run awaits from now on; `baton.cancel` for a cancel request. If a run awaits
-        /// no signal and has nothing open (such as an activity, a timer or a child), it is flagged as stuck. At most
-        /// 32.
+        /// Names of the signals that the run awaits after this turn; `baton.cancel` for a cancel request. If a run
+        /// awaits no signal and has nothing open (such as an activity, a timer or a child), it is flagged as stuck. At
+        /// most 32.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",

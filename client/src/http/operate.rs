@@ -84,7 +84,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Returns a page of the open runs of the client's domain with deadlines that are too late, because they were set
+    /// Returns a page of the open runs of the client's domain with deadlines that are too late. Such deadlines were set
     /// while the service's clock was ahead. `page` is the `nextPage` of the previous page. If a workflow id is given,
     /// only its run is examined.
     ///
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Deletes a run, or all runs of a workflow id if there is no run id. If `terminates` is true, an open run is
-    /// terminated before. Otherwise the deletion of an open run fails.
+    /// terminated first. Otherwise the deletion of an open run fails.
     ///
     /// # Errors
     ///

@@ -77,7 +77,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/pause"), pause, None).await
     }
 
-    /// Resumes a schedule. Times that passed during the pause get no action.
+    /// Resumes a schedule. Actions whose scheduled times were during the pause are not executed later.
     ///
     /// # Errors
     ///
@@ -100,7 +100,8 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/trigger"), trigger, key).await
     }
 
-    /// Executes the actions for all times of a schedule in the given interval. With a key, the call is safe to repeat.
+    /// Executes the actions of a schedule for all its scheduled times in the given interval. With a key, the call is
+    /// safe to repeat.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/backfill"), backfill, key).await
     }
 
-    /// Returns the next times of a schedule.
+    /// Returns the next times at which a schedule starts runs.
     ///
     /// # Errors
     ///

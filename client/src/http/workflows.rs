@@ -151,7 +151,7 @@ impl Client {
         self.get(&format!("{}{}", self.domain_url("workflow-count"), filter_query(filter)), None).await
     }
 
-    /// Returns the state of a run. If there is no run id, this is the newest run.
+    /// Returns the state of a run (the newest run if there is no run id).
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl Client {
         self.write(&url, signal, key).await
     }
 
-    /// Requests the cancellation of a run. If there is no run id, this is the newest run.
+    /// Requests the cancellation of a run (the newest run if there is no run id).
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/cancel{}", run_query(run_id))), cancel, key).await
     }
 
-    /// Terminates a run. If there is no run id, this is the newest run.
+    /// Terminates a run (the newest run if there is no run id).
     ///
     /// # Errors
     ///

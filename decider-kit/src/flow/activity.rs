@@ -39,7 +39,7 @@ pub struct ActivityFuture<O> {
 }
 
 enum ActivityStage {
-    /// Not scheduled yet. The id is empty unless the flow chose an id.
+    /// Not scheduled yet. The id is empty if the flow has chosen none.
     Described(Box<ScheduleActivity>),
     Scheduled(WaitFuture),
     Over,

@@ -66,7 +66,7 @@ impl Context {
         lock(&self.shared).now
     }
 
-    /// Returns whether the code is replaying a turn that was decided before. Use it for logging only; a decision must
+    /// Returns whether the code is replaying a turn that was already decided. Use it for logging only; a decision must
     /// never depend on it.
     pub fn is_replaying(&self) -> bool {
         lock(&self.shared).recorded_markers.is_some()
@@ -109,7 +109,7 @@ impl Context {
         self.scope.canceled().is_some()
     }
 
-    /// Fails if the scope is canceled. Use it in loops that do not wait.
+    /// Fails if the scope is canceled. Use this method in loops that do not wait.
     ///
     /// # Errors
     ///
@@ -166,8 +166,8 @@ impl Context {
 
     /// Returns whether the run takes the new branch of a code change. The result is true for runs that reach this call
     /// for the first time with the new code. It is false for runs that passed this point with the code before the
-    /// change. The first call with this name decides it for the run, and a marker named `patched:` plus the name
-    /// records the result.
+    /// change. The first call with this name determines the result for the run, and a marker named `patched:` plus the
+    /// name records it.
     pub fn patched(&self, name: &str) -> bool {
         lock(&self.shared).patched(name, patch(name))
     }

@@ -116,7 +116,7 @@ pub(super) struct Core {
     pub(super) error: Option<FlowError>,
     waits: BTreeMap<Key, PendingWait>,
     keys: Key,
-    /// Waits for scheduled steps, by the id of the event that scheduled the step.
+    /// The waits for scheduled steps, by the id of the event that scheduled the step.
     scheduled: BTreeMap<EventId, Key>,
     /// Number of times each id has been assigned.
     ids: BTreeMap<String, u64>,
@@ -264,7 +264,7 @@ impl Core {
         if self.next_marker_is(name) { self.recorded_markers.as_ref()?.front().cloned() } else { None }
     }
 
-    /// Returns whether the run takes the new branch of a patch. The first call decides this for the run.
+    /// Returns whether the run takes the new branch of a patch. The first call determines the result for the run.
     pub(super) fn patched(&mut self, name: &str, marker: RecordMarker) -> bool {
         if let Some(known) = self.patches.get(name) {
             return *known;
@@ -401,7 +401,8 @@ impl Core {
     }
 }
 
-/// Changes to updates. They are ignored while the code is not running, for example when a state is dropped.
+/// Methods that change the state of updates. They do nothing while the code is not running, for example when a state is
+/// dropped.
 impl Core {
     /// Stops accepting updates of this name.
     pub(super) fn forget_updates(&mut self, name: &str, number: u64) {

@@ -59,7 +59,7 @@ pub enum FlowError {
         /// Deserialization error.
         error: String,
     },
-    /// The state includes a turn that was lost (timed out or given back) in the history.
+    /// The state includes the effects of a turn that was lost (timed out or given back) according to the history.
     #[error("the flow has already run the turn of event {ran}, which timed out or was given back")]
     RanAhead {
         /// Id of the DeciderStarted event of the lost turn.

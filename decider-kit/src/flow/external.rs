@@ -69,8 +69,8 @@ impl External {
         Self { context, workflow_id, stage: ExternalStage::Described(Box::new(decision.into())) }
     }
 
-    /// Sends the message now, whether or not the future is awaited. It is sent even in a canceled scope, and dropping
-    /// the future does not recall it.
+    /// Sends the message now, whether or not the future is awaited. The message is sent even in a canceled scope, and
+    /// dropping the future does not recall the message.
     pub fn send(mut self) -> Self {
         self.issue();
         self

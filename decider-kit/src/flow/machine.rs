@@ -54,7 +54,7 @@ enum CodeNews {
 }
 
 impl CodeNews {
-    /// Returns the id of the event that scheduled the step that this event ends.
+    /// If this event ends a step, returns the id of the event that scheduled the step.
     fn ends(&self) -> Option<EventId> {
         match self {
             Self::Ended(ended) => ended.scheduled_event_id(),
@@ -166,8 +166,8 @@ impl Machine {
         self.check_for_deadlock();
     }
 
-    /// Decides the newest turn, unless the code has already run it. `recorded_markers` is set if the turn was decided
-    /// before.
+    /// Decides the newest turn, unless the code has already run it. `recorded_markers` is set if the turn was already
+    /// decided.
     pub(super) fn decide(
         &mut self,
         begin: &Begin,
@@ -409,8 +409,8 @@ fn forced(mut closing: Decision) -> Decision {
     closing
 }
 
-/// Returns whether an activity was canceled before a runner took it. Such an event is recorded among the events of a
-/// turn's decisions.
+/// Returns whether this event cancels an activity before a runner took it. Such an event is recorded among the events
+/// of a turn's decisions.
 pub(crate) fn is_canceled_unstarted(kind: &EventKind) -> bool {
     matches!(kind, EventKind::ActivityCanceled(it) if it.started_event_id.is_none())
 }

@@ -34,8 +34,8 @@ impl Context {
     }
 }
 
-/// The updates of one name, one after the other. While this value exists, updates of this name are accepted. When it is
-/// dropped, accepted updates that the code has not taken fail, and later updates are rejected. See
+/// The updates of one name, one after the other. While this value exists, updates of this name are accepted. When this
+/// value is dropped, accepted updates fail if the code has not taken them, and later updates are rejected. See
 /// [`Context::updates`].
 #[must_use = "updates are awaited"]
 pub struct Updates<I> {

@@ -75,7 +75,7 @@ impl UpdateHandlers {
         }
     }
 
-    /// Removes the registration. Updates that the code has not taken fail.
+    /// Removes the registration. Accepted updates fail if the code has not taken them.
     pub(super) fn forget(&mut self, name: &str, number: u64) {
         if self.takes.get(name).is_none_or(|taking| taking.number != number) {
             return;

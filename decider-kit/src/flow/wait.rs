@@ -7,7 +7,7 @@ use baton_history::EventId;
 use super::core::{Key, Shared, lock};
 use crate::ended::Outcome;
 
-/// A wait in progress. Dropping it before its end cancels the awaited step.
+/// A wait in progress. Dropping it before the wait has ended cancels the awaited step.
 pub(super) struct WaitFuture {
     shared: Shared,
     key: Option<Key>,

@@ -39,7 +39,7 @@ const EVENTS_MAX: usize = 100_000;
 
 /// An in-process service: any number of runs, deciders and activities, and a virtual clock.
 ///
-/// Nothing happens until you call one of these methods. [`finish`](Self::finish) runs until a run has closed,
+/// Time passes only while one of the following methods runs. [`finish`](Self::finish) runs until a run has closed,
 /// [`run_until_idle`](Self::run_until_idle) until nothing more happens, and [`advance`](Self::advance) for a span of
 /// time. The clock skips ahead to the next event. The same test always produces the same history.
 ///
@@ -54,7 +54,7 @@ pub struct TestService {
     newest: BTreeMap<String, usize>,
     agenda: BTreeMap<(Timestamp, u64), Item>,
     items: u64,
-    /// Next wakes of runs, ordered by time. `wake_of` has the same times by run.
+    /// Times at which runs wake next, in ascending order. `wake_of` has the same times by run.
     wakes: BTreeSet<(Timestamp, usize)>,
     wake_of: Vec<Option<Timestamp>>,
     turns_take: Duration,

@@ -17,7 +17,7 @@ pub(super) type Markers = Vec<RecordMarker>;
 /// A decider and its state for one run, with the state type erased.
 pub(super) trait Subject {
     /// Decides a turn. `events` is the run's history from event 1; events after the window's end are ignored.
-    /// `recorded` holds the turn's markers if it was decided before.
+    /// `recorded` contains the turn's markers if the turn was already decided.
     ///
     /// # Errors
     ///

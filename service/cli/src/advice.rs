@@ -22,8 +22,8 @@ pub(crate) fn advice(problem: &Problem) -> String {
             Some(known) => format!("correct the name; the decider knows {known}"),
             None => "correct the name".to_owned(),
         },
-        // For codes without an own text, the service's advice is shown. A newer service may report codes that this
-        // program does not know.
+        // If this file has no text for a code, the service's advice is shown. A newer service may report codes that
+        // this program does not know.
         code => spoken(code).unwrap_or(&problem.advice).to_owned(),
     }
 }

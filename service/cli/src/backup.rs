@@ -153,7 +153,7 @@ async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
     print_line("every file is whole")
 }
 
-/// Returns one table row for each time range of an epoch to which a store can be restored.
+/// Returns one table row for each time range of an epoch. A store can be restored to any time in these ranges.
 fn rows(report: &EpochReport) -> Vec<[String; 7]> {
     let last = report.spans.len().saturating_sub(1);
     let row = |(at, (from, to)): (usize, &(u64, u64))| {

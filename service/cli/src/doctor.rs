@@ -131,8 +131,7 @@ fn not_reached(error: &Error) -> Check {
     Check { what: NOT_REACHED, verdict: Verdict::Failing, found: said(&error.to_string()), advice: advice.to_owned() }
 }
 
-/// Returns the check for the case that the metrics could not be read although the service has responded to the request
-/// for readiness.
+/// Returns the check to report if the service can be reached but its metrics could not be read.
 fn unmeasured(error: &Error) -> Check {
     let Error::Refused { problem, .. } = error else { return not_reached(error) };
     let (found, advice) = (format!("{} ({})", problem.detail, problem.code), advice::advice(problem));

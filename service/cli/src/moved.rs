@@ -22,8 +22,8 @@ use sha2::{Digest as _, Sha256};
 /// Contents of the file, which the first line names.
 const WHAT: &str = "runs";
 
-/// Format number of files that this program writes. It also reads files of earlier formats. In format 1, no event is
-/// written as a JSON string.
+/// Format number of files that this program writes. The program also reads files of earlier formats. In format 1, no
+/// event is written as a JSON string.
 const FORMAT: u32 = 2;
 
 /// Maximum length of a line in bytes. Our choice: many times the size of an event, which has one payload of at most

@@ -42,7 +42,7 @@ impl Quiet {
     }
 }
 
-/// Progress report, which continues until this is dropped.
+/// Progress report, which continues until this value is dropped.
 #[derive(Debug)]
 pub struct Progress {
     doing: String,

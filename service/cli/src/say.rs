@@ -1,5 +1,5 @@
-//! Functions that print all output of the command line. Output may contain text that came from other people. It is
-//! escaped here, so that a terminal does not interpret control characters in it (`tables::escape`).
+//! Functions that print all output of the command line. Output may contain text that came from other people. These
+//! functions escape it, so that a terminal does not interpret control characters in it (`tables::escape`).
 
 use std::io::Write;
 

@@ -83,7 +83,7 @@ pub enum ScheduleCommand {
     Next {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// Number of times
+        /// Maximum number of times to print
         #[arg(long, default_value_t = 10)]
         limit: usize,
     },

@@ -17,9 +17,9 @@ use crate::base::agenda::OFFER_SOON_MAX;
 /// given by [`CROWDED_SOFTS`]. Larger payloads of such a commit go to packs. Our choice.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
-/// Multiple of the head's soft limit. If the payloads of a commit together are larger, those over
-/// [`PAYLOAD_INLINE_CROWDED_MAX`] are moved to packs. Our choice: on DynamoDB, each kilobyte of payloads in the head is
-/// paid for again when it moves to a chunk.
+/// Multiple of the head's soft limit. If the payloads of a commit together are larger than this multiple, each payload
+/// over [`PAYLOAD_INLINE_CROWDED_MAX`] is moved to a pack. Our choice: on DynamoDB, each kilobyte of payloads in the
+/// head is paid for again when it moves to a chunk.
 const CROWDED_SOFTS: usize = 8;
 
 /// Divisor of the head's soft limit. Events move out of the head only if their size is at least the soft limit divided
@@ -28,7 +28,8 @@ const CROWDED_SOFTS: usize = 8;
 const CHUNK_PART_MIN: usize = 4;
 
 /// Maximum size in bytes of the engine's own data in a head, in addition to the state of the run. This data consists of
-/// the newest operation ids, short notes about attempts, and the location of a tail that is not in the head.
+/// the newest operation ids, short notes about attempts, and the location of the newest events if they are not in the
+/// head.
 const HEAD_ROOM: usize = 4 * 1024;
 
 const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
@@ -70,7 +71,7 @@ pub(crate) struct StoredRun {
 }
 
 impl StoredRun {
-    /// Decodes a head. The result has no heartbeats, and no tail if the tail is not in the head.
+    /// Decodes a head. The result has no heartbeats. It has no tail of events if the tail is stored outside the head.
     pub(crate) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
         Ok(Self { head, body, tail, heartbeats: Vec::new() })
@@ -130,12 +131,12 @@ pub(crate) struct Draft<'a> {
     pub(crate) due: Option<Timestamp>,
 }
 
-/// Lays out a commit. `weigh` returns the size of a head that is compared with [`Limits::head_soft`].
+/// Lays out a commit. `weigh` computes the size of a head, which is compared with [`Limits::head_soft`].
 pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, because the tail in the head belongs to the previous run.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
-    // Must be read here, because large payloads are moved out of their events below.
+    // The close reason must be read before large payloads are moved out of their events.
     let close_reason = CloseReason::find(&events).filter(|_| !run.is_open());
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut packer = Packer::new(op, limits);
@@ -145,8 +146,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    // The operation ids of the previous run are kept, because a node may look here for a commit to that run whose
-    // outcome was unknown.
+    // The operation ids of the previous run are kept, because a node may search them for a commit of unknown outcome to
+    // the previous run.
     let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);
@@ -172,8 +173,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         expires_at: expires_at.map(Timestamp::as_millis),
     };
     let worth_moving = (limits.head_soft / CHUNK_PART_MIN).max(1);
-    // Weighing a head requires compressing it, so it is only done if the tail or the notes are large enough to be
-    // moved.
+    // A head must be compressed to be weighed. This is only done if the tail of events or the notes about attempts are
+    // large enough to be moved.
     let mut is_heavy =
         (tail.len() >= worth_moving || body.run.long_notes() >= worth_moving) && weigh(&head) > limits.head_soft;
     if is_heavy && body.run.long_notes() >= worth_moving {
@@ -384,8 +385,8 @@ pub(crate) fn due(
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
     let successor = is_continued(run, links).then(|| now.plus(SUCCESSOR_AFTER));
-    // Includes tasks that were sent to a poll: if this node fails, the node that takes over its runs must find these
-    // tasks. That node reads the due index only [`OFFER_SOON_MAX`] ahead (`time/sweep.rs`).
+    // The due time also covers tasks that were sent to a poll. If this node fails, the node that takes over its runs
+    // must find these tasks. That node reads the due index only [`OFFER_SOON_MAX`] ahead (`time/sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());

@@ -71,14 +71,15 @@ impl ListKey {
     }
 }
 
-/// A waiting task, as a hint: the task is started by a commit, which fails if another poller has taken the task before.
+/// A waiting task, as a hint: the task is started by a commit, which fails if another poller has already taken the
+/// task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaitingTask {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: EventId,
-    /// Poll to which the task was sent without reaching it, so that the task must be handed out again. `None` if the
-    /// task was not started.
+    /// Poll to which the task was sent but which the task did not reach. The task must then be handed out again. `None`
+    /// if the task was not started.
     pub(crate) lost: Option<PollId>,
     /// Tasks with a higher priority are taken first. Among tasks of equal priority, the one that has waited longest is
     /// first.
@@ -251,8 +252,8 @@ impl Poller {
         }
     }
 
-    /// Sends the poller its task. If the poller has disconnected, the grant is dropped, which returns the task to its
-    /// list.
+    /// Sends the poller its task. If the poller has disconnected, the grant (the started task) is dropped, which
+    /// returns the task to its list.
     pub(crate) fn grant(self, grant: Grant) {
         match self.answer {
             PollAnswer::Task(answer) => {

@@ -1,8 +1,8 @@
 //! Nodes that share a store: which nodes are alive, and which node is the home of each shard of the due index.
 //!
 //! Knowing the live nodes only avoids unnecessary work. It is not needed for correctness, because every commit is
-//! fenced by the version of the run that it is based on. If two nodes both consider themselves the home of a shard, the
-//! only consequence is an occasional conflict between their commits.
+//! fenced by the version of its run. If two nodes both consider themselves the home of a shard, the only consequence is
+//! an occasional conflict between their commits.
 
 pub(super) mod messages;
 
@@ -94,7 +94,7 @@ struct NodeEntry {
     zones: Option<String>,
 }
 
-/// A record in the store: the entries of its nodes by address.
+/// A record in the store: entries of nodes, each under the node's address.
 type NodesRecord = BTreeMap<String, NodeEntry>;
 
 /// The newest heartbeat of a node, and the time when this node first saw it.
@@ -104,7 +104,7 @@ struct SeenHeartbeat {
     since: Instant,
 }
 
-/// The records of nodes in the store that this node knows.
+/// The known records of nodes in the store.
 #[derive(Debug, Clone, Copy, Default)]
 struct Groups {
     /// Number of the record that contains this node's entry.

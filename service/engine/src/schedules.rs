@@ -1,6 +1,6 @@
 //! Schedules: their records in the store, and the commands that callers send to them (ADR 14). `schedules/wake.rs`
-//! executes the actions that are due. The crate `history` decides the times of a schedule, and its action at each of
-//! these times.
+//! executes the actions that are due. The crate `history` decides at which times a schedule acts, and what it does at
+//! each of these times.
 //!
 //! A schedule is stored as a head in an internal domain that callers cannot use. The head's entry in the due index is
 //! the schedule's next time, so that any node finds it. The head's row makes it possible to list the schedule.
@@ -45,7 +45,7 @@ pub struct ScheduleView {
     pub created_at: Timestamp,
     /// State of the schedule, including the current state of its runs.
     pub state: ScheduleState,
-    /// Next times of the schedule, without jitter.
+    /// Next scheduled times, without jitter.
     pub next_times: Vec<Timestamp>,
 }
 
@@ -66,8 +66,8 @@ pub struct ScheduleRow {
 /// is not enough, because the runtime rarely polls its connections while tasks are ready to run.
 const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// Computes the next times of a schedule. Pauses between steps. During the pauses, other tasks can run, and the search
-/// can be canceled if the caller has disconnected.
+/// Computes the next scheduled times. Pauses between steps. During the pauses, other tasks can run, and the search can
+/// be canceled if the caller has disconnected.
 async fn upcoming(times: &ScheduleTimes, after: Timestamp, limit: usize) -> Upcoming {
     let mut listing = times.list(after, limit);
     while !listing.advance() {
@@ -101,8 +101,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Creates a schedule. If a request with the same `request` key was made before, returns the schedule that it
-    /// created.
+    /// Creates a schedule. If an earlier request had the same `request` key, returns the schedule that this earlier
+    /// request created.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Scheduler {
         Ok(ScheduleView { id: id.to_owned(), schedule, created_at, state, next_times })
     }
 
-    /// Returns the next times of a schedule, without jitter. A pause of the schedule is ignored.
+    /// Returns the next scheduled times, without jitter. They are computed as if the schedule were not paused.
     ///
     /// # Errors
     ///
@@ -216,8 +216,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Replaces the configuration of a schedule. The schedule keeps its state, and the new configuration applies only
-    /// to times from now on.
+    /// Replaces the configuration of a schedule. The schedule keeps its state. The new configuration applies only to
+    /// scheduled times after the change.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Pauses a schedule. While it is paused, its times pass without an action.
+    /// Pauses a schedule. While it is paused, no action is executed at its scheduled times.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Resumes a paused schedule. Times that passed during the pause get no action.
+    /// Resumes a paused schedule. Actions whose scheduled times were during the pause are not executed later.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Executes the action of a schedule once, now.
+    /// Executes the action of a schedule once, immediately.
     ///
     /// # Errors
     ///
@@ -303,7 +303,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Executes the action of a schedule once for each of its times in a range, which includes both ends.
+    /// Executes the action of a schedule once for each of its scheduled times in a range. The range includes both ends.
     ///
     /// # Errors
     ///
@@ -345,7 +345,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Returns true if a request with this key was recorded before.
+    /// Returns true if a request with this key is already recorded.
     async fn is_repeated(
         &self,
         key: &HeadKey,
@@ -430,7 +430,7 @@ impl Scheduler {
 /// Number of schedules that are read with one request when all schedules are woken. Our choice: one page of a list.
 const LOOKED_AT_ONCE: usize = 100;
 
-/// Number of next times that are returned with a schedule. Our choice.
+/// Number of next scheduled times that are returned with a schedule. Our choice.
 const NEXT_SHOWN: usize = 5;
 
 fn unknown(domain: &str, id: &str) -> Refusal {

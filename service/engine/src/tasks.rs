@@ -83,7 +83,7 @@ pub struct DeciderTask {
     /// True if the turn exists only for its updates. Its last two events are not recorded yet. If the turn has no
     /// effect, they are never recorded (ADR 10).
     pub speculative: bool,
-    /// Trace context of the run, which is the parent of the decider's spans.
+    /// Trace context of the run. It is the parent of the decider's spans.
     pub trace: Option<TraceContext>,
 }
 
@@ -119,13 +119,13 @@ pub struct ActivityTask {
     pub input: Option<Payload>,
     /// Timeouts of the activity.
     pub timeouts: ActivityTimeouts,
-    /// Trace context of the run, which is the parent of the runner's spans.
+    /// Trace context of the run. It is the parent of the runner's spans.
     pub trace: Option<TraceContext>,
 }
 
 /// A task that is being delivered to its poller. The task is boxed, because space for this value is reserved in each
 /// waiting poll. If this value is dropped without a call of [`delivered`](Self::delivered), the task is returned at
-/// once and can be handed out again, without waiting for its timeout.
+/// once. It can then be handed out again before its timeout.
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
     task: Box<T>,

@@ -1,5 +1,5 @@
-//! The authenticated caller, as handlers see it: its name, and which domains and payloads the responses to it may
-//! contain.
+//! The authenticated caller, as handlers see it: its name, and the domains and payloads that responses to this caller
+//! may contain.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl Caller {
         Author::named(self.by())
     }
 
-    /// Returns the author of turns from this task list: the name of the caller's credential, and the decisions that
-    /// the credential permits.
+    /// Returns the author to be recorded for answers to turns of this task list: the name of the caller's credential,
+    /// and the decisions that the credential permits.
     pub(crate) fn decider(&self, domain: &str, list: &str) -> Author {
         let may = self.0.as_ref().and_then(|holder| holder.may_decide(domain, list));
         Author { may, ..self.author() }

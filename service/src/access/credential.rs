@@ -348,9 +348,9 @@ impl Holder {
         self.sees_payloads(domain) || self.readers_without_payloads.has(domain)
     }
 
-    /// Returns whether a reader, application or operator permission of this domain includes payloads. A credential with
-    /// `operator = true` may see all payloads, but this function ignores that;
-    /// [`is_shown_payloads`](Self::is_shown_payloads) does not.
+    /// Returns whether a reader, application or operator permission of this domain includes payloads. Ignores
+    /// `operator = true`, which also includes payloads; [`is_shown_payloads`](Self::is_shown_payloads) takes it into
+    /// account.
     pub(super) fn sees_payloads(&self, domain: &str) -> bool {
         [&self.readers, &self.applications, &self.operators].iter().any(|domains| domains.has(domain))
     }

@@ -143,7 +143,7 @@ impl Credentials {
             let why = "there are no credentials any more, so that everybody would be let in";
             return Err(format!("{why}; restart the service if that is meant"));
         }
-        // Adds keys of issuers that were fetched while the new set was being parsed.
+        // Issuers' keys may have been fetched while the new set was being parsed. Those keys are added to the new set.
         self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));
         Ok(())
     }
@@ -317,7 +317,7 @@ impl Credentials {
     }
 
     /// Returns the holder of the signing key with this id, and the key's secret. The key may have expired. The caller
-    /// of this function must report that only if the signature is correct.
+    /// of this function must report the expiry only if the signature is correct.
     pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Principal, String)> {
         let set = self.now();
         let (holder, key) = set.holders.iter().find_map(|holder| {
@@ -342,8 +342,8 @@ impl Credentials {
             return None;
         }
         let is_certificate = matches!(admitted.method, AuthenticatedBy::Certificate(_));
-        // A certificate is always looked up again. Its validity also depends on the trusted authorities, which can
-        // change while the set of credentials stays the same.
+        // A certificate is looked up even if the set of credentials has not changed, because its validity also depends
+        // on the trusted authorities, which can change separately.
         let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
             (Arc::clone(&admitted.holder), admitted.validity)
         } else {

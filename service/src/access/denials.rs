@@ -57,7 +57,7 @@ struct DenialSpan {
     guesses: u32,
     /// Number of denials in the current period, of which only the first is logged.
     logged: u32,
-    /// Number of denials without a log line since the last one with a log line.
+    /// Number of denials since the last denial that was logged.
     unlogged: u64,
 }
 

@@ -17,7 +17,7 @@ macro_rules! levels {
                 match self { $( Self::$name => $word, )+ }
             }
 
-            /// Returns the text of the documentation that lists the credentials with this level.
+            /// Returns a description of the credentials that have this level, for the documentation.
             pub fn who(self) -> &'static str {
                 match self { $( Self::$name => $who, )+ }
             }

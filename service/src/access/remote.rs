@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::jwks::{KEYS_BYTES_MAX, KeySet};
 
-/// Minimum time between two fetches. Our choice. Each token with an unknown key id asks for a fetch, so this limits the
+/// Minimum time between two fetches. Our choice. Each token with an unknown key id triggers a fetch, so this limits the
 /// requests that tokens with invented ids can cause.
 pub const KEYS_REFETCH_WAIT: Duration = Duration::from_secs(30);
 

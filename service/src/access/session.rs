@@ -52,8 +52,8 @@ impl KeptSession {
         is_in_time && now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
     }
 
-    /// Records that a request has used the session. If the wall clock was set back, also brings the end of the session
-    /// forward, so that the session does not exceed its maximum age.
+    /// Records that a request has used the session. If the wall clock was set back, also moves the end of the session
+    /// back. Otherwise the session would exceed its maximum age.
     fn use_at(&mut self, now: Timestamp) {
         (self.used, self.used_at) = (now, Instant::now());
         self.until = self.until.min(now.plus(SESSION_AGE_MAX));
@@ -137,7 +137,7 @@ impl Sessions {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Begins a session for a caller with this name that was authenticated by `method`.
+    /// Begins a session for the caller with this name. `method` is the way in which the caller was authenticated.
     pub(super) fn begin(&self, method: AuthenticatedBy, who: CallerName, now: Timestamp) -> Option<BegunSession> {
         let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
         let (begun_at, ended) = (Instant::now(), watch::Sender::new(()));

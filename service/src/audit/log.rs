@@ -18,8 +18,8 @@ use engine::Clock;
 /// waits while the disk works normally.
 const CHANGES_MAX: usize = 4_096;
 
-/// Maximum time until a written outcome is made durable. If a change is written within this time, the outcome becomes
-/// durable together with the change. Our choice.
+/// Maximum time until a written outcome is made durable. If another change is announced within this time, the outcome
+/// becomes durable together with that announcement. Our choice.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
 /// Period in which refused changes cause at most one line in the service's log. Our choice.
@@ -174,7 +174,7 @@ impl AuditLog {
         written.await.unwrap_or(Err(Unwritten))
     }
 
-    /// Waits until all recorded outcomes are written and durable, or until this has failed.
+    /// Waits until all recorded outcomes are written and durable, or until an attempt to do so has failed.
     pub async fn flush(&self) {
         let (sender, done) = oneshot::channel();
         {
@@ -207,7 +207,7 @@ impl Drop for AuditLog {
 }
 
 /// Change whose entry is durable. If this is dropped before [`tell`](Self::tell) is called, an outcome without a status
-/// is recorded, which means that the caller did not wait for the response.
+/// is recorded. Such an outcome means that the caller did not wait for the response.
 pub struct Announced {
     seq: u64,
     shared: Arc<LogShared>,

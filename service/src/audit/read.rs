@@ -98,7 +98,7 @@ impl<'a> Lines<'a> {
         while high - low > LINE_BYTES_MAX {
             let middle = low + (high - low) / 2;
             self.go_to(middle)?;
-            // The middle is usually inside a line. This skips the rest of that line.
+            // `middle` is usually inside a line. The rest of that line is skipped.
             self.line()?;
             match self.next()? {
                 Some((seq, _)) if seq <= after => low = middle,

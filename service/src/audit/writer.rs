@@ -1,5 +1,6 @@
 //! Writes entries to their file. All waiting entries are written at once, followed by one sync. If a write fails, the
-//! bytes that it has written are cut off before the next write, so that each batch is stored completely or not at all.
+//! bytes that it has written are cut off before the next write. Each batch is therefore stored completely or not at
+//! all.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use engine::Clock;
 /// Function that makes a file durable. Tests replace it.
 pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;
 
-/// Length of a file, with the end of the chain of entries that it contains.
+/// Length of a file, and its last entry, which is the end of the chain of entries.
 #[derive(Debug, Clone)]
 struct ChainEnd {
     length: u64,
@@ -82,8 +83,8 @@ impl Writer {
         let file_bytes_max = FILE_BYTES_MAX;
         let mut writer =
             Self { directory, lock, clock, sync, current, written, synced, unsynced, is_torn: false, file_bytes_max };
-        // This makes the service fail at its start if the log cannot be written. Without this call, each later change
-        // would fail instead.
+        // This call makes the service fail at its start if the log cannot be written. Otherwise each later change would
+        // fail instead.
         writer.ready(&mut Vec::new()).map_err(|error| files::said(&writer.directory, &error))?;
         Ok(writer)
     }
@@ -122,7 +123,7 @@ impl Writer {
         }
         if let Err(error) = current.file.write_all(&lines) {
             self.is_torn = true;
-            // An error is ignored here, because the next write cuts off the bytes again before it writes.
+            // An error of this call is ignored, because the next write cuts off the bytes again before it writes.
             let _ = self.cut();
             return Err(error);
         }

@@ -1,7 +1,7 @@
 //! Admission of a call. An admitted call holds up to three resources until its response has been sent:
 //!
 //! * The *quotas* of its domain and credential. A request counts while it is processed and while its body is sent.
-//! * Its *turns*. Under load, the work of a domain's requests alternates with that of other domains.
+//! * Its *concurrency slot* (`fair.rs`). Under load, domains take turns in getting slots.
 //! * Its *pass*, the permission of the caller. When the caller's credential is revoked, waiting work is dropped and a
 //!   streamed body ends.
 //!
@@ -24,7 +24,8 @@ use crate::fair::{Crowded, InTurn};
 use crate::front::Front;
 use engine::admission::{ChargedRequest, RequestOrigin, Throttled};
 
-/// Path segments of two kinds of calls: calls about dispatched tasks, and exchanges, which may name dispatched tasks.
+/// Path segments that show that a call is about dispatched tasks. An exchange is such a call if its body names
+/// dispatched tasks.
 const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
 
 /// Returns whether calls of this path name tasks that have been dispatched. Whether an exchange names tasks is only
@@ -33,11 +34,11 @@ pub(super) fn is_of_task(path: &str) -> bool {
     path.split('/').any(|segment| OF_TASKS.contains(&segment))
 }
 
-/// Quotas, turns and pass of an admitted call.
+/// Quotas, concurrency slot and pass of an admitted call.
 pub(crate) struct Admission {
     under_way: Option<ChargedRequest>,
-    /// Handle for taking turns. `None` for calls without a domain (liveness, metrics, calls between nodes), which
-    /// never wait for a turn.
+    /// Handle with which the call gets concurrency slots. `None` for calls without a domain (liveness, metrics, calls
+    /// between nodes), which never wait for a slot.
     in_turn: Option<InTurn>,
     /// Pass of the caller (credential and permission). `None` if callers are not authenticated.
     pass: Option<Pass>,
@@ -45,7 +46,7 @@ pub(crate) struct Admission {
 
 /// Reason why the work of a call was not completed.
 pub(crate) enum Interrupted {
-    /// Too many requests are waiting for a turn. The work has not begun.
+    /// Too many requests are waiting for a concurrency slot. The work has not begun.
     Crowded(Crowded),
     /// This credential, with which the caller was authenticated, was revoked.
     Revoked(Arc<Holder>),
@@ -80,8 +81,9 @@ impl Admission {
         }
     }
 
-    /// Runs the work of the call under its quotas, turns and pass, if it has them. Each of the three adds a boxed
-    /// future, so that a waiting call uses no memory for the ones that it lacks.
+    /// Runs the work of the call under its quotas, concurrency slot and pass, if it has them. For each of the three
+    /// that the call has, a boxed future wraps the work. A waiting call therefore uses no memory for those that it
+    /// lacks.
     pub(crate) fn run(self, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Result<Response, Interrupted>> {
         let Self { under_way, in_turn, pass } = self;
         let work = match under_way {
@@ -111,7 +113,8 @@ fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -
     })
 }
 
-/// Runs each step of the work when it is the turn of the request's domain. A streamed body is produced in turns, too.
+/// Runs each step of the work while the request has a concurrency slot. The pieces of a streamed body are such steps,
+/// too.
 fn take_turns(
     in_turn: InTurn,
     work: BoxFuture<'static, Response>,
@@ -161,13 +164,13 @@ impl BodyFilter for CountedBody {
     }
 }
 
-/// Body whose pieces are produced in turns.
+/// Body of which each piece is produced while the request has a concurrency slot.
 struct OrderedBody(InTurn);
 
 impl BodyFilter for OrderedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
-        // Only a request that has not begun can be refused. The error therefore does not occur for a body, whose
-        // request has begun.
+        // Only a request that has not begun can be refused. The request of this body has begun, so the error does not
+        // occur.
         let piece = ready!(self.0.poll(context, |context| next_frame(body, context)));
         Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }

@@ -1,4 +1,4 @@
-//! Files of the web console and of the documentation that are embedded in the binary, with their response headers.
+//! Files that are embedded in the binary (the web console and the documentation), with their response headers.
 
 use std::io::{Read as _, Write as _};
 

@@ -72,7 +72,7 @@ pub(crate) struct Audited {
 }
 
 impl Audited {
-    /// Returns the facts of a request; `None` if there is no audit log.
+    /// Returns the facts about a request that its audit entry needs; `None` if there is no audit log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         Self::among(request.extensions())
     }
@@ -85,8 +85,8 @@ impl Audited {
         })
     }
 
-    /// Returns a ticket for the audit entries of one of several changes that a request makes. The change concerns the
-    /// task that `token` identifies.
+    /// Returns a ticket for the audit entries of one change, if a request makes several changes. The change concerns
+    /// the task that `token` identifies.
     pub(crate) fn change_of_task(
         &self,
         engine: &Engine,

@@ -337,7 +337,7 @@ impl Gate {
         subject: &PathSubject<'_>,
         path: &str,
     ) -> Result<Admission, Throttled> {
-        // An error of an invalid token is ignored here, because the handler of the call reports it.
+        // An invalid task token is ignored at this point, because the handler of the call reports it.
         let need = if pass.is_none() { level.need(subject).ok() } else { None };
         let domain = pass.map(Pass::need).or(need.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());

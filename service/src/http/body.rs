@@ -88,9 +88,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> Fro
     }
 }
 
-/// Refuses a body with a content encoding. `identity` and the encodings in `plain` are accepted, because bodies with
-/// these encodings are not encoded. The service decodes nothing, so the limits of a body apply to the bytes that were
-/// sent.
+/// Refuses a body with a content encoding. `identity` and the names in `plain` are accepted, because they mean that the
+/// body is not encoded. The service decodes nothing, so the limits of a body apply to the bytes that were sent.
 pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result<(), Refused> {
     for value in headers.get_all(CONTENT_ENCODING) {
         let value = String::from_utf8_lossy(value.as_bytes());

@@ -139,7 +139,7 @@ impl Future for CallResponse {
     }
 }
 
-/// Guard of a call, which counts as in progress until this is dropped.
+/// Guard of a call, which counts as in progress until this value is dropped.
 struct CallUnderWay(Socket);
 
 impl CallUnderWay {

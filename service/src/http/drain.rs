@@ -19,7 +19,7 @@ const DRAIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// send have received the response within this time.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Body whose unread rest is drained when this is dropped.
+/// Body whose unread rest is drained when this value is dropped.
 pub(super) struct DrainedBody<B: Body<Data = Bytes> + Send + Unpin + 'static> {
     /// The body; `None` after its end.
     body: Option<B>,

@@ -42,8 +42,8 @@ impl Hosts {
         Self::default()
     }
 
-    /// Accepts the loopback names and addresses, and the given names. Used if callers are not authenticated. Requests
-    /// under the DNS name of another site that points to this machine are then refused.
+    /// Accepts the loopback names and addresses, and the given names. Used if callers are not authenticated. A request
+    /// is then refused if it uses the DNS name of another site, even if that name points to this machine.
     pub fn loopback_and(names: Vec<String>) -> Self {
         Self { known: Some(names) }
     }
@@ -134,9 +134,9 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_origin_of(origin, host)) {
         return Err(Refused::CrossSite { from: format!("`{}`", String::from_utf8_lossy(origin.as_bytes())) });
     }
-    // Without a preflight request, a page of another site can send only two kinds of requests. Forms have content types
-    // that are not in `ASKED_FOR`. Requests without a body have no content type. `DELETE` always requires a preflight
-    // request.
+    // A page of another site can send only two kinds of requests without a preflight request. The first kind is form
+    // submissions, whose content types are not in `ASKED_FOR`. The second kind is requests without a body, which have
+    // no content type. `DELETE` always requires a preflight request.
     let may_be_a_page_s = OF_BROWSERS.iter().any(|name| headers.contains_key(name));
     if may_be_a_page_s && *method != Method::DELETE {
         let found = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());

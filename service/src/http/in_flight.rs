@@ -70,8 +70,8 @@ impl BodyFilter for Charged {
             other => return Poll::Ready(other),
         };
         let frame = match frame.into_data() {
-            // A stream that exceeds the budget ends here. Its client can reconnect, and continue after the last event
-            // that it received.
+            // If a stream exceeds the budget, it ends with this error. Its client can reconnect, and continue after the
+            // last event that it received.
             Ok(bytes) => self.0.hold(bytes).map(Frame::data).map_err(axum::Error::new),
             Err(frame) => Ok(frame),
         };

@@ -39,7 +39,7 @@ pub(crate) enum Refused {
         /// True for `GET` and `HEAD`, which cannot have changed anything.
         changes_nothing: bool,
     },
-    /// Too many requests are waiting for their turn. Nothing was changed.
+    /// Too many requests are waiting for a concurrency slot. This request has changed nothing.
     #[error("{Crowded}")]
     Crowded,
     /// The body did not arrive in time.
@@ -356,7 +356,7 @@ impl Refused {
         }
     }
 
-    /// Returns the members of the problem document that only some codes have. Programs can read them.
+    /// Returns the additional members of the problem document, which only some codes have. Programs can read them.
     fn members(&self) -> Value {
         match self {
             Self::Engine(refusal) => refusal_members(refusal),

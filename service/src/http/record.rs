@@ -137,8 +137,8 @@ struct AccessEntry {
     milliseconds: f64,
 }
 
-/// Log line of a request in progress. It is written when this is dropped: after the last byte of the response, or
-/// when the client has left.
+/// Log line of a request in progress. It is written when this value is dropped, which happens after the last byte of
+/// the response, or when the client has left.
 struct AccessLine {
     /// Access log; `None` if the line goes only to the service's log.
     log: Option<Arc<AccessLog>>,
@@ -273,7 +273,7 @@ fn shown_path(route: &str, path: &str) -> String {
         _ => segment,
     });
     let mut shown = segments.collect::<Vec<_>>().join("/");
-    // Cutting at any byte is safe, because the path is ASCII: other characters are percent-encoded.
+    // Cutting at any byte is safe, because the path is pure ASCII. Other characters are percent-encoded.
     shown.truncate(PATH_BYTES_MAX);
     shown
 }

@@ -2,7 +2,7 @@
 //!
 //! During a call, hyper does not notice that a client has closed its sending half. A client that did so therefore still
 //! receives its response. The service cannot distinguish such a client from one that is gone. Calls that take tasks
-//! must not hand any task to a client that is gone, so they treat both cases as a client that has left
+//! must not hand any task to a client that is gone. They therefore treat both cases as a client that has left
 //! ([`PeerPresence::left`]).
 
 use std::convert::Infallible;
@@ -128,8 +128,8 @@ impl Socket {
                 self.note_departure();
                 return Poll::Ready(state);
             }
-            // The client is present and has sent bytes of a later request, which stay unread here. Clearing the
-            // readiness lets the runtime report later events.
+            // The client is present and has sent bytes of a later request, which stay unread until the call ends.
+            // Clearing the readiness lets the runtime report later events.
             inner.has_unreported = true;
             let nothing: Result<()> =
                 inner.stream.try_io(Interest::READABLE, || Err(std::io::ErrorKind::WouldBlock.into()));

@@ -17,13 +17,14 @@ const PIECE_BYTES: usize = 16 << 10;
 struct Group(Option<Pid>);
 
 impl Group {
-    /// Returns the process group of a child. The group exists at least until this process has waited for the child.
+    /// Returns the process group of a child process. The group exists at least until the service has waited for the
+    /// child process.
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// Records that this process has waited for the child. From now on, the id of the group may be reused, so the group
-    /// must not be killed any more.
+    /// Records that this process has waited for the child. Afterwards, the operating system may reuse the id of the
+    /// group, so the group must not be killed any more.
     fn release(&mut self) {
         self.0 = None;
     }

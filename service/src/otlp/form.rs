@@ -12,14 +12,14 @@ use super::proto::{
     STATUS_ERROR, ScopeMessage, ScopeSpans, SpanEvent, SpanMessage, SpanStatus,
 };
 
-/// Parts that are the same in all export requests of a service.
+/// Parts that all export requests of a service have in common.
 pub(super) struct SpanForm {
     resource: Resource,
     scope: ScopeMessage,
 }
 
 impl SpanForm {
-    /// Returns these parts for a service with this name.
+    /// Returns the common parts of the export requests of a service with this name.
     pub(super) fn of_service(name: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let attributes = vec![text("service.name", name), text("service.version", version)];

@@ -114,8 +114,8 @@ impl SpanQueue {
         &self.counts
     }
 
-    /// Adds spans, or drops them if the queue is full. A warning is logged when the queue becomes full, but not again
-    /// until spans fit.
+    /// Adds spans, or drops them if the queue is full. A warning is logged when the queue becomes full. While it stays
+    /// full, the warning is not repeated.
     pub(super) fn put(&self, domain: &Arc<str>, spans: Vec<Span>) {
         let count = spans.len();
         let room = |waiting: usize| Some(waiting + count).filter(|waiting| *waiting <= QUEUE_SPANS_MAX);
@@ -144,8 +144,8 @@ impl SpanQueueEnd {
     }
 
     /// Returns the next batch of at most `most` spans. Waits for the first span, and then at most `wait` for further
-    /// ones. When the service is stopping, it waits no longer, and returns `None` once no spans are left. The spans
-    /// count as waiting until they are reported as [left](SpanCounts::left).
+    /// ones. When the service is stopping, this function no longer waits, and returns `None` once no spans are left.
+    /// The spans count as waiting until they are reported as [left](SpanCounts::left).
     pub(super) async fn batch(
         &mut self,
         most: usize,

@@ -178,9 +178,9 @@ async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<bod
     Ok(Some(body::RepeatedActivities { times, event_id, activity_id }))
 }
 
-/// Reads the reason of a run's close from its last event. The run's list row cannot be used instead: rows written by
-/// older versions contain no reason. Also, only the row of a workflow id's newest run is available here. If the last
-/// event cannot be read, the description omits the reason.
+/// Reads the reason of a run's close from its last event. The run's list row cannot be used instead, because rows
+/// written by older versions contain no reason. Also, this function can read only the row of the workflow id's newest
+/// run. If the last event cannot be read, the description omits the reason.
 async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseReason, Refused> {
     if run.is_open() {
         return Ok(CloseReason::default());

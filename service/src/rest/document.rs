@@ -359,8 +359,8 @@ fn problems(call: &CallRow<true>, has_body: bool) -> Map<String, Value> {
 
 /// Returns the error responses that several calls share, by name.
 fn shared_problems() -> Map<String, Value> {
-    // If both lists contain a status, the codes in `REFUSALS` get the shared name. Calls with a body then have a
-    // separate response for this status, with the codes of both lists.
+    // If both `REFUSALS_OF_BODIES` and `REFUSALS` contain a status, the codes in `REFUSALS` get the shared name. Calls
+    // with a body then have a separate response for this status, with the codes of both lists.
     let refusals = REFUSALS_OF_BODIES.iter().chain(&REFUSALS);
     let named = refusals.map(|refusal| (shared_name(refusal.0), refusal));
     let named = named.chain(REFUSALS_OF_CHANGES.iter().map(|refusal| (CHANGE_UNAVAILABLE.to_owned(), refusal)));

@@ -173,8 +173,8 @@ impl Exchange {
         AnswerReceipt { problem, warnings }
     }
 
-    /// Refuses the token of a task that belongs to another list. The caller's permission was checked only for the list
-    /// in the path.
+    /// Refuses a token whose task belongs to another list. The caller's permission was checked only for the list in the
+    /// path.
     fn must_be_of_list(&self, domain: &str, list: &str) -> Result<(), Refused> {
         if domain == self.domain && list == self.list {
             return Ok(());
@@ -318,9 +318,9 @@ impl TasksOf {
         Self { engine, slots, is_decider: level == Level::Decider, peer, waits }
     }
 
-    /// Waits for the next tasks. Returns them as JSON, together with `receipts`, which belong to the answers of the
-    /// exchange. Also returns the receipts to which the delivery of the tasks is reported. Returns `None` if no more
-    /// tasks can arrive.
+    /// Waits for the next tasks. Returns a JSON text with the tasks and with `receipts`, the receipts for the answers
+    /// of the exchange. Also returns the receipts of the tasks, to which the delivery of the tasks is reported. Returns
+    /// `None` if no more tasks can arrive.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         if self.is_decider {
             let found = self.peer.take(self.engine.tasks().next_turns(&mut self.slots)).await;

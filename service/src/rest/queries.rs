@@ -69,8 +69,8 @@ pub(super) async fn query(
             with_etag(json(StatusCode::OK, &answer), EntityTag { run_id, version, hash: Some(hash) })
         }
         QueryReply::Unchanged { run_id, version, hash } => {
-            // If the caller watches for any change of the run, the query was not answered again. The hash of its result
-            // is then taken from the caller's tag.
+            // If the caller watches for any change of the run, there is no new answer to the query. The hash of the
+            // query's result is then taken from the caller's tag.
             not_modified(EntityTag { run_id, version, hash: hash.or(tag.and_then(|tag| tag.hash)) })
         }
     };

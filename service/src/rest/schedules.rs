@@ -31,7 +31,7 @@ pub(super) struct ScheduleListParams {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NextParams {
-    /// Number of times, 1 to 1,000; 10 by default.
+    /// Maximum number of scheduled times to return, 1 to 1,000; 10 by default.
     limit: Option<usize>,
 }
 

@@ -109,7 +109,7 @@ const NAME_ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// Header of the response to a poll that got no task. It names lists of the domain that have waiting tasks but no
-/// pollers, because the poller may have meant to poll one of these lists.
+/// pollers. The poller may have meant to poll one of these lists.
 pub(super) const UNPOLLED: &str = "baton-no-pollers";
 
 fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {

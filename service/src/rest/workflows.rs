@@ -24,7 +24,7 @@ use engine::{Engine, RunRef};
 pub(super) const LIST_DEFAULT: usize = 100;
 pub(super) const LIST_MAX: usize = 1_000;
 
-/// Maximum number of runs that one count examines, including runs that do not match. Our choice: examining as many
+/// Maximum number of runs that one count examines, including runs that do not match. Our choice: examining 100,000 runs
 /// takes about a seventh of a second on one machine, or some 1,250 read units on DynamoDB.
 const COUNT_EXAMINED_MAX: u64 = 100_000;
 
@@ -39,7 +39,7 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
-/// Returns the run that an entity tag names. Fails if it is not the newest run of its workflow id. Without a tag,
+/// Returns the run that an entity tag names. Fails if this run is not the newest of its workflow id. Without a tag,
 /// returns `at` unchanged.
 pub(super) async fn matching(engine: &Engine, at: RunRef, tag: Option<EntityTag>) -> Result<RunRef, Refused> {
     let Some(tag) = tag else { return Ok(at) };

@@ -189,8 +189,8 @@ impl From<Refusal> for SwfFault {
                             RespondActivityTaskFailed or RespondActivityTaskCanceled";
                 return Self::new(FaultKind::Validation, text);
             }
-            // The fault for each further refusal depends on the status. Refusals of queries, updates and the deletion
-            // of domains do not occur in this protocol.
+            // The fault for every other refusal depends on the refusal's status. Refusals of queries, updates and the
+            // deletion of domains do not occur in this protocol.
             other => match other.row().status {
                 404 => FaultKind::UnknownResource,
                 500 => FaultKind::Internal,

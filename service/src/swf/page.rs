@@ -33,7 +33,7 @@ pub(super) struct Paging {
     pub(super) reverse_order: Option<bool>,
 }
 
-/// Page of a list, with the position where the next page begins; `None` if this is the last page.
+/// Page of a list, with the position where the next page begins. The position is `None` if this is the last page.
 pub(super) struct Paged<T> {
     pub(super) rows: Vec<T>,
     pub(super) next: Option<String>,

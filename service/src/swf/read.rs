@@ -1,5 +1,5 @@
 //! Parses requests into JSON values. Only members that the operation has are kept, and only as many list entries as can
-//! be used. Without this, a request could take much more memory than its size. Each small member of a map takes
+//! be used. Without these limits, a request could take much more memory than its size. Each small member of a map takes
 //! hundreds of bytes, and a request of 1 MiB can contain a hundred thousand members. `shape.rs` checks the parsed
 //! values.
 

@@ -113,7 +113,7 @@ impl Form {
             Self::TrimmedName if text.trim() != text => Some("Member must not start or end with whitespace"),
             Self::Any | Self::Name | Self::TrimmedName => None,
             Self::Seconds => (!is_number).then_some("Member must be a number of seconds"),
-            // SWF's reference permits 0. It is refused here, because a run with this timeout would time out before its
+            // SWF's reference permits 0. Baton refuses it, because a run with this timeout would time out before its
             // decider could answer.
             Self::RunSeconds => (!is_number || is_zero).then_some("Member must be a number of seconds greater than 0"),
             Self::TurnSecondsOrNone => ((!is_number && text != "NONE") || is_zero)

@@ -45,7 +45,7 @@ pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
     let known = call.engine.registry().registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
     let defaults = match known {
         Some(defaults) => defaults,
-        // The cached registration may be outdated, so the store is asked before the request is refused.
+        // The cached registration may be outdated, so the store is read before the request is refused.
         None => {
             let registered = call.engine.registry().registered_type::<WorkflowDefaults>(&it.domain, &full).await;
             let registered = registered.map_err(type_fault::<WorkflowDefaults>)?;
@@ -211,7 +211,7 @@ async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<boo
 /// a time.
 const RELATED_BYTES: usize = 64 * 1024;
 
-/// Reads the facts from earlier in the run that are needed to render these events.
+/// Reads the facts about the run and its earlier events that are needed to render these events.
 pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Related, SwfFault> {
     let mut related = Related::default();
     let needs_policy =

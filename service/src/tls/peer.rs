@@ -67,8 +67,8 @@ impl Peer {
         })
     }
 
-    /// Returns the names in the certificate if it is valid now. This is checked again, because the certificate may have
-    /// expired since the handshake, and the trusted authorities may have changed.
+    /// Returns the names in the certificate if it is valid now. The validity is checked again, because the certificate
+    /// may have expired since the handshake, and the trusted authorities may have changed.
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ struct AgendaEntries {
     horizon: Timestamp,
     /// Time when the due index was last read, including reads that did not move the horizon.
     read_at: Timestamp,
-    /// Time at which the sweeper wakes up next, unless it is notified of an earlier one.
+    /// Time at which the sweeper wakes up next, unless it is notified of an earlier time.
     next_wake: Timestamp,
 }
 
@@ -89,7 +89,8 @@ impl Agenda {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Sets the time at which a run must be woken, after a commit. An earlier requested wake is kept.
+    /// Sets the time at which a run must be woken, after a commit. If a module has requested an earlier wake, that wake
+    /// is kept.
     pub(crate) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
         let mut entries = self.lock();
         let asked = entries.by_key.get(key).filter(|known| known.is_requested).map(|known| known.at);
@@ -105,8 +106,9 @@ impl Agenda {
         }
     }
 
-    /// Makes the sweeper wake up at this time at the latest. It may then find nothing due, because most commits move
-    /// the wake of their run. An unnecessary wake-up of the sweeper costs less than notifying it of each commit.
+    /// Makes the sweeper wake up at this time at the latest. The sweeper may then find no run due, because later
+    /// commits often move a wake to a later time. Such an unnecessary wake-up costs less than notifying the sweeper of
+    /// each commit.
     fn wake_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
         if at < entries.next_wake {
             entries.next_wake = at;
@@ -130,9 +132,10 @@ impl Agenda {
         self.set_by(key, now.plus(RETRY_DELAY));
     }
 
-    /// Extends the horizon and returns the old and the new horizon. From now on, a run whose commit sets a wake before
-    /// the new horizon is put on the agenda. The caller must read the due index up to the new horizon, then call
-    /// [`Agenda::fill`]. If the read fails, the caller must call [`Agenda::retract`] with the old horizon.
+    /// Extends the horizon, which is the time up to which all due runs are on the agenda. Returns the old and the new
+    /// horizon. After this call, a run is put on the agenda if its commit sets a wake before the new horizon. The
+    /// caller must read the due index up to the new horizon, then call [`Agenda::fill`]. If the read fails, the caller
+    /// must call [`Agenda::retract`] with the old horizon.
     pub(crate) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let mut entries = self.lock();
         let before = entries.horizon;
@@ -184,8 +187,8 @@ impl Agenda {
     /// Returns the time at which the sweeper must wake up next, and whether it must then extend the agenda.
     pub(crate) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
         let mut entries = self.lock();
-        // This is the case after the clock was set back. The due index must then be read again, because other nodes may
-        // have written entries for the times that are now in the future.
+        // The last read can be this far in the future only if the clock was set back. The due index must then be read
+        // again, because other nodes may have written entries for times that are in the future again.
         if entries.read_at > now.plus(READ_AHEAD) {
             entries.read_at = Timestamp::default();
             entries.horizon = entries.horizon.min(now);

@@ -1,4 +1,4 @@
-//! Clock and random numbers. All other modules of the service get the time and random ids from here.
+//! Clock and random numbers. All other modules of the service get the time and random ids from this module.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -40,7 +40,7 @@ impl DiskReserve {
         Some(room)
     }
 
-    /// Fails if the disk has no space for a new run. Not called for a run on whose start an open run waits, such as a
+    /// Fails if the disk has no space for a new run. Not called if an open run waits for the start, for example of a
     /// child.
     ///
     /// # Errors

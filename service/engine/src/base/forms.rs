@@ -42,10 +42,12 @@ pub struct Admitted {
     pub event_id: EventId,
     /// True if an earlier request with the same idempotency key recorded the command.
     pub repeated: bool,
-    /// Version of the run that the query results in the answer to a turn reflect; `None` for other commands. If
-    /// relevant events were recorded that the decider has not seen, this is lower than the run's current version.
+    /// The query results in the decider's answer reflect this version of the run. Present only for the answer to a
+    /// turn. The version is lower than the run's current version if relevant events were recorded that the decider has
+    /// not seen.
     pub reflects: Option<EventId>,
-    /// Status of each update that the answer to a turn concerns, after the command. Empty for other commands.
+    /// For the answer to a turn: the status, after the command, of each update that the answer concerns. Empty for
+    /// other commands.
     pub judged: Vec<UpdateStatus>,
     /// Version of the run after the command.
     pub version: EventId,
@@ -114,7 +116,8 @@ pub struct HistoryPage {
     pub last_event_id: EventId,
     /// True if the run has closed.
     pub closed: bool,
-    /// Parameter for the next page: its `before` if `reverse` is set, otherwise its `after`. `None` on the last page.
+    /// Value of `before` for the next page if `reverse` is set, otherwise value of `after` for the next page. `None` on
+    /// the last page.
     pub next: Option<EventId>,
 }
 

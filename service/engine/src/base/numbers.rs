@@ -9,8 +9,8 @@ pub const HEADS: u8 = 1;
 /// number, because the version of the store's directory or table covers it.
 pub const RECORDS: u32 = 1;
 
-/// Format of task tokens, page tokens and query ids. They do not contain the number. A token of another format fails
-/// verification like a forged token, and its task is handed out again when it times out.
+/// Format of task tokens, page tokens and query ids. Tokens and ids do not contain this number. A token of another
+/// format fails verification like a forged token, and its task is handed out again when it times out.
 pub const TOKENS: u32 = 1;
 
 /// Format of messages between nodes. Each message contains the number. A node refuses messages with a higher number

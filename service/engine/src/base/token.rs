@@ -128,8 +128,8 @@ const QUERY: &[u8] = b"question";
 /// starts with this prefix.
 const PAGE: &[u8] = b"page";
 
-/// Prefix of the signed content from which the mask for the hash of a query's result is derived. The signed content of
-/// a task token never starts with this prefix.
+/// Prefix of the content that is signed to compute the mask for the hash of a query's result. The signed content of a
+/// task token never starts with this prefix.
 const RESULT: &[u8] = b"result";
 
 /// Signs tokens with the current secret, and verifies them with all valid secrets.

@@ -28,7 +28,7 @@ impl SampleRatio {
     /// Ratio that samples all traces.
     pub const ALL: Self = Self(1.0);
 
-    /// Creates a ratio. Returns `None` unless the value is from 0 to 1.
+    /// Creates a ratio. Returns `None` if the value is not from 0 to 1.
     pub fn new(ratio: f64) -> Option<Self> {
         (0.0..=1.0).contains(&ratio).then_some(Self(ratio))
     }
@@ -78,8 +78,9 @@ impl Traces {
         Some(TraceContext::root(run_id, is_sampled))
     }
 
-    /// Returns the trace context of a task. Its parent is the task's span, which has this id. If spans are not
-    /// exported, the task's span will not exist, so the parent is the span to which the run's start belongs.
+    /// Returns the trace context of a task. The parent in this context is the task's span, which has the id `span`. If
+    /// spans are not exported, the task's span will not exist, so the parent is the span to which the run's start
+    /// belongs.
     pub(crate) fn of_task(&self, started: &RunStart, span: SpanId) -> Option<TraceContext> {
         let given = started.traceparent?.span_id();
         started.trace_below(if self.0.is_some() { span } else { given })

@@ -130,7 +130,7 @@ impl Watching<'_> {
         drop(self.receiver.wait_for(moved).await);
     }
 
-    /// Waits until another run has replaced this one, or until the service stops.
+    /// Waits until another run is the newest run of the workflow id, or until the service stops.
     pub(crate) async fn another(&mut self, run_id: Uuid) {
         drop(self.receiver.wait_for(|progress| progress.is_some_and(|at| at.run_id != run_id)).await);
     }

@@ -29,8 +29,8 @@ impl CachedRun {
 
     /// Ensures that no request fails because of a cached state, which may lack commits of other nodes or a commit of
     /// unknown outcome. `before` says whether the state was already in memory when the request arrived. If it was, this
-    /// function removes the state and returns true: the request must be admitted again with the store's state.
-    /// Otherwise it returns false, because the error is already based on the store's state.
+    /// function removes the state and returns true. The caller must then read the state from the store and admit the
+    /// request again. Otherwise it returns false, because the error is already based on the store's state.
     #[must_use]
     pub(crate) fn invalidate_if_served_from_cache(&mut self, before: WasCached) -> bool {
         if before.0 {

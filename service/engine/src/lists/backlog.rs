@@ -97,8 +97,8 @@ impl Backlog {
         true
     }
 
-    /// Waits until runs are queued, and takes all of them from the queue. If memory lacks space for a task of a taken
-    /// run later, the run is queued again.
+    /// Waits until runs are queued, and takes all of them from the queue. If memory later lacks space for a task of a
+    /// taken run, this run is queued again.
     pub(crate) async fn take(&self) -> BTreeSet<(ListKey, HeadKey)> {
         loop {
             let taken = std::mem::take(&mut *self.full());

@@ -118,8 +118,8 @@ impl Elsewhere {
         others.into_iter().filter(|node| known.insert(node.clone())).collect()
     }
 
-    /// Records that another node no longer knows that pollers wait at this node. Returns true if the other node knew
-    /// before.
+    /// Records that another node no longer knows that pollers wait at this node. Returns true if the other node was
+    /// recorded as knowing this.
     pub(crate) fn forget_notified(&self, list: &ListKey, node: &str) -> bool {
         let mut memory = self.lock();
         let Some(known) = memory.notified.get_mut(list) else { return false };

@@ -16,7 +16,7 @@ use crate::commit::read::RunEvents;
 /// A started task with all data that its poller needs. It holds no locks. If a grant is dropped before
 /// [`delivered`](Self::delivered) is called, the task is returned at once, without waiting for its timeout.
 pub(crate) struct Grant {
-    /// Receiver of the task if it is not delivered; `None` after delivery.
+    /// Component that takes the task back if it cannot be delivered; `None` after delivery.
     pub(crate) returner: Option<Arc<dyn TaskReturner>>,
     /// Reason to record if the task is returned.
     pub(crate) undelivered: Undelivered,
@@ -31,7 +31,7 @@ pub(crate) struct Grant {
     pub(crate) what: Granted,
     /// Riders (queries and updates) that a turn carries, or that a separate task for riders consists of.
     pub(crate) riders: TakenAlong,
-    /// Trace context of the run, which is the parent of the poller's spans.
+    /// Trace context of the run. It is the parent of the poller's spans.
     pub(crate) trace: Option<TraceContext>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum TakenRiders {
     Nothing,
 }
 
-/// Receiver of tasks that were not delivered.
+/// Component that takes back tasks that could not be delivered to a poller.
 pub(crate) trait TaskReturner: Send + Sync {
     /// Makes a task that was not delivered available to other pollers.
     fn return_task(self: Arc<Self>, returned: ReturnedTask);

@@ -154,8 +154,8 @@ impl TaskLists {
         }
     }
 
-    /// Puts back a poller whose task was not started. If the service does not know whether the task was started, it may
-    /// end the poll instead.
+    /// Puts back a poller whose task was not started. If the service does not know whether the task was started, this
+    /// function may end the poll instead.
     pub(crate) fn unreserve_one(self: &Arc<Self>, list: &ListKey, poller: Poller, refusal: Option<&Refusal>) {
         match refusal {
             // The run may have recorded that the task was sent to this poll. The poll must then get no other task.

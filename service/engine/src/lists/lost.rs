@@ -1,4 +1,5 @@
-//! Sends tasks again that were started for a poll whose response was lost. Finds such tasks on this node and on others.
+//! If the response to a poll was lost, sends the task again that was started for this poll. Finds such tasks on this
+//! node and on others.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -77,7 +77,7 @@ pub(crate) struct Matching {
 
 /// Result of a poll for one task.
 pub(crate) enum PollResult<'a> {
-    /// A waiting task. The caller tries to start the task, and polls again if another poller has taken it before.
+    /// A waiting task. The caller tries to start the task, and polls again if another poller has already taken it.
     Task(OnList),
     /// No task is waiting. The poll waits until this value is dropped.
     Wait(WaitingPoll<'a>),
@@ -105,7 +105,7 @@ pub(crate) struct WaitingSlots {
 }
 
 impl WaitingSlots {
-    /// Ends the standby of the slots. From now on, they are served in the same order as other pollers.
+    /// Ends the standby of the slots. After this call, the slots are served in the same order as other pollers.
     pub(crate) fn end_standby(&self) {
         self.is_standby.store(false, Relaxed);
     }
@@ -290,7 +290,7 @@ impl Matching {
     /// Polls a list for one task.
     pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> PollResult<'_> {
         let mut lists = self.lock();
-        // If memory had no space for the list until now, its tasks may be only in the store.
+        // If memory had no space for the list before this poll, its tasks may be only in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
         if let Ok(task) = list.dispatch(ToPoll(taker)) {
@@ -321,7 +321,7 @@ impl Matching {
         is_standby: bool,
     ) -> SlotsPolled {
         let mut lists = self.lock();
-        // If memory had no space for the list until now, its tasks may be only in the store.
+        // If memory had no space for the list before this poll, its tasks may be only in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let has_tasks = |list: &TaskList| list.overflowed || !list.tasks.is_empty();
         if is_standby && lists.get(key).map_or(overflowed, has_tasks) {
@@ -366,7 +366,8 @@ impl Matching {
             return None;
         }
         if !poller.is_waiting() {
-            // The poll has ended. If it got a task, the failed delivery would be recorded in the history.
+            // The poll has ended, so its poller must get no task. Otherwise, the failed delivery would be recorded in
+            // the history.
             return None;
         }
         let list = lists.entry(key.clone()).or_default();

@@ -35,8 +35,9 @@ impl TaskLists {
     /// Handles another node's offer of a task. Returns true if a poller at this node waits for the task.
     pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
         let list = ListKey::from(&offer.list);
-        // If this node refuses, the other node makes no more offers until it is notified of a poller again. Removing
-        // the other node from the notified nodes makes the next poller at this node notify it.
+        // If this node refuses, the other node makes no more offers until this node notifies it of a waiting poller.
+        // The other node is therefore removed from the notified nodes, so that the next poller at this node causes a
+        // notification.
         let knew = self.elsewhere.forget_notified(&list, node);
         let task = offer.task();
         let Ok(poller) = self.matching.dispatch(&list, ToWaiting::Task(&task)) else { return false };

@@ -194,7 +194,7 @@ impl Pollers {
         self.lock().polling.get(list).copied().unwrap_or(0)
     }
 
-    /// Records that another node had pollers on the list until now, according to its messages.
+    /// Records that another node had pollers on the list until the time `now`, according to its messages.
     pub(crate) fn saw(&self, list: &ListKey, now: Timestamp) {
         self.lock().saw(list, now);
     }

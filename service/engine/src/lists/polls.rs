@@ -1,6 +1,6 @@
 //! Polls with an id. If a client repeats such a poll, the responses to its earlier attempts were lost. If a task was
-//! started for an earlier attempt, no worker has the task. The service sends it again, to the repeated poll or to the
-//! next poll of the list.
+//! started for an earlier attempt, no worker has the task. The service sends the task again, to the repeated poll or to
+//! the next poll of the list.
 //!
 //! The run records the poll to which a task was sent ([`history::Sent`]). To find the run, each node remembers the
 //! polls for which it started tasks, and the polls of runs that it takes over from a failed node. This memory may be
@@ -77,8 +77,8 @@ impl Poll {
     }
 }
 
-/// Maximum number of tasks that a node remembers by their poll, and maximum number of lost polls that it remembers. The
-/// newest are kept. Our choice: at about 200 bytes each, the tasks take at most 4 MB.
+/// Maximum number of tasks that a node remembers, each by the poll to which it was sent. Also the maximum number of
+/// remembered lost polls. The newest are kept. Our choice: at about 200 bytes each, the tasks take at most 4 MB.
 const REMEMBERED: usize = 20_000;
 
 /// Time for which a node reports a lost poll to nodes that join. Our choice: equal to the longest wait of a poll.

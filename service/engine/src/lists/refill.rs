@@ -102,7 +102,7 @@ impl TaskLists {
     }
 
     /// Reads the backlog rows again after nodes have joined or left, because tasks in the memory of other nodes may be
-    /// lost. Lists with a waiting poller are read now, all other lists at their next poll.
+    /// lost. The rows of lists with a waiting poller are read at once, and those of all other lists at the next poll.
     pub(crate) fn seek_all_again(self: &Arc<Self>) {
         self.backlog.forget_all();
         for (list, _, pollers, _) in self.matching.depths() {
@@ -113,8 +113,8 @@ impl TaskLists {
         self.seek_lambda_tasks();
     }
 
-    /// Enables Lambda tasks and returns a channel that receives the domain of each waiting Lambda task. If called
-    /// again, the returned channel receives nothing.
+    /// Enables Lambda tasks and returns a channel that receives the domain of each waiting Lambda task. A second call
+    /// returns a channel that receives nothing.
     pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
         let (sender, receiver) = unbounded_channel();
         drop(self.lambda.set(sender));
@@ -231,8 +231,8 @@ impl TaskLists {
             return Ok(has_room);
         }
         self.store.drop_run(&key_of(list, key), NO_RUN).await?;
-        // Meanwhile, a task may have been created for which memory had no space. The task relied on the row that is now
-        // deleted, so the row must be written again.
+        // Meanwhile, a task may have been created for which memory had no space. The task relied on the row that was
+        // just deleted, so the row must be written again.
         if self.put_waiting(list, key).await?.is_some() {
             self.write_down_full(list, key);
         }

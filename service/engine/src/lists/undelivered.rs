@@ -1,5 +1,5 @@
-//! Tasks that did not reach their poller. The return of a turn or an activity is recorded in the history, and the task
-//! is handed out again at once instead of timing out. The return of riders (queries and updates) is not recorded: they
+//! Tasks that did not reach their poller. The return of a turn or an activity is recorded in the history. The task is
+//! then handed out again at once, before its timeout. The return of riders (queries and updates) is not recorded: they
 //! wait for another task.
 
 use std::any::Any;
@@ -19,11 +19,11 @@ use crate::run::runs::Runs;
 
 /// Owner of the riders that were handed out in separate tasks.
 pub(crate) trait RiderOwner: Send + Sync {
-    /// Makes the riders of a task that was not delivered wait for another task.
+    /// Handles a separate task of riders that was not delivered: its riders wait for another task.
     fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64);
 }
 
-/// Receiver of tasks that were not delivered.
+/// Component that takes back tasks that could not be delivered to a poller.
 pub(crate) struct UndeliveredTasks {
     pub(crate) runs: Arc<Runs>,
     pub(crate) notices: Arc<Notices>,
@@ -38,7 +38,7 @@ impl UndeliveredTasks {
         drop(self.riders.set(riders));
     }
 
-    /// Returns the receiver of a started task that cannot be delivered.
+    /// Returns the component that takes back a started task if the task cannot be delivered to its poller.
     pub(crate) fn returner(self: &Arc<Self>) -> Arc<dyn TaskReturner> {
         Arc::new(Returner { tasks: Arc::clone(self), _kept: self.background.kept() })
     }
@@ -79,7 +79,8 @@ impl UndeliveredTasks {
     }
 }
 
-/// Receiver of one task. It keeps the executor of the runs alive until the task is delivered or returned.
+/// Component that takes back one task if the task cannot be delivered. It keeps the executor of the runs alive until
+/// the task is delivered or returned.
 struct Returner {
     tasks: Arc<UndeliveredTasks>,
     _kept: Option<Arc<dyn Any + Send + Sync>>,

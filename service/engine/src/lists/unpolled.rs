@@ -28,8 +28,7 @@ pub(crate) struct WaitingList {
 }
 
 impl WaitingList {
-    /// Returns the start of the period in which tasks have waited on the list without a poller, if it is long enough to
-    /// report.
+    /// If tasks have waited on the list without a poller for long enough to report, returns the start of this period.
     fn left_since(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.unpolled_since?.max(self.waits_since.unwrap_or_default());
         (self.tasks > 0 && now.since(since) >= UNPOLLED_AFTER).then_some(since)

@@ -33,7 +33,7 @@ pub struct Offer {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: u64,
-    /// Id of the poll to which the task was sent without reaching it; `None` if the task was not started.
+    /// Id of the poll to which the task was sent but which the task did not reach; `None` if the task was not started.
     pub(crate) lost: Option<u64>,
 }
 
@@ -183,7 +183,7 @@ pub enum FromRecorder {
     Unknown(String),
 }
 
-/// Message to other nodes that a decider has rejected an update.
+/// Message with which a node informs other nodes that a decider has rejected an update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedUpdate {

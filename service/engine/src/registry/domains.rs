@@ -108,7 +108,7 @@ impl Registry {
     }
 
     /// Changes the description or the retention period of a domain. The new retention period applies to runs that are
-    /// started from now on. Existing runs keep theirs.
+    /// started after the change. Existing runs keep their retention period.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deprecates a domain: no run can be started and no type registered in it from now on. Open runs of the domain
+    /// Deprecates a domain. Afterwards, no run can be started and no type registered in it. Open runs of the domain
     /// continue.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl Registry {
         add: &BTreeMap<String, String>,
         remove: &[String],
     ) -> Result<Domain, Refusal> {
-        // If the request had more tags, the lists were truncated when it was parsed, but they still exceed the maximum.
+        // Longer lists were truncated during parsing, but only to a length that still exceeds the maximum.
         if add.len().max(remove.len()) > DOMAIN_TAGS_MAX {
             return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
         }
@@ -218,7 +218,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Records in the domain that types may be registered in it.
+    /// Sets `has_types` in the domain's record, before a type is registered in the domain.
     pub(super) async fn expect_types(&self, name: &str) -> Result<(), Refusal> {
         if self.domain(name).await?.has_types {
             return Ok(());

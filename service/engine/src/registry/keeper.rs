@@ -1,8 +1,8 @@
 //! Rotation of the secrets that sign tokens. The secrets in memory are periodically read again from the store.
 //!
-//! A new secret is stored first and used for signing some seconds later, so that every node knows the secret before it
-//! receives a token signed with it. The previous secret stays valid for an overlap period, so that deciders and runners
-//! can complete the tasks that they already have.
+//! A new secret is stored first and used for signing some seconds later. Every node therefore knows the secret before
+//! it receives a token signed with it. The previous secret stays valid for an overlap period, so that deciders and
+//! runners can complete the tasks that they already have.
 
 use std::sync::Arc;
 

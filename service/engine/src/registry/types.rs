@@ -267,7 +267,7 @@ impl Registry {
         }
     }
 
-    /// Deprecates a type: no run or activity of this type can be started from now on. Runs and activities of this type
+    /// Deprecates a type. Afterwards, no run or activity of this type can be started. Runs and activities of this type
     /// that have already started continue.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ impl Answering {
                     UpdateTurnOutcome::Rejected { reason, details }
                 }
                 // The callers read the outcome from the run. If this turn has closed the run, the run no longer knows
-                // the updates that this turn accepted, and their callers get the error that the run has closed.
+                // the updates that this turn accepted. Their callers then get the error that the run has closed.
                 (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {
                     UpdateTurnOutcome::Accepted
                 }

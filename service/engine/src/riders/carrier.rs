@@ -74,8 +74,8 @@ impl Load {
 pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
     let run_id = run.started.run_id;
     let is_conditional = |rider: &Rider| rider.asked().is_some_and(|asked| asked.if_version.is_some());
-    // An update that expects a certain version of the run is the only update of its task, which has no other new
-    // events.
+    // If the first waiting update expects a certain version of the run, a separate task takes only this update. Such a
+    // task has no other new events.
     let first = riders.iter().find(|rider| rider.waits(run_id, RiderKind::Update));
     let (by, shown, own, taker, conditional) = match takes {
         Carrier::Turn(turn, taker) => (By::Turn(*turn), turn.started_event_id, None, taker, false),

@@ -3,10 +3,10 @@
 //! belongs to the other node until that node replies, so that two deciders never validate the update at the same time.
 //! A decider may send its answer to any node. That node passes the answer to the node that holds the riders.
 //!
-//! Before a node adds a query, it reads the run from the store, so that the answer reflects all commits that other
-//! nodes have acknowledged. If a node with a lent update fails, the lending node does not know whether a decider has
-//! accepted the update. If the outcome was recorded, the lending node finds it in the run by the update's id. Otherwise
-//! the update is validated again. `update/reject.rs` describes when the caller gets a rejection.
+//! Before a node adds a query, it reads the run from the store. The answer then reflects all commits that other nodes
+//! have acknowledged. If a node with a lent update fails, the lending node does not know whether a decider has accepted
+//! the update. If the outcome was recorded, the lending node finds it in the run by the update's id. Otherwise the
+//! update is validated again. `update/reject.rs` describes when the caller gets a rejection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::{
 /// doubles after each read.
 const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 
-/// Maximum delay between two such reads. The run is read once for each waiting rider.
+/// Maximum delay between two reads of a run with waiting riders. Each waiting rider causes separate reads.
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Delay before the next node is tried, after a node could not answer or had no decider.
@@ -50,14 +50,15 @@ const FORWARD_WAIT: Duration = Duration::from_secs(6);
 /// between two polls.
 const LENT_WAIT: Duration = Duration::from_secs(2);
 
-/// Time after which a query may be sent to another node even if a decider waits at this node. Reason: the other node
-/// may continuously have a turn of the query's run, so that the query would never get a task at this node.
+/// Time after which a query may be sent to another node even if a decider waits at this node. Reason: another node may
+/// continuously have a turn of the query's run. The query would then never get a task at this node.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 
 /// Interval at which the service checks that a node is alive while it waits for the node's reply.
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// Time by which the other node ends its wait before this node does, so that the other node's reply arrives in time.
+/// Time by which a node to which a rider was sent ends its wait earlier than this node, so that its reply arrives in
+/// time.
 const MARGIN: Duration = Duration::from_millis(100);
 
 impl From<UpdateTurnOutcome> for FromJudge {
@@ -67,8 +68,8 @@ impl From<UpdateTurnOutcome> for FromJudge {
             UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
             UpdateTurnOutcome::Rejected { reason, details } => Self::Rejected { reason, details },
             UpdateTurnOutcome::Unanswered => Self::Unanswered,
-            // The request with this update id that waited at the replying node has ended. A decider of that node may
-            // still have the update.
+            // At the replying node, the request with this update id no longer waits. A decider of that node may still
+            // have the update.
             UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { .. }) => Self::Held,
             // The node that lent the update looks for the outcome in the run.
             UpdateTurnOutcome::Refused(_) | UpdateTurnOutcome::Continued => Self::Withdrawn,
@@ -78,9 +79,9 @@ impl From<UpdateTurnOutcome> for FromJudge {
 
 /// Requests to other nodes, sent by the node that holds the rider.
 impl RequestReply {
-    /// Calls `ask` for one node after the other where a decider waits for riders of this kind, until a node replies.
-    /// Never returns if there is no such node or if `may` is false. While waiting, checks the riders of the run
-    /// periodically.
+    /// Calls `ask` for the nodes where a decider waits for riders of this kind, one after the other, until a node
+    /// replies. Never returns if there is no such node or if `may` is false. While waiting, checks the riders of the
+    /// run periodically.
     async fn try_other_nodes<T, Asked: Future<Output = Option<T>>>(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -189,8 +190,8 @@ impl RequestReply {
             let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
             let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
             let (this, key, list, in_doubt) = (Arc::clone(self), key.clone(), list.clone(), Arc::clone(in_doubt));
-            // Runs in a separate task: even if the caller stops waiting, the update must remain lent while a decider
-            // may have it.
+            // Runs in a separate task, because the caller may stop waiting. The update must remain lent as long as a
+            // decider may have it.
             let lending = self.background.spawn_until_stopped(async move {
                 this.lend_to(&node, &list, &key, lent, &in_doubt).await;
             });
@@ -306,12 +307,12 @@ impl RequestReply {
             if self.background.is_stopping() || Instant::now() >= deadline {
                 return FromJudge::Held;
             }
-            // A decider has the update, or its answer is about to arrive. Therefore waits again.
+            // A decider has the update, or its answer is about to arrive. This node therefore continues to wait.
             give_up = deadline.min(Instant::now() + LENT_WAIT);
         }
     }
 
-    /// Handles a message of another node that an update was rejected. Returns true if no decider has received the
+    /// Handles another node's message about the rejection of an update. Returns true if no decider has received the
     /// update from this node.
     pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;

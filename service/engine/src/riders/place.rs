@@ -186,7 +186,7 @@ pub(crate) fn is_new(run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> bool {
     run_id != run.started.run_id || run.update_status(&asked.update_id) == UpdateStatus::New
 }
 
-/// Returns the event to apply to the riders of a run that was read.
+/// Returns the event to apply to the riders of this run after the run was read.
 pub(crate) fn seen(run: &Run) -> RiderEvent {
     let held = run.turn.as_ref().filter(|_| run.is_open());
     RiderEvent::RunSeen {

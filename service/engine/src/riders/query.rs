@@ -188,8 +188,8 @@ impl RequestReply {
         }
     }
 
-    /// Adds a query to the riders of a run. If no run id is given, this is the newest run. Returns the run and the task
-    /// list that the run's decider polls.
+    /// Adds a query to the riders of a run. If no run id is given, uses the newest run of the workflow id. Returns the
+    /// run and the task list that the run's decider polls.
     async fn put_query(
         self: &Arc<Self>,
         key: &HeadKey,

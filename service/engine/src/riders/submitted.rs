@@ -57,7 +57,8 @@ impl SubmittedUpdate {
 pub(crate) enum UpdateSubmission {
     /// The update waits at this run for a decider that polls this list.
     Waits(Uuid, ListKey),
-    /// A run was started for the update. The update waits for a decider that polls this list for the run's first turn.
+    /// A run was started for the update. The update waits until a decider that polls this list takes the run's first
+    /// turn.
     Started(Uuid, ListKey),
     /// Another run continues the update's run and is about to start.
     Continued,

@@ -168,8 +168,8 @@ impl RequestReply {
         wait: Duration,
     ) -> tokio::task::AbortHandle {
         let (this, key) = (Arc::clone(self), key.clone());
-        // Spawned as a separate task: losing the riders drops their timer, which aborts the task that runs this
-        // function.
+        // This work runs in a separate task, because it drops the riders' timer. Dropping the timer aborts the task in
+        // which this function runs.
         let lose = move || this.clone().background.spawn(async move { this.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
     }

@@ -29,8 +29,8 @@ use crate::{EventRange, Refusal, RunRef};
 /// Delay before the service looks again for the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
-/// Interval at which the run is read while a caller waits for an accepted update to be completed, if other nodes may
-/// write to the run. Our choice.
+/// Interval at which the run is read while a caller waits for the completion of an accepted update. The run is read
+/// only if other nodes may write to it. Our choice.
 const SHARED_CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// Reason in the error for an update that a decider has taken without answering it.
@@ -135,7 +135,7 @@ impl RequestReply {
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
         // True if a decider of another node may have the update. There are two such cases:
-        // * The caller chose the id, so it may have sent the update to another node before.
+        // * The caller chose the id, so it may have sent the update to another node earlier.
         // * A node to which the update was lent has not replied.
         let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {
@@ -228,7 +228,7 @@ impl RequestReply {
         place: Option<RiderPlace>,
         list: &ListKey,
     ) -> Refusal {
-        // True unless the update is still waiting. A decider has the update, or its answer is about to arrive.
+        // True if the update no longer waits. Either a decider has the update, or its answer is about to arrive.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
         let waits_for = if waits { self.turn_wait(key, run_id, list).await } else { None };

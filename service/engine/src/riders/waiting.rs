@@ -1,11 +1,11 @@
 //! All riders (queries and updates) at this node. They are only in memory and may be lost. If a rider is lost, its
 //! waiting callers send it again. The id of an update prevents the update from being applied twice.
 //!
-//! A rider waits until a task takes it. This is the next turn that starts. If no turn is outstanding, it is a separate
-//! task, which causes no write and no event. A rider is never added to a task that was already handed out. Concurrent
-//! callers that send the same query to the same run share one rider, and so do callers that send updates with the same
-//! id. The worker of a run adds the run's riders and assigns them to tasks. Thus the answer to a query reflects every
-//! event that was recorded before the query was added.
+//! A rider waits until a task takes it. This task is the next turn that starts or, if no turn is outstanding, a
+//! separate task. A separate task causes no write and no event. A rider is never added to a task that was already
+//! handed out. Concurrent callers that send the same query to the same run share one rider. Callers that send updates
+//! with the same id share one rider, too. The worker of a run adds the run's riders and assigns them to tasks. Thus the
+//! answer to a query reflects every event that was recorded before the query was added.
 //!
 //! An update that was handed out to a decider is kept until the task ends, even if no caller waits for the update. Thus
 //! the decider's answer can be matched to the update.
@@ -180,7 +180,7 @@ impl Riders {
     }
 
     /// Assigns riders to a turn that is handed out. If the turn is handed out again because its delivery failed, it
-    /// also takes the riders that were assigned to it before.
+    /// also takes the riders that are already assigned to it.
     pub(crate) fn take_with_turn(&self, key: &HeadKey, run: &Run, turn: TurnId, taker: &Taker) -> TakenAlong {
         self.lose(key, By::Turn(turn));
         self.take(key, run, &Carrier::Turn(turn, taker))
@@ -281,9 +281,9 @@ impl Riders {
         rider.send_outcome(heard);
     }
 
-    /// Handles the message that another node has rejected an update. If a task or another node has taken the update
-    /// from this node, returns false and changes nothing. Otherwise rejects the update and any later repetition of it
-    /// at this node, and returns true.
+    /// Handles the message in which another node reports the rejection of an update. If a task or another node has
+    /// taken the update from this node, returns false and changes nothing. Otherwise rejects the update and any later
+    /// repetition of it at this node, and returns true.
     pub(crate) fn give_up(
         &self,
         key: &HeadKey,
@@ -316,9 +316,9 @@ impl Riders {
         self.rejections.find(run_id, update_id, now)
     }
 
-    /// Updates the riders of a workflow id after a commit, or after a rider was added to the newest run. Riders of a
-    /// turn that has ended wait again. Callers of riders that can no longer be answered get the outcome. Returns the
-    /// kinds of riders that need a separate task.
+    /// Updates the states of the riders of a workflow id after a commit, or after a rider was added to the newest run.
+    /// Riders of a turn that has ended wait again. Callers of riders that can no longer be answered get the outcome.
+    /// Returns the kinds of riders that need a separate task.
     pub(crate) fn settle(&self, key: &HeadKey, run: &Run) -> Vec<RiderKind> {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id);
@@ -346,8 +346,8 @@ impl Riders {
         })
     }
 
-    /// Updates the queries of a closed run, which may be an earlier run. Returns true if any query needs a separate
-    /// task.
+    /// Updates the states of the queries that wait for a closed run. This run need not be the newest of its workflow
+    /// id. Returns true if a separate task must be created for any of these queries.
     pub(crate) fn settle_closed(&self, key: &HeadKey, run: &Run) -> bool {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id && rider.kind() == RiderKind::Query);

@@ -51,7 +51,7 @@ pub(crate) enum After {
     DispatchRiders,
     /// Notify the run's watchers of its progress.
     Notify(RunProgress),
-    /// Schedule a wake of the schedule that started the run.
+    /// Wake the schedule that started the run, at this time.
     WakeSchedule(HeadKey, Timestamp),
     /// Remember that a started task was sent to this poll. If the response to the poll is lost, the task is sent again.
     Remember(PollId, ListKey, WaitingTask),
@@ -170,10 +170,10 @@ pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
-/// Returns the consequences of a wake, in addition to those of its commit. They offer all tasks and deliver all effects
-/// of the run that memory may have lost. Tasks that are already on their list stay on it. `before` and `round` are the
-/// outbox and its round when the wake began. Effects that became ready later are not included, because they are already
-/// being delivered.
+/// Returns the consequences of a wake, in addition to those of its commit. These consequences offer all tasks and
+/// deliver all effects of the run that memory may have lost. Tasks that are already on their list stay on it. `before`
+/// and `round` are the outbox and its round when the wake began. Effects that became ready later are not included,
+/// because they are already being delivered.
 pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
@@ -275,7 +275,8 @@ fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventI
     Hold::Ends { failed_try: failed.map(|activity| activity.activity_type.clone()) }
 }
 
-/// Adds the tasks that are no longer in flight, followed by the tasks that were started.
+/// Adds an [`InFlight`](After::InFlight) for each task that is no longer in flight, and then for each task that was
+/// started.
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
     let mut add_changes = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);

@@ -16,7 +16,7 @@ use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasIm
 /// Maximum number of times that a deletion checks whether the runs have delivered their effects on other runs.
 const CHECKS_MAX: u32 = 10;
 
-/// Number of the check after which the deletion wakes the run, which begins another round of deliveries. The run is
+/// Number of the check after which the deletion wakes the run. The wake begins another round of deliveries. The run is
 /// woken only once, because a new round ends the deliveries of the previous round.
 const CHECK_WITH_ROUND: u32 = 4;
 
@@ -74,7 +74,8 @@ impl Commands {
         let admitted =
             self.runs.submit(&at.key(), |reply| RunRequest::command(at.run_id, command, author, reply)).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&admitted, at.run_id) {
-            // If the run does not exist, fails with the error for an unknown run instead.
+            // If the run does not exist, this fails with the error for an unknown run, instead of the error for a run
+            // that is not the newest.
             self.reader.load_run(&at.key(), run_id).await?;
         }
         admitted

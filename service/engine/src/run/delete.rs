@@ -16,7 +16,7 @@ const LIST_ROWS: usize = 1_000;
 
 impl RunWorker<'_> {
     /// Deletes a run, or all runs of the workflow id. Returns `None` if runs have undelivered effects on other runs.
-    /// All these effects are in the outbox of the newest run, but the content of an effect is in the history of the run
+    /// The outbox of the newest run lists all these effects. But the content of an effect is in the history of the run
     /// that caused it. Therefore no run can be deleted before all effects are delivered (ADR 5).
     pub(crate) async fn run_delete(
         &mut self,

@@ -25,10 +25,10 @@ use crate::{Metrics, Refusal, commit::head};
 const EFFECTS_AT_ONCE: usize = 64;
 
 /// Number of received effects that a target run remembers without a check. If it remembers more, it checks which of
-/// them are still in the outboxes of their source runs, and forgets the others.
+/// them are still in the outboxes of their source runs, and forgets all others.
 const SEEN_MAX: usize = 4;
 
-/// Returns true if a command records the result of an effect that is not, or no longer, in the run's outbox.
+/// Returns true if a command records the result of an effect that is no longer in the run's outbox, or never was.
 pub(crate) fn is_settled(command: &Command, transition: &Transition) -> bool {
     let (holder, outbox) = (transition.run().started.run_id, &transition.links().outbox);
     matches!(command, Command::SettleEffect { owner, event_id, .. } if !outbox.owes_for(holder, *owner, *event_id))
@@ -61,7 +61,7 @@ fn never_starts(kind: EffectKind, refusal: &Refusal) -> bool {
     kind == EffectKind::StartChild && matches!(refusal, Refusal::Fault(_) | Refusal::RunTooLarge { .. })
 }
 
-/// Effects of a source run, with the state of this run from which their content is read.
+/// Effects of a source run, and the state of the source run from which the content of the effects is read.
 struct Bundle {
     key: HeadKey,
     started: RunStart,
@@ -92,9 +92,9 @@ impl Effects {
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
-            // Forgetting must happen before `is_owed` is called. If an effect is settled between the two steps, it is
-            // then either still in `seen` or no longer in the outbox. With the opposite order, an effect could be found
-            // in the outbox, then be removed from `seen`, and be applied again.
+            // Settled effects must be forgotten before `is_owed` is called. If an effect is settled between the two
+            // steps, it is then either still in `seen` or no longer in the outbox. With the opposite order, an effect
+            // could be found in the outbox, then be removed from `seen`, and be applied again.
             self.forget_settled(&key.domain, transition).await;
         }
         join_all(sources.iter().map(async |source: &&EffectSource| self.is_owed(source).await)).await

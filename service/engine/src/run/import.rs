@@ -59,15 +59,15 @@ impl RunWorker<'_> {
 
 /// Position of an imported run among the runs of its workflow id.
 enum Place<'a> {
-    /// The imported run becomes the newest run. It replaces the contained run, if there is one.
+    /// The imported run becomes the newest run. The value is the run that it replaces, if there is one.
     Newest(Option<&'a StoredRun>),
     /// The imported run becomes an earlier run. The current run remains the newest.
     Beside,
 }
 
 /// Selects the position of an imported run. The current run remains the newest if it is open, has undelivered effects,
-/// has a successor, or started later than the imported run. An imported run with a successor never becomes the newest:
-/// the service would otherwise start the successor, which already exists in the other service.
+/// has a successor, or started later than the imported run. An imported run with a successor never becomes the newest.
+/// Otherwise the service would start the successor, which already exists in the other service.
 fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a> {
     if imported.run().has_successor() {
         return Place::Beside;

@@ -74,7 +74,7 @@ impl Inbox {
         !std::mem::replace(&mut state.is_worked_on, true)
     }
 
-    /// Begins the use of the inbox by a worker. For the caller that [must run the worker](Self::add).
+    /// Begins the use of the inbox by a worker. Called only by the caller that [must run the worker](Self::add).
     pub(crate) fn begin(&self) -> Shift<'_> {
         Shift(self)
     }
@@ -110,8 +110,8 @@ impl Drop for Shift<'_> {
     }
 }
 
-/// A run's worker as a future. The tokio task of the caller that found no worker polls it. If this task is dropped
-/// during a commit, the future continues in a background task.
+/// A run's worker as a future. A caller that found no worker polls this future in its tokio task. If this task is
+/// dropped during a commit, the future continues in a background task.
 pub(crate) struct RunWork {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     background: Arc<Background>,

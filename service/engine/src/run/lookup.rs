@@ -40,7 +40,7 @@ impl RunLookup {
     }
 
     /// Returns the current state of a run, like [`look_up`](Self::look_up), but including the given event. If nodes
-    /// share the store, always reads the store: this costs a read unit, but the result includes the commits of other
+    /// share the store, always reads the store. This costs a read unit, but the result includes the commits of other
     /// nodes. Otherwise uses the state in memory if it includes the event.
     pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<StoredRun, Refusal> {
         self.registry.must_know(&at.domain).await?;

@@ -89,7 +89,7 @@ pub(crate) enum Alone {
     Start { start: Box<Start>, reply: Reply<Started> },
     /// Starts a child, which is an effect of its parent run.
     StartChild { source: EffectSource, outbound: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
-    /// Deletes runs of this workflow id. The response is `None` if the runs must deliver effects before.
+    /// Deletes runs of this workflow id. The response is `None` if the runs must deliver effects first.
     Delete { run_id: Option<Uuid>, deletion: Deletion, reply: Reply<Option<u64>> },
     /// Starts a new run that continues a run from one of its events.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
@@ -122,7 +122,8 @@ pub(crate) struct EffectSource {
 /// Outcome of delivering an effect to its target run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EffectOutcome {
-    /// The target run has applied the effect, now or before, or can never apply it for the given reason.
+    /// The effect is settled: the target run has applied it, possibly in an earlier delivery, or can never apply it.
+    /// The value is the result for the source run.
     Settled(EffectResult),
     /// The effect is no longer in the outbox of the source run.
     Moot,

@@ -83,7 +83,7 @@ impl RunWorker<'_> {
         })
     }
 
-    /// Returns a task with the queries of an earlier run.
+    /// Returns a task with the queries of an earlier run of the workflow id.
     async fn take_queries_of_earlier(&self, run_id: Uuid, taker: &Taker) -> Result<TakenRiders, Refusal> {
         match self.context.reader.load_run(self.key, run_id).await {
             Ok(loaded) => {
@@ -175,7 +175,7 @@ impl RunWorker<'_> {
             let heard = context.riders.rejection(run_id, &put.asked.update_id, now)?;
             Some(UpdateSubmission::Known(run_id, heard))
         });
-        // A turn has rejected this update before. That turn may also have closed the run, but a repeated request must
+        // An earlier turn has rejected this update. That turn may also have closed the run, but a repeated request must
         // not start another run.
         if let Some(known) = rejection {
             return Ok(known);

@@ -119,9 +119,9 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Starts the successor of a run that has continued as new, is retried or was reset, if the successor has not
-    /// started yet. Until the successor has started, the workflow id counts as in use, and every request to the run
-    /// starts the successor first.
+    /// If a run has continued as new, is retried or was reset, starts its successor, unless the successor has already
+    /// started. Until the successor has started, the workflow id counts as in use, and every request to the run starts
+    /// the successor first.
     pub(crate) async fn start_successor(&mut self) -> Result<(), Refusal> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;
@@ -160,8 +160,8 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Admits a command to a run and commits it. Returns false if the command must be admitted again, to the store's
-    /// state.
+    /// Admits a command in this state of a run and commits the result. Returns false if nothing was committed because
+    /// the store may have a newer state. The caller must then read the newer state and admit the command in it.
     pub(crate) async fn run_command(
         &mut self,
         run: Run,

@@ -68,7 +68,7 @@ impl RunExecutor for RunContext {
 enum TryOutcome {
     /// All requests of the batch have their responses.
     Done,
-    /// The batch must be admitted again, to a newer state of the run.
+    /// Nothing was committed. The batch must be admitted again, in a newer state of the run.
     Again,
 }
 
@@ -267,8 +267,8 @@ struct BatchSummary {
     refuses: bool,
 }
 
-/// Admits requests in order. Each is admitted to the state that results from the previous requests. `owed` contains,
-/// for each effect in the batch, whether the effect is still in the outbox of its source run.
+/// Admits requests in order. Each request is admitted in the state that results from the previous requests. `owed`
+/// contains, for each effect in the batch, whether the effect is still in the outbox of its source run.
 fn admit(
     key: &HeadKey,
     batch: &mut [Batched],
@@ -306,7 +306,7 @@ fn admit(
             }
             Batched::Wake { .. } => {
                 summary.wakes = true;
-                // An error here means that no deadline is due yet.
+                // This fails if no deadline is due yet. The wake then records nothing.
                 drop(transition.admit(&Command::FireDeadlines { heartbeats: heartbeats.to_vec() }, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }

@@ -40,7 +40,8 @@ enum CommitOutcome {
 
 impl RunWorker<'_> {
     /// Commits a transition. In the same commit, starts its new tasks for which pollers wait (sync match). Returns
-    /// `None` if the requests must be admitted again, to the store's state.
+    /// `None` if nothing was committed because the store may have a newer state. The requests must then be admitted
+    /// again, in the newer state.
     pub(crate) async fn write(
         &mut self,
         mut transition: Transition,
@@ -212,9 +213,9 @@ impl RunContext {
         }
     }
 
-    /// Returns the number of times that the waiting tasks of a run have been offered to their lists, including this
-    /// time. The pauses between offers grow with this number. Before the pauses become long, writes rows for the run to
-    /// the backlog. If the rows cannot be written, limits the number so that the pauses remain short.
+    /// Returns the number of times that the waiting tasks of a run have been offered to their lists, including the
+    /// current offer. The pauses between offers grow with this number. Before the pauses become long, writes rows for
+    /// the run to the backlog. If the rows cannot be written, limits the number so that the pauses remain short.
     async fn offers_after(&self, key: &HeadKey, base: &StoredRun, now: Timestamp) -> u32 {
         let offers = base.body.offers.saturating_add(1);
         if offers < LATE_OFFERS || self.lists.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }

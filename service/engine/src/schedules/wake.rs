@@ -74,7 +74,7 @@ impl Scheduler {
                 self.agenda.set(key, head.due.map(Timestamp::from_millis));
             }
             // Nothing was decided in this round. Only actions that failed in the previous round are left, and they must
-            // wait.
+            // wait for the next wake.
             if !has_changed && round > 0 {
                 return Ok(());
             }

@@ -41,9 +41,9 @@ impl Tasks {
         self.mint.open_activity(token)
     }
 
-    /// Fails if no decider has the token's task any longer, so that an old token does not give access to a run forever.
-    /// A task without an event is known only to the node that handed it out. For such a task of another node, this
-    /// check always succeeds.
+    /// Fails if the token's task is no longer with a decider. An old token therefore does not give access to a run
+    /// forever. A task without an event is known only to the node that handed it out. For such a task of another node,
+    /// this check always succeeds.
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
         let key = token.key();
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
@@ -76,7 +76,7 @@ impl Tasks {
     /// As for [`answer_turn`](Self::answer_turn), and in addition:
     ///
     /// * a fault for an answer to a query that was not sent to this run, for a second answer to the same query, and for
-    ///   decisions in answer to a task that has only queries,
+    ///   decisions if the task has only queries,
     /// * [`Refusal::QueryTaskLost`] if the task has only queries and all callers of these queries have stopped waiting,
     /// * [`Fault::UnknownUpdate`] for an answer to an update that is not part of the turn and was not accepted by an
     ///   earlier turn.
@@ -103,7 +103,7 @@ impl Tasks {
         results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<Vec<Warning>, Refusal> {
-        // If the request had more updates, the list was truncated when it was parsed, but it still exceeds the maximum.
+        // A longer list was truncated during parsing, but only to a length that still exceeds the maximum.
         let (found, max) = (updates.len(), limits::UPDATE_RESULTS_MAX);
         if found > max {
             let problem = format!("has {found} entries, at most {max} are allowed");

@@ -1,4 +1,4 @@
-//! Passes answers to turns to another node if that node holds the turn's updates, because it must record the answer.
+//! Passes the answer to a turn to the node that holds the turn's updates, because that node must record the answer.
 
 use history::admit::must_hold;
 use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};
@@ -26,7 +26,8 @@ impl Tasks {
     ) -> Result<(), Refusal> {
         let what = match command {
             Command::CompleteTurn { answer, .. } => {
-                // `decision_context` is not sent, because the other node looks up the registered types itself.
+                // `decision_context` is not sent, because the node that records the answer looks up the registered
+                // types itself.
                 let TurnAnswer { decisions, context, awaiting, next_task_list, decision_context: _ } = *answer;
                 Passed::Completed { decisions, context, awaiting, next_task_list }
             }

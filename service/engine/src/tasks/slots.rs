@@ -314,7 +314,8 @@ impl Slots {
         }
     }
 
-    /// Starts waiting tasks concurrently. If another poller has taken a task before, the task's slot is free again.
+    /// Starts waiting tasks concurrently. If another poller has already taken a task, the slot for this task is free
+    /// again.
     async fn take(&mut self, tasks: Vec<(u32, OnList)>) -> Result<Vec<(u32, Grant)>, Refusal> {
         let (lists, list, taker) = (&self.lists, &self.list, &self.taker);
         let take =

@@ -30,7 +30,7 @@ const BELIEVED_AFTER: std::time::Duration = std::time::Duration::from_secs(24 * 
 /// corrects in one step.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// Interval at which the newest time is stored. Our choice: one write per minute, and no longer than the lag of a clock
+/// Interval at which the newest time is stored. Our choice: one write per minute, and not longer than the clock lag
 /// that is tolerated without a report.
 const WRITE_EVERY: Duration = Duration::from_secs(60);
 
@@ -246,7 +246,7 @@ impl Guard {
             match self.records.write(RECORD, head.as_ref(), &record).await {
                 Ok(Cas::Won) => self.lock().written = Some(newest),
                 // If the disk is full, the stored time stays valid. No error is returned, because deletion by age must
-                // continue: it frees space.
+                // continue, because it frees space.
                 Ok(Cas::Lost(_)) | Err(Refusal::DiskFull { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }

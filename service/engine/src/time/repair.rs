@@ -41,8 +41,8 @@ pub struct LateRuns {
 /// A run after its deadlines were repaired.
 #[derive(Debug, Clone)]
 pub struct RepairedRun {
-    /// State of the run before the repair, with the deadlines that were repaired. It has no deadlines if none were too
-    /// late.
+    /// State of the run before the repair, with the deadlines that were repaired. The list of deadlines is empty if
+    /// none was too late.
     pub late: LateRun,
     /// Id of the first event that the repair recorded; `None` if the repair recorded no event.
     pub event_id: Option<EventId>,

@@ -2,8 +2,8 @@
 //!
 //! A waiting task is on a list in memory. Its run is in the due index, with the time when the task must be [offered to
 //! its list again](OFFER_SOON_MAX). When a node starts, or when other nodes leave, the node takes over shards of the
-//! due index. It immediately offers the tasks of its shards that are due within that time, so that no task waits longer
-//! because another node has left.
+//! due index. It immediately offers the tasks of its shards that are due within that time. No task therefore waits
+//! longer because another node has left.
 //!
 //! Runs that are due later are not read, so the start of a node does not take longer if there are more open runs. Such
 //! a run waits only for a deadline, or for a poller of a list without pollers. When that list is polled again, the
@@ -31,8 +31,8 @@ use crate::schedules::Scheduler;
 use crate::time::guard::{Guard, WATCH_EVERY};
 use crate::{Clock, Metrics, Refusal};
 
-/// Length of the period from now for which a node that takes over reads the due index. The period covers all waiting
-/// tasks that have no row in the backlog of their list, plus one second because clocks may differ.
+/// Length of the period, from now, for which a node reads the due index when it takes over. The period covers all
+/// waiting tasks that have no row in the backlog of their list, plus one second because clocks may differ.
 const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_SOON_MAX.as_millis() + 1_000);
 
 /// Number of entries of the due index that are read with one request during a takeover. Our choice.

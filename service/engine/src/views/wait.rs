@@ -62,8 +62,8 @@ impl Views {
                 return Ok(described);
             }
             count_waiting()?;
-            // The only possible change of a closed run is that another run replaces it. This matters only if the caller
-            // did not specify a run id.
+            // A closed run itself does not change. At most, another run takes its place as the newest run of the
+            // workflow id. This matters only if the caller did not specify a run id.
             let changed = async {
                 match at.run_id {
                     _ if run.is_open() => watching.beyond(run_id, run.last_event_id).await,

@@ -56,7 +56,7 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
     written(text, way)
 }
 
-/// Returns the end of the string that begins here, after its closing quote.
+/// Returns the end of the string that begins at `begin`. The end is the position after the closing quote.
 fn end_of_string(text: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     loop {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::swf::types::shown;
 use crate::swf::words::set;
 
-/// Facts from earlier in the run that are needed to render its events.
+/// Facts about the run and its earlier events, which are needed to render further events.
 #[derive(Default)]
 pub(in crate::swf) struct Related {
     /// Child policy of the run.

@@ -27,8 +27,9 @@ pub struct SwfQuotas {
     pub pollers: usize,
 }
 
-/// Default maximum number of open runs of a domain. Source of all defaults in this file: SWF's quotas. SWF's limits on
-/// types (10,000 of each kind per domain) and on open items of a run are always enforced, so they are not listed here.
+/// Default maximum number of open runs of a domain. Source of all defaults in this file: SWF's quotas. This file does
+/// not contain SWF's limits on types (10,000 of each kind per domain) and on open items of a run, because they are
+/// always enforced.
 const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;
@@ -67,8 +68,9 @@ struct QuotaCount {
 struct KnownOfDomain {
     /// The newest count.
     counted: Option<QuotaCount>,
-    /// Starts that use capacity: the sequence number of each start, with that of its completion. A start is added to
-    /// the last count unless the count began after the completion, because such a count already includes the run.
+    /// Starts that use capacity: the sequence number of each start, and the sequence number of its completion, if it is
+    /// completed. A start is added to the last count if this count began before the completion. A later count already
+    /// includes the run.
     starts: BTreeMap<u64, Option<u64>>,
     /// Times at which deciders requested the children that have not started yet.
     children: VecDeque<Instant>,
@@ -109,7 +111,7 @@ impl KnownOfDomain {
         Some(number)
     }
 
-    /// Marks a start as completed. Counts that begin after this include its run.
+    /// Marks a start as completed. Counts that begin later include the started run.
     fn mark_completed(&mut self, number: u64) {
         let done = self.next();
         self.starts.insert(number, Some(done));
@@ -146,7 +148,7 @@ impl OpenRuns {
         if let Some(known) = self.lock().get_mut(domain)
             && known.children.pop_front().is_some()
         {
-            // The run is in the store now. Counts that began earlier may not include it.
+            // At this point, the run is in the store. Counts that began earlier may not include it.
             let number = known.next();
             known.mark_completed(number);
         }
@@ -243,7 +245,7 @@ impl OpenRuns {
             return Ok(DomainCapacity::Free);
         }
         if let Some(max) = own.filter(|own| *own == min) {
-            // No caller receives this error, so it is counted and logged here.
+            // No caller receives this error, so this function counts and logs it.
             drop(self.quotas.reached(domain, LimitKind::OpenRuns, max));
             return Ok(DomainCapacity::Full);
         }

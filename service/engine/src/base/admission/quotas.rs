@@ -23,8 +23,8 @@ const NAMES_COUNTED_MAX: usize = 100;
 /// Label under which the domains or credentials that are not counted by name are counted together.
 const OTHERS: &str = "*";
 
-/// Maximum number of domains and credentials whose current use is kept in memory. Beyond it, idle ones are dropped, and
-/// their use starts at zero again. Our choice: four times the maximum number of domains.
+/// Maximum number of domains and credentials whose current use is kept in memory. If there are more, idle ones are
+/// dropped, and their next use is counted from zero. Our choice: four times the maximum number of domains.
 const QUOTAS_KEPT_MAX: usize = 4_096;
 
 /// Time to wait that is reported if the service cannot know when the quota is available again. Our choice.

@@ -63,7 +63,8 @@ impl Rate {
 #[derive(Debug)]
 pub(super) struct Debt {
     per_second: u64,
-    /// Time at which the debt is paid. If it has passed, at most one second of unused capacity is kept.
+    /// Time at which the debt will be paid. A time in the past stands for unused capacity; it is at most one second
+    /// ago.
     paid_at: Mutex<Instant>,
 }
 

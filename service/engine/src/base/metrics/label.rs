@@ -9,8 +9,8 @@ use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// Maximum number of series of a metric that have their own labels. Our choice: a histogram exports about fifteen
-/// numbers per series. With this maximum, the response to a scrape stays below a megabyte.
+/// Maximum number of separate series per metric. Our choice: a histogram exports about fifteen numbers per series. With
+/// this maximum, the response to a scrape stays below a megabyte.
 pub(crate) const SERIES_MAX: usize = 100;
 
 /// Label value of the series that counts all label combinations beyond [`SERIES_MAX`].

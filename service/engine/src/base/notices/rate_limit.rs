@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::kinds::{NoticeKind, NoticeList};
 
-/// Maximum number of pairs of a kind and a task list whose last log line is remembered. If more lists have notices
-/// within a period, the oldest pair is forgotten, and its suppressed events are counted for the kind. Our choice: at
-/// about 200 bytes each, the pairs take at most 200 kB.
+/// Maximum number of pairs (kind of notice, task list) for which the last log line is remembered. If more lists have
+/// notices within a period, the oldest pair is forgotten, and its suppressed events are counted for the kind. Our
+/// choice: at about 200 bytes each, the pairs take at most 200 kB.
 pub(super) const LISTS_MAX: usize = 1_000;
 
 /// Permission to write a log line now.

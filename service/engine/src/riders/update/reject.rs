@@ -1,5 +1,5 @@
-//! Rejections of updates if several nodes share a store. A rejection is not stored. If a caller has sent the same
-//! update to another node before and has stopped waiting at that node, a decider of that node could still accept the
+//! Rejections of updates if several nodes share a store. A rejection is not stored. A caller may have sent the same
+//! update to another node earlier, and stopped waiting at that node. A decider of that node could then still accept the
 //! update. Therefore the caller gets a rejection only after all other nodes have replied that none of their deciders
 //! has the update. A node that replies so also remembers the rejection and does not hand out the update again.
 //!
@@ -58,7 +58,7 @@ pub(super) async fn confirm_rejection(
 }
 
 /// Notifies all other nodes that an update was rejected. Returns true if no decider of these nodes can accept the
-/// update, false if a decider of a node may, and `None` if a node does not reply.
+/// update, and false if any of them may accept it. Returns `None` if a node does not reply.
 async fn all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
     let peers = elsewhere.peers()?;
     let mut asked = JoinSet::new();

@@ -6,10 +6,10 @@
 //! | [`ToNode`] | the first turn or activity on the list | a poller that waits at another node |
 //! | [`ToWaiting`] | a task that is about to be committed or put on the list | the poller that has waited longest |
 //!
-//! Rules about when tasks may leave a list belong only here. A rule for a whole list belongs at the top of `dispatch`.
-//! A rule for single tasks belongs in [`TaskList::take_first`] and [`ToWaiting`]. Each rule has a variant of [`Stays`]
-//! that names its reason. If a rule prevents a departure, the task stays on its list, or the caller puts it on the
-//! list.
+//! Rules about when tasks may leave a list belong only in this file. A rule for a whole list belongs at the top of
+//! `dispatch`. A rule for single tasks belongs in [`TaskList::take_first`] and [`ToWaiting`]. Each rule has a variant
+//! of [`Stays`] that names its reason. If a rule prevents a departure, the task stays on its list, or the caller puts
+//! it on the list.
 
 use crate::lists::grant::RiderKind;
 use crate::lists::matching::task_list::TaskList;
